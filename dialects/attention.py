@@ -1,0 +1,104 @@
+"""`llmc.attention`: causal attention with grouped heads, window and soft cap."""
+
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, ext, linalg, math, tensor
+
+from llmc.dialects.checks import Mismatch, require, same, tensor_of, verified
+from llmc.dialects.index_notation import (
+    collapse,
+    constant,
+    contract,
+    expand,
+    index,
+    loop_index,
+    pointwise,
+    sizes,
+)
+from llmc.dialects.llmc import Llmc
+
+# Stands for minus infinity: a row that may see nothing stays finite instead of 0/0.
+HIDDEN = -1.0e30
+
+
+class AttentionOp(Llmc.Operation, name="attention", traits=[ext.Pure]):
+    """Attention of `query [B, H, T, D]` over `key [B, G, S, D]` and `value [B, G, S, E]`.
+
+    H is a multiple of G: H/G query heads share a key head. Query row t stands at column
+    `past + t` of the keys and sees the columns up to its own, from `start[b]` on, and of these the
+    last `window` alone (0: all). `softcap` c > 0 bends scores to `c * tanh(score / c)`. Without
+    `past` and `start` both are 0. Vaswani et al., 2017; Ainslie et al. (grouped heads), 2023.
+
+        %o = "llmc.attention"(%q, %k, %v, %past, %start)
+           <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>}>
+           {scale = 0.125 : f64, window = 0 : i64, softcap = 0.0 : f64}
+           : (tensor<1x9x?x64xf32>, tensor<1x3x?x64xf32>, tensor<1x3x?x64xf32>, index,
+              tensor<1xi64>) -> tensor<1x9x?x64xf32>
+    """
+
+    query: ext.Operand[Any]
+    key: ext.Operand[Any]
+    value: ext.Operand[Any]
+    scale: ir.FloatAttr
+    window: ir.IntegerAttr
+    softcap: ir.FloatAttr
+    out: ext.Result[Any]
+    past: ext.Operand[ir.IndexType] | None = None
+    start: ext.Operand[Any] | None = None
+
+    @verified
+    def verify_invariants(self) -> None:
+        """Checks batch, heads, tokens and channels across operands."""
+        batch, heads, tokens, channels = tensor_of(self.query, "query", 4)
+        groups = None
+        for name, operand in (("key", self.key), ("value", self.value)):
+            shape = tensor_of(operand, name, 4)
+            same(name, "its batch", shape[0], batch)
+            same(name, "its heads", shape[1], groups)
+            groups = shape[1]
+        same("key", "its channels", tensor_of(self.key, "key")[3], channels)
+        same("value", "its tokens", tensor_of(self.value, "value")[2], tensor_of(self.key, "key")[2])
+        if heads is None or groups is None or heads % groups:
+            raise Mismatch(f"operand 'query' must have a multiple of {groups} heads, but has {heads}")
+        if self.start is not None:
+            same("start", "its length", tensor_of(self.start, "start", 1)[0], batch)
+        require(self.window.value >= 0, "attribute 'window' must not be negative")
+        require(self.softcap.value >= 0, "attribute 'softcap' must not be negative")
+        expected = [batch, heads, tokens, tensor_of(self.value, "value")[3]]
+        for actual, extent in zip(tensor_of(self.out, "out", 4), expected, strict=True):
+            same("out", "a dimension", actual, extent)
+
+    def lower(self) -> ir.Value:
+        """Scores, their softmax, and the weighted sum of values."""
+        batch, heads, tokens, channels = sizes(self.query)
+        groups = self.key.type.get_dim_size(1)
+        query = expand(self.query, [[batch], [groups, heads // groups], [tokens], [channels]])
+        scores = self._bend_and_mask(contract("bghtd,bgsd->bghts", query, self.key))
+        room = tensor.empty(sizes(scores), scores.type.element_type)
+        weights = linalg.softmax([scores.type], scores, room, 4)
+        mixed = contract("bghts,bgsd->bghtd", weights, self.value)
+        return collapse(mixed, [1, 2, 1, 1])
+
+    def _bend_and_mask(self, scores: ir.Value) -> ir.Value:
+        element = scores.type.element_type
+        past = index(0) if self.past is None else self.past
+        operands = [scores] if self.start is None else [scores, self.start]
+
+        def point(score: ir.Value, *rest: ir.Value) -> ir.Value:
+            score = arith.mulf(score, constant(self.scale.value, element))
+            if self.softcap.value:
+                cap = constant(self.softcap.value, element)
+                score = arith.mulf(math.tanh(arith.divf(score, cap)), cap)
+            row, column = arith.addi(past, loop_index(3)), loop_index(4)
+            seen = arith.cmpi(arith.CmpIPredicate.sle, column, row)
+            if self.window.value:
+                edge = arith.addi(column, index(self.window.value))
+                seen = arith.andi(seen, arith.cmpi(arith.CmpIPredicate.sgt, edge, row))
+            if self.start is not None:
+                first = arith.index_cast(ir.IndexType.get(), rest[0])
+                seen = arith.andi(seen, arith.cmpi(arith.CmpIPredicate.sge, column, first))
+            return arith.select(seen, score, constant(HIDDEN, element))
+
+        notation = "bghts->bghts" if self.start is None else "bghts,b->bghts"
+        return pointwise(notation, point, *operands)

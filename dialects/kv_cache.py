@@ -1,0 +1,97 @@
+"""`llmc.cache_allocate`, `llmc.cache_append`, `llmc.cache_read`: the KV cache.
+
+A cache is a tensor `[layers, sequences, heads, capacity, channels]` for the keys and one for the
+values. Appending and reading cost what they move: neither depends on the capacity.
+"""
+
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir.dialects import ext
+
+from llmc.dialects.checks import require, same, tensor_of, verified
+from llmc.dialects.index_notation import insert, sizes, slice_of
+from llmc.dialects.llmc import Llmc
+
+
+class CacheAllocateOp(Llmc.Operation, name="cache_allocate"):
+    """Room of its own for a cache; what it holds is undefined.
+
+        %cache = "llmc.cache_allocate"(%sequences, %capacity)
+               : (index, index) -> tensor<30x?x3x?x64xf32>
+    """
+
+    sequences: ext.Operand[ir.IndexType]
+    capacity: ext.Operand[ir.IndexType]
+    out: ext.Result[Any]
+
+    @verified
+    def verify_invariants(self) -> None:
+        """Checks that sequences and capacity, and they alone, are dynamic."""
+        layers, sequences, heads, capacity, channels = tensor_of(self.out, "out", 5)
+        require(sequences is None, "result must have a dynamic second dimension (sequences)")
+        require(capacity is None, "result must have a dynamic fourth dimension (capacity)")
+        require(None not in (layers, heads, channels), "result must be static in all others")
+
+
+class CacheAppendOp(Llmc.Operation, name="cache_append", traits=[ext.Pure]):
+    """`cache` with `rows [B, H, T, D]` written for one layer.
+
+    They go to sequences `sequence` to `sequence + B - 1`, columns `column` to `column + T - 1`.
+
+        %new = "llmc.cache_append"(%cache, %rows, %layer, %sequence, %column)
+             : (tensor<30x?x3x?x64xf32>, tensor<1x3x?x64xf32>, index, index, index)
+             -> tensor<30x?x3x?x64xf32>
+    """
+
+    cache: ext.Operand[Any]
+    rows: ext.Operand[Any]
+    layer: ext.Operand[ir.IndexType]
+    sequence: ext.Operand[ir.IndexType]
+    column: ext.Operand[ir.IndexType]
+    out: ext.Result[Any]
+
+    @verified
+    def verify_invariants(self) -> None:
+        """Checks heads and channels of the rows against the cache."""
+        cache, rows = tensor_of(self.cache, "cache", 5), tensor_of(self.rows, "rows", 4)
+        same("rows", "its heads", rows[1], cache[2])
+        same("rows", "its channels", rows[3], cache[4])
+        require(self.out.type == self.cache.type, f"result must be {self.cache.type} as 'cache' is")
+
+    def lower(self) -> ir.Value:
+        """An insertion, which IREE does in place."""
+        batch, heads, tokens, channels = sizes(self.rows)
+        offsets = [self.layer, self.sequence, 0, self.column, 0]
+        return insert(self.rows, self.cache, offsets, [1, batch, heads, tokens, channels])
+
+
+class CacheReadOp(Llmc.Operation, name="cache_read", traits=[ext.Pure]):
+    """Columns 0 to `columns - 1` of one layer, sequences `sequence` to `sequence + B - 1`.
+
+    B is the size of the result's first dimension where static, else the value `batch`.
+
+        %keys = "llmc.cache_read"(%cache, %layer, %sequence, %batch, %columns)
+              : (tensor<30x?x3x?x64xf32>, index, index, index, index) -> tensor<1x3x?x64xf32>
+    """
+
+    cache: ext.Operand[Any]
+    layer: ext.Operand[ir.IndexType]
+    sequence: ext.Operand[ir.IndexType]
+    batch: ext.Operand[ir.IndexType]
+    columns: ext.Operand[ir.IndexType]
+    out: ext.Result[Any]
+
+    @verified
+    def verify_invariants(self) -> None:
+        """Checks heads and channels of the result against the cache."""
+        cache, out = tensor_of(self.cache, "cache", 5), tensor_of(self.out, "out", 4)
+        same("out", "its heads", out[1], cache[2])
+        same("out", "its channels", out[3], cache[4])
+
+    def lower(self) -> ir.Value:
+        """A slice, which IREE reads in place."""
+        _, _, heads, _, channels = self.cache.type.shape
+        batch = self.batch if self.out.type.is_dynamic_dim(0) else self.out.type.get_dim_size(0)
+        extents = [batch, heads, self.columns, channels]
+        return slice_of(self.cache, [self.layer, self.sequence, 0, 0, 0], [1, *extents], extents)

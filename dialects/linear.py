@@ -1,0 +1,47 @@
+"""`llmc.linear`: a linear layer."""
+
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, ext
+
+from llmc.dialects.checks import require, same, tensor_of, verified
+from llmc.dialects.index_notation import collapse, contract, expand, pointwise, sizes
+from llmc.dialects.llmc import Llmc
+
+
+class LinearOp(Llmc.Operation, name="linear", traits=[ext.Pure]):
+    """`x [..., K]` times the transpose of `weight [N, K]`, plus `bias [N]` where given.
+
+    The weight's element type may be narrower than x's; sums are kept in x's type.
+
+        %y = "llmc.linear"(%x, %w) <{operandSegmentSizes = array<i32: 1, 1, 0>}>
+           : (tensor<1x?x576xf32>, tensor<1536x576xf16>) -> tensor<1x?x1536xf32>
+    """
+
+    x: ext.Operand[Any]
+    weight: ext.Operand[Any]
+    out: ext.Result[Any]
+    bias: ext.Operand[Any] | None = None
+
+    @verified
+    def verify_invariants(self) -> None:
+        """Checks K and N across operands."""
+        shape = tensor_of(self.x, "x")
+        outputs, inputs = tensor_of(self.weight, "weight", 2)
+        require(len(shape) >= 1, "operand 'x' must have a dimension")
+        same("x", "its last dimension", shape[-1], inputs)
+        if self.bias is not None:
+            same("bias", "its length", tensor_of(self.bias, "bias", 1)[0], outputs)
+        same("out", "its last dimension", tensor_of(self.out, "out")[-1], outputs)
+
+    def lower(self) -> ir.Value:
+        """A contraction over the rows of x, all leading dimensions merged."""
+        leading = sizes(self.x)[:-1]
+        rows = collapse(self.x, [len(leading), 1]) if len(leading) > 1 else self.x
+        y = contract("tk,nk->tn", rows, self.weight)
+        if self.bias is not None:
+            y = pointwise("tn,n->tn", lambda a, b, _: arith.addf(a, b), y, self.bias)
+        if len(leading) == 1:
+            return y
+        return expand(y, [leading, [self.weight.type.get_dim_size(0)]])

@@ -1,0 +1,30 @@
+"""`llmc.parameter`: a weight of the model, by name."""
+
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir.dialects import ext
+
+from llmc.dialects.checks import require, tensor_of, verified
+from llmc.dialects.llmc import Llmc
+
+
+class ParameterOp(Llmc.Operation, name="parameter", traits=[ext.Pure]):
+    """A named weight. In a layer's function `sources` holds one name for each layer it serves.
+
+    The weights themselves stay outside the program; `bind-parameters` ties the names to globals.
+
+        %w = "llmc.parameter"() {sources = ["model.norm.weight"]} : () -> tensor<576xf32>
+    """
+
+    sources: ir.ArrayAttr
+    out: ext.Result[Any]
+
+    @verified
+    def verify_invariants(self) -> None:
+        """Checks that there is a name and a static shape."""
+        names = list(self.sources)
+        require(len(names) > 0, "attribute 'sources' must name a parameter")
+        for name in names:
+            require(isinstance(name, ir.StringAttr), "attribute 'sources' must hold strings")
+        require(None not in tensor_of(self.out, "out"), "result must have a static shape")

@@ -1,0 +1,80 @@
+"""`llmc.rotary`: rotary position embedding."""
+
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, ext
+
+from llmc.dialects.checks import require, same, tensor_of, verified
+from llmc.dialects.index_notation import (
+    collapse,
+    expand,
+    insert,
+    loop_index,
+    reduce,
+    size,
+    sizes,
+    slice_of,
+)
+from llmc.dialects.llmc import Llmc
+
+
+class RotaryOp(Llmc.Operation, name="rotary", traits=[ext.Pure]):
+    """Rotates the first R of D channels of `x [B, H, T, D]` by tables `[B or 1, T, R]`.
+
+    Channel i is paired with channel i + R/2. Su et al., "RoFormer", 2021.
+
+        %y = "llmc.rotary"(%x, %cos, %sin)
+           : (tensor<1x9x?x64xf32>, tensor<1x?x64xf32>, tensor<1x?x64xf32>) -> tensor<1x9x?x64xf32>
+    """
+
+    x: ext.Operand[Any]
+    cos: ext.Operand[Any]
+    sin: ext.Operand[Any]
+    out: ext.Result[Any]
+
+    @verified
+    def verify_invariants(self) -> None:
+        """Checks the tables against x."""
+        batch, _, tokens, channels = tensor_of(self.x, "x", 4)
+        for name, table in (("cos", self.cos), ("sin", self.sin)):
+            rows, columns, rotated = tensor_of(table, name, 3)
+            if rows != 1:
+                same(name, "its batch", rows, batch)
+            same(name, "its tokens", columns, tokens)
+            require(rotated is not None, f"operand '{name}' must have a static last dimension")
+            require(rotated % 2 == 0, f"operand '{name}' must have an even last dimension")
+            require(
+                channels is None or rotated <= channels,
+                f"operand '{name}' rotates {rotated} channels of {channels}",
+            )
+        require(self.cos.type == self.sin.type, "operands 'cos' and 'sin' must be of one type")
+        require(self.out.type == self.x.type, f"result must be {self.x.type} as 'x' is")
+
+    def lower(self) -> ir.Value:
+        """One reduction of two terms: each pair of channels is turned by its own 2x2 matrix."""
+        width = self.cos.type.get_dim_size(2)
+        batch, heads, tokens, channels = sizes(self.x)
+        extents = [batch, heads, tokens, width]
+        whole = width == channels
+        rotated = self.x if whole else slice_of(self.x, [0, 0, 0, 0], extents, extents)
+        pairs = expand(rotated, [[batch], [heads], [tokens], [2, width // 2]])
+        tables = [
+            expand(table, [[size(table, 0)], [size(table, 1)], [2, width // 2]])
+            for table in (self.cos, self.sin)
+        ]
+        b = "1" if self.cos.type.shape[0] == 1 else "b"
+        turned = reduce(
+            f"bhtpi,{b}tsi,{b}tsi->bhtsi", _turn, 0.0, pairs, *tables
+        )
+        y = collapse(turned, [1, 1, 1, 2])
+        return y if whole else insert(y, self.x, [0, 0, 0, 0], extents)
+
+
+def _turn(x: ir.Value, cos: ir.Value, sin: ir.Value, sum_: ir.Value) -> ir.Value:
+    """Adds x times the matrix [[cos, -sin], [sin, cos]] at row `side`, column `source`."""
+    side, source = loop_index(3), loop_index(5)
+    diagonal = arith.cmpi(arith.CmpIPredicate.eq, side, source)
+    upper = arith.cmpi(arith.CmpIPredicate.ult, side, source)
+    factor = arith.select(diagonal, cos, arith.select(upper, arith.negf(sin), sin))
+    return arith.addf(sum_, arith.mulf(x, factor))

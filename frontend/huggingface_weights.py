@@ -1,0 +1,169 @@
+"""The weights of a Hugging Face folder: safetensors, one file or several with an index."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+from transformers import PreTrainedConfig
+
+from llmc.frontend.loaded_model import one_line, outline, quiet, some_of, untied_state
+from llmc.frontend.text_files import read_json
+from llmc.runtime.errors import UserError
+
+_TORCH_TYPES = {"F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32}
+# Types that no weight is computed in: masks and counters that old checkpoints carry along.
+_OTHER_TYPES = {"BOOL", "I8", "I16", "I32", "I64", "U8"}
+_PICKLES = {".bin", ".ckpt", ".pt", ".pth"}
+_LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks|block)\.(\d+)\.")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The safetensors files of a model, of which only the headers were read.
+
+    `types` are the torch types of the weights by the checkpoint's own names; `storage` is the one
+    that most of the bytes have.
+    """
+
+    folder: Path
+    files: tuple[Path, ...]
+    types: Mapping[str, torch.dtype]
+    storage: torch.dtype
+
+    def weights(self, config: PreTrainedConfig) -> dict[str, Tensor]:
+        """The weights of the model of `config`, by the names of its `state_dict`.
+
+        They have the one type that they are stored in, or float32 if there are several, which
+        holds them all exactly. UserError if names or shapes differ from the model's.
+        """
+        types = set(self.types.values())
+        dtype = types.pop() if len(types) == 1 else torch.float32
+        model_class = type(outline(config, str(self.folder)))
+        with ExitStack() as open_files, quiet():
+            slices: dict[str, Any] = {}
+            for path in self.files:
+                file = open_files.enter_context(_open(path))
+                slices |= {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+            try:
+                # Goes through transformers for the renames and merges between a checkpoint's names
+                # and the model's, such as the stacking of Mixtral's experts.
+                model, report = model_class.from_pretrained(
+                    None,
+                    config=config,
+                    state_dict=_wanted(slices, config.num_hidden_layers),
+                    dtype=dtype,
+                    ignore_mismatched_sizes=True,
+                    output_loading_info=True,
+                    attn_implementation="eager",
+                )
+            except (RuntimeError, ValueError, SafetensorError) as error:
+                raise UserError(f"{self.folder}: cannot load it: {one_line(error)}") from error
+        _check(self.folder, report)
+        return untied_state(model)
+
+
+def find_checkpoint(folder: Path) -> Checkpoint:
+    """The weights' files in `folder`, their headers checked.
+
+    UserError if there are none, they are pickles, broken, or of a type that llmc does not read.
+    """
+    files = _files(folder)
+    types: dict[str, torch.dtype] = {}
+    bytes_of: Counter[torch.dtype] = Counter()
+    for path in files:
+        with _open(path) as file:
+            for name in file.keys():  # noqa: SIM118 (not a mapping)
+                weight = file.get_slice(name)
+                stored = weight.get_dtype()
+                if stored in _OTHER_TYPES:
+                    continue
+                if stored not in _TORCH_TYPES:
+                    raise UserError(
+                        f"{path}: {name} is stored as {stored}; llmc reads"
+                        f" {', '.join(_TORCH_TYPES)}: convert the model to one of these"
+                    )
+                types[name] = _TORCH_TYPES[stored]
+                elements = torch.Size(weight.get_shape()).numel()
+                bytes_of[types[name]] += elements * types[name].itemsize
+    if not types:
+        raise UserError(f"{folder}: its safetensors hold no weights")
+    return Checkpoint(folder, files, types, bytes_of.most_common(1)[0][0])
+
+
+def _files(folder: Path) -> tuple[Path, ...]:
+    single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
+    if single.is_file():
+        return (single,)
+    if index.is_file():
+        return _shards(index)
+    if any(path.suffix in _PICKLES for path in folder.iterdir()):
+        raise UserError(
+            f"{folder}: the weights are pickled, which llmc does not open for safety: convert"
+            " them to model.safetensors (transformers' save_pretrained does)"
+        )
+    raise UserError(f"{folder}: there is no model.safetensors in it")
+
+
+def _shards(index: Path) -> tuple[Path, ...]:
+    shard_of = read_json(index).get("weight_map")
+    if not isinstance(shard_of, dict) or not shard_of:
+        raise UserError(f"{index}: its weight_map is missing")
+    names = set(shard_of.values())
+    for name in names:
+        # A name with a folder would let a downloaded index read files elsewhere.
+        if not isinstance(name, str) or Path(name).name != name or "\\" in name:
+            raise UserError(f"{index}: {name!r} is not a file name")
+        if not (index.parent / name).is_file():
+            raise UserError(f"{index.parent}: {name} is missing: download the model again")
+    return tuple(index.parent / name for name in sorted(names))
+
+
+def _open(path: Path) -> Any:
+    try:
+        return safe_open(path, framework="pt")
+    except (SafetensorError, OSError) as error:
+        raise UserError(
+            f"{path} is not a whole safetensors file ({one_line(error)}): download it again"
+        ) from error
+
+
+def _wanted(slices: dict[str, Any], layers: int) -> dict[str, Any]:
+    """The text model's weights of the first `layers` layers."""
+    if any("language_model." in name for name in slices):  # a multimodal model's checkpoint
+        slices = {
+            name.replace("language_model.", "", 1): value
+            for name, value in slices.items()
+            if "language_model." in name or name.startswith("lm_head.")
+        }
+    return {
+        name: value
+        for name, value in slices.items()
+        if not (found := _LAYER.search(name)) or int(found[1]) < layers
+    }
+
+
+def _check(folder: Path, report: dict[str, Any]) -> None:
+    if missing := report["missing_keys"]:
+        raise UserError(f"{folder}: the safetensors lack {some_of(missing)}")
+    if unexpected := report["unexpected_keys"]:
+        raise UserError(
+            f"{folder}: the model of config.json has no place for {some_of(unexpected)}"
+        )
+    for name, stored, expected in sorted(report["mismatched_keys"]):
+        raise UserError(
+            f"{folder}: {name} is {_shape(stored)} in the safetensors, {_shape(expected)} by"
+            " config.json"
+        )
+    for message in report["error_msgs"]:
+        raise UserError(f"{folder}: cannot load it: {' '.join(message.split())}")
+
+
+def _shape(shape: torch.Size) -> str:
+    return "x".join(map(str, shape))

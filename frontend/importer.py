@@ -1,0 +1,218 @@
+"""Exported programs -> one MLIR module of linalg and llmc operations.
+
+    torch.export graph -> (FX importer) -> torch dialect -> linalg on tensors
+
+The layers of one kind become one private function; the trunk calls it once for each layer. Weights
+become `llmc.parameter`, the custom operations of torch_ops become the llmc operations they are named
+after; both are wrapped in torch_c casts, which torch-mlir's type conversion then folds away.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+from torch_mlir import ir
+from torch_mlir.dialects import func
+from torch_mlir.dialects import torch as torch_dialect
+from torch_mlir.extras.fx_decomp_util import get_decomposition_table
+from torch_mlir.extras.fx_importer import FxImporter
+from torch_mlir.passmanager import PassManager
+
+from llmc import dialects
+from llmc.frontend import torch_ops
+from llmc.frontend.programs import Program, VariantPrograms
+
+# torch-mlir's own two pipelines; the second without its last pass, a verifier that refuses any
+# operation that is not upstream's, and with llmc operations therefore everything.
+TO_TORCH_BACKEND = "builtin.module(torchdynamo-export-to-torch-backend-pipeline)"
+TO_LINALG = """builtin.module(
+  func.func(torch-fuse-quantized-ops, convert-torch-to-tmtensor, canonicalize,
+            convert-torch-to-linalg, canonicalize, convert-torch-to-scf, convert-torch-to-arith,
+            convert-torch-to-tensor),
+  convert-torch-conversion-to-mlprogram,
+  func.func(canonicalize, resolve-shaped-type-result-dims, cse),
+  torch-func-backend-type-conversion,
+  func.func(canonicalize, torch-finalizing-backend-type-conversion, canonicalize, cse))"""
+
+
+def import_programs(variants: Sequence[VariantPrograms], context: ir.Context) -> ir.Module:
+    """Imports the variants of one model into one module.
+
+    For each variant V there is a public function `V(tokens, positions) -> logits` and a private
+    `V.layer<k>` for each kind of layer; calls carry the layer's number among its kind, `llmc.member`.
+    """
+    _load_dialects(context)
+    module = ir.Module.create(ir.Location.unknown(context))
+    for variant in variants:
+        _import_variant(variant, module)
+    with context:
+        PassManager.parse(TO_TORCH_BACKEND).run(module.operation)
+        PassManager.parse(TO_LINALG).run(module.operation)
+    return module
+
+
+def _load_dialects(context: ir.Context) -> None:
+    torch_dialect.register_dialect(context)
+    dialects.load(context)
+    with context, ir.Location.unknown():
+        # torch_c has no binding that loads it; a pass that depends on it does.
+        loader = PassManager.parse("builtin.module(torch-func-backend-type-conversion)")
+        loader.run(ir.Module.create().operation)
+
+
+def _import_variant(variant: VariantPrograms, module: ir.Module) -> None:
+    layers = variant.layers
+    for kind, program in enumerate(variant.kinds):
+        members = layers.members(kind)
+
+        def sources(name: str, members: list[int] = members) -> list[str]:
+            return [f"{layers.path}.{index}.{name}" for index in members]
+
+        _import_program(program, module, sources, visibility="private")
+    trunk = _import_program(variant.trunk, module, lambda name: [name], visibility=None)
+    for call in _torch_operators(trunk, "layer"):
+        _replace_layer(call, variant)
+
+
+def _import_program(
+    program: Program,
+    module: ir.Module,
+    sources: Callable[[str], list[str]],
+    visibility: str | None,
+) -> ir.Operation:
+    exported = program.exported.run_decompositions(get_decomposition_table())
+    _drop_metadata_assertions(exported.graph_module)
+    importer = FxImporter(module=module)
+    function = importer.import_frozen_program(
+        exported, func_name=program.name, func_visibility=visibility
+    )
+    with module.context:
+        # Sizes that share a symbol are equal: no broadcasting assertions are wanted.
+        function.attributes["torch.assume_strict_symbolic_shapes"] = ir.UnitAttr.get()
+        _name_parameters(function, [sources(name) for name in program.parameters])
+        for name, build in _BUILDERS.items():
+            for operator in _torch_operators(function, name):
+                _replace_operator(operator, build)
+    return function
+
+
+def _drop_metadata_assertions(graph_module: torch.fx.GraphModule) -> None:
+    for node in list(graph_module.graph.nodes):
+        if node.target == torch.ops.aten._assert_tensor_metadata.default:
+            graph_module.graph.erase_node(node)
+
+
+def _name_parameters(function: ir.Operation, sources: list[list[str]]) -> None:
+    """Replaces the last arguments of `function` by `llmc.parameter` operations."""
+    block = function.regions[0].blocks[0]
+    inputs = len(block.arguments) - len(sources)
+    with ir.InsertionPoint.at_block_begin(block), function.location:
+        for argument, names in zip(list(block.arguments)[inputs:], sources, strict=True):
+            attribute = ir.ArrayAttr.get([ir.StringAttr.get(name) for name in names])
+            value = dialects.ParameterOp(attribute, _builtin_type(argument.type)).out
+            argument.replace_all_uses_with(_to_torch(value, argument.type))
+    for number in reversed(range(inputs, inputs + len(sources))):
+        block.erase_argument(number)
+    type_ = ir.TypeAttr(function.attributes["function_type"]).value
+    function.attributes["function_type"] = ir.TypeAttr.get(
+        ir.FunctionType.get(type_.inputs[:inputs], type_.results)
+    )
+
+
+def _torch_operators(root: ir.Operation, name: str) -> list[ir.Operation]:
+    """The `torch.operator` operations under `root` for our custom operation `name`."""
+    full = f"torch.{torch_ops.NAMESPACE}.{name}"
+    return [
+        op
+        for op in _walk(root)
+        if op.name == "torch.operator" and ir.StringAttr(op.attributes["name"]).value == full
+    ]
+
+
+def _walk(root: ir.Operation) -> Iterator[ir.Operation]:
+    for region in root.regions:
+        for block in region:
+            for op in block:
+                yield op.operation
+                yield from _walk(op.operation)
+
+
+def _replace_operator(operator: ir.Operation, build: Callable[..., ir.OpView]) -> None:
+    """Replaces a `torch.operator` by the llmc operation that `build` makes of its arguments."""
+    result = operator.results[0]
+    with ir.InsertionPoint(operator), operator.location:
+        arguments = [_argument(operand) for operand in operator.operands]
+        op = build(*arguments, _builtin_type(result.type))
+        result.replace_all_uses_with(_to_torch(op.results[0], result.type))
+    operator.erase()
+
+
+def _replace_layer(operator: ir.Operation, variant: VariantPrograms) -> None:
+    """Replaces an opaque layer by a call of its kind's function."""
+    hidden, extras, kind, index = operator.operands
+    number, kind_number = _argument(index), _argument(kind)
+    operands = [hidden, *extras.owner.operands]
+    with ir.InsertionPoint(operator), operator.location:
+        call = func.CallOp(
+            [operator.results[0].type], variant.kinds[kind_number].name, operands
+        )
+        member = variant.layers.members(kind_number).index(number)
+        call.attributes["llmc.member"] = ir.IntegerAttr.get(ir.IndexType.get(), member)
+    operator.results[0].replace_all_uses_with(call.results[0])
+    operator.erase()
+
+
+def _argument(value: ir.Value) -> ir.Value | int | float | bool | None:
+    """A tensor as a builtin tensor, a torch constant as a Python value."""
+    name = value.owner.name if isinstance(value.owner, ir.Operation | ir.OpView) else ""
+    if name == "torch.constant.none":
+        return None
+    if name in ("torch.constant.int", "torch.constant.float", "torch.constant.bool"):
+        return value.owner.attributes["value"].value
+    return _to_builtin(value)
+
+
+def _builtin_type(type_: ir.Type) -> ir.RankedTensorType:
+    """`!torch.vtensor<[1,?,64],f32>` as `tensor<1x?x64xf32>`; the binding shows it as text only."""
+    text = str(type_)
+    prefix = "!torch.vtensor<["
+    if not text.startswith(prefix):
+        raise TypeError(f"expected a ranked torch tensor, got {text}")
+    shape, element = text[len(prefix) : -1].rsplit("],", 1)
+    element = {"si64": "i64"}.get(element, element)
+    dims = "".join(f"{dim}x" for dim in shape.split(",") if dim)
+    return ir.Type.parse(f"tensor<{dims}{element}>")
+
+
+def _to_builtin(value: ir.Value) -> ir.Value:
+    return ir.Operation.create(
+        "torch_c.to_builtin_tensor", results=[_builtin_type(value.type)], operands=[value]
+    ).result
+
+
+def _to_torch(value: ir.Value, type_: ir.Type) -> ir.Value:
+    return ir.Operation.create(
+        "torch_c.from_builtin_tensor", results=[type_], operands=[value]
+    ).result
+
+
+def _f64(value: float) -> ir.FloatAttr:
+    return ir.FloatAttr.get_f64(value)
+
+
+def _i64(value: int) -> ir.IntegerAttr:
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+
+
+_BUILDERS: dict[str, Callable[..., ir.OpView]] = {
+    "attention": lambda query, key, value, scale, window, softcap, out: dialects.AttentionOp(
+        query, key, value, _f64(scale), _i64(window), _f64(softcap), out
+    ),
+    "expert_linear": lambda x, expert, weight, transposed, out: dialects.ExpertLinearOp(
+        x, expert, weight, _i64(int(transposed)), out
+    ),
+    "linear": lambda x, weight, bias, out: dialects.LinearOp(x, weight, out, bias=bias),
+    "rms_norm": lambda x, weight, epsilon, offset, out: dialects.RMSNormOp(
+        x, weight, _f64(epsilon), _f64(offset), out
+    ),
+    "rotary": dialects.RotaryOp,
+}

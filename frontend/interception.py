@@ -1,0 +1,150 @@
+"""Makes a Hugging Face model speak in llmc operations, without code for any family.
+
+transformers offers two doors that every family goes through: the attention interface and the
+experts interface. Linear layers are PyTorch's own. Norms and rotary embeddings have no door; a
+module or function that looks like one by its name is tried on random numbers against our operation
+and replaced only where the two agree.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AttentionInterface, PreTrainedModel
+from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
+
+from llmc.frontend import torch_ops
+from llmc.runtime.errors import UserError
+
+IMPLEMENTATION = "llmc"
+
+
+def _attend(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    softcap: float | None = None,
+    **others: Any,
+) -> tuple[Tensor, None]:
+    """The attention interface of transformers: [B, H, T, D] in, [B, T, H, D] out."""
+    unknown = [name for name, given in others.items() if isinstance(given, Tensor)
+               and name not in ("position_ids", "cache_position")]
+    if attention_mask is not None or unknown:
+        what = ", ".join(unknown) or "attention_mask"
+        raise UserError(f"{type(module).__name__} attends with {what}, which llmc cannot compile")
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    out = torch_ops.attention(query, key, value, scale, sliding_window or 0, softcap or 0.0)
+    return out.transpose(1, 2), None
+
+
+def _experts(module: Any, hidden: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
+    """The experts interface of transformers: `hidden [T, H]`, `chosen` and `weights` `[T, K]`."""
+    rows = hidden.repeat_interleave(chosen.shape[-1], dim=0)
+    expert = chosen.reshape(-1)
+    first = "gate_up_proj" if module.has_gate else "up_proj"
+
+    def project(x: Tensor, name: str) -> Tensor:
+        y = torch_ops.expert_linear(x, expert, getattr(module, name), module.is_transposed)
+        return y + getattr(module, f"{name}_bias")[expert] if module.has_bias else y
+
+    inner = project(rows, first)
+    inner = module._apply_gate(inner) if module.has_gate else module.act_fn(inner)
+    outer = project(inner, "down_proj")
+    if module.has_post_expert_norm:
+        outer = module.post_expert_norm(outer)
+    weighted = outer * weights.reshape(-1, 1)
+    return weighted.view(*chosen.shape, -1).sum(dim=1).to(hidden.dtype)
+
+
+AttentionInterface.register(IMPLEMENTATION, _attend)
+ALL_EXPERTS_FUNCTIONS.register(IMPLEMENTATION, _experts)
+
+
+@contextmanager
+def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """While open, attribute `name` of `owner` is `value`."""
+    absent = object()
+    before = vars(owner).get(name, absent)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        if before is absent:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, before)
+
+
+@contextmanager
+def llmc_operations(model: PreTrainedModel) -> Iterator[None]:
+    """While open, `model` runs on `torch.ops.llmc` wherever it can."""
+    with ExitStack() as patches:
+        patches.enter_context(replaced(nn.Linear, "forward", _linear))
+        for module in _norms(model):
+            patches.enter_context(replaced(module, "forward", _norm_forward(module)))
+        namespace = sys.modules[type(model).__module__]
+        if _is_half_rotation(getattr(namespace, "apply_rotary_pos_emb", None)):
+            patches.enter_context(replaced(namespace, "apply_rotary_pos_emb", _rotate))
+        yield
+
+
+def _linear(module: nn.Linear, x: Tensor) -> Tensor:
+    return torch_ops.linear(x, module.weight, module.bias)
+
+
+def _rotate(query: Tensor, key: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+    return torch_ops.rotary(query, cos, sin), torch_ops.rotary(key, cos, sin)
+
+
+def _is_half_rotation(function: Callable | None) -> bool:
+    """Whether a family's `apply_rotary_pos_emb(q, k, cos, sin)` is the `rotary` operation."""
+    if function is None:
+        return False
+    generator = torch.Generator().manual_seed(0)
+    query, key = (torch.randn(2, heads, 5, 8, generator=generator) for heads in (4, 2))
+    cos, sin = (torch.randn(2, 5, 8, generator=generator) for _ in range(2))
+    try:
+        theirs = function(query, key, cos, sin)
+    except (TypeError, RuntimeError, ValueError):  # another signature: leave it as it is
+        return False
+    return all(map(torch.allclose, theirs, _rotate(query, key, cos, sin)))
+
+
+def _norms(model: nn.Module) -> Iterator[nn.Module]:
+    for module in model.modules():
+        if "RMSNorm" in type(module).__name__ and _norm_offset(module) is not None:
+            yield module
+
+
+def _norm_epsilon(module: nn.Module) -> float | None:
+    for name in ("variance_epsilon", "eps", "epsilon"):
+        if isinstance(value := getattr(module, name, None), float):
+            return value
+    return None
+
+
+def _norm_offset(module: nn.Module) -> float | None:
+    """0.0 or 1.0 where `module` computes `rms_norm` with that offset, None where it does not."""
+    weight, epsilon = getattr(module, "weight", None), _norm_epsilon(module)
+    if not isinstance(weight, Tensor) or weight.ndim != 1 or epsilon is None:
+        return None
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(3, *weight.shape, generator=generator)
+    trial = torch.rand(weight.shape, generator=generator)
+    theirs = torch.func.functional_call(module, {"weight": trial}, (x,))
+    for offset in (0.0, 1.0):
+        if torch.allclose(theirs, torch_ops.rms_norm(x, trial, epsilon, offset), atol=1e-5):
+            return offset
+    return None
+
+
+def _norm_forward(module: nn.Module) -> Callable[[Tensor], Tensor]:
+    epsilon, offset = _norm_epsilon(module), _norm_offset(module)
+    return lambda x: torch_ops.rms_norm(x, module.weight, epsilon, offset)

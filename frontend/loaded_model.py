@@ -1,0 +1,139 @@
+"""What every source of models, a Hugging Face folder or a GGUF file, gives to the compiler."""
+
+import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from huggingface_hub.errors import StrictDataclassError
+from torch import Tensor
+from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
+from transformers.initialization import no_init_weights
+from transformers.utils import logging
+
+from llmc.runtime.errors import UserError
+from llmc.runtime.manifest import TokenizerFacts
+
+# What transformers raises on a configuration whose values make no model.
+CONFIG_ERRORS = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    StrictDataclassError,
+    TypeError,
+    ValueError,
+)
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A causal language model, its weights not read yet.
+
+    `config` is the text model's, cut to the layers asked for. `context` is the most positions that
+    the model was made for. `storage` names the element type of most of the weights as they are
+    stored: a torch type such as `bfloat16`, or a GGUF block type such as `Q4_1`. `files` are all
+    that decide the result.
+
+    `weights()` reads the weights: by the names of the skeleton's `state_dict`, of tied ones only
+    the first, in the element type they are stored in (GGUF blocks as float32). UserError if the
+    names or shapes are not the skeleton's.
+    """
+
+    name: str
+    config: PreTrainedConfig
+    context: int
+    storage: str
+    tokenizer_json: str
+    tokenizer: TokenizerFacts
+    files: tuple[Path, ...]
+    weights: Callable[[], dict[str, Tensor]]
+    # Values of the skeleton's buffers that the configuration does not give.
+    buffers: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def skeleton(self, attn_implementation: str) -> PreTrainedModel:
+        """The model in float32 and eval mode, its parameters uninitialised, its buffers right.
+
+        The parameters' memory is not touched, so that the model costs address space only.
+        `attn_implementation` is a name that transformers knows: `eager`, `sdpa`, or one registered
+        with its `AttentionInterface`.
+        """
+        model = build(self.config, attn_implementation)
+        for name, value in self.buffers.items():
+            model.get_buffer(name).copy_(value)
+        return model
+
+
+def build(config: PreTrainedConfig, attn_implementation: str = "eager") -> PreTrainedModel:
+    """The float32 model of `config` in eval mode with uninitialised parameters."""
+    with quiet(), no_init_weights():
+        model = AutoModelForCausalLM.from_config(
+            copy.deepcopy(config), dtype=torch.float32, attn_implementation=attn_implementation
+        )
+    model.tie_weights()  # left out by no_init_weights
+    return model.eval()
+
+
+def outline(config: PreTrainedConfig, source: str) -> PreTrainedModel:
+    """The model of `config` on torch's meta device: names and shapes without memory.
+
+    UserError, which begins with `source`, if no model can be built from `config`.
+    """
+    try:
+        with torch.device("meta"):
+            return build(config)
+    except CONFIG_ERRORS as error:
+        raise UserError(f"{source}: no model can be built from it: {one_line(error)}") from error
+
+
+def untied_state(model: PreTrainedModel) -> dict[str, Tensor]:
+    """The model's `state_dict` without the second names of tied weights."""
+    tied = model.all_tied_weights_keys
+    return {name: value for name, value in model.state_dict().items() if name not in tied}
+
+
+def truncated(config: PreTrainedConfig, layers: int | None, source: str) -> PreTrainedConfig:
+    """`config` with the first `layers` layers only; all of them for None.
+
+    UserError, which begins with `source`, if the model has fewer.
+    """
+    total = config.num_hidden_layers
+    if layers is None or layers == total:
+        return config
+    if not 0 < layers < total:
+        raise UserError(f"{source}: {layers} layers were asked for, the model has {total}")
+    values = config.to_dict()
+    for key, value in values.items():
+        if "layer" in key and isinstance(value, list) and len(value) == total:
+            values[key] = value[:layers]
+    values[config.attribute_map.get("num_hidden_layers", "num_hidden_layers")] = layers
+    with quiet():
+        return type(config).from_dict(values)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keeps transformers' warnings and progress bars off the terminal."""
+    level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity(logging.CRITICAL)
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bar:
+            logging.enable_progress_bar()
+
+
+def some_of(names: Iterable[str], shown: int = 3) -> str:
+    """`names` in order, as a list for people that stays on one line."""
+    ordered = sorted(names)
+    listed = ", ".join(ordered[:shown])
+    return listed if len(ordered) <= shown else f"{listed} and {len(ordered) - shown} more"
+
+
+def one_line(error: BaseException) -> str:
+    """The text of an exception on one line, or its class where it has none."""
+    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -1,0 +1,174 @@
+"""The programs of a model: what torch.export is asked for.
+
+A *variant* is one way to run the model: `prefill` (one sequence, many tokens), `decode` (one
+sequence, one token) and `decode_batch` (many sequences, one token each). Each variant has one trunk
+(all but the layers) and one program per kind of layer.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.export import Dim, ExportedProgram
+from transformers import PreTrainedModel
+
+from llmc.frontend.interception import llmc_operations
+from llmc.frontend.layers import Layers, opaque_layers, study_layers
+from llmc.runtime import abi
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to run the model. None is a dimension left open, with 2 as its least value."""
+
+    name: str
+    batch: int | None
+    tokens: int | None
+
+
+VARIANTS = (
+    Variant(abi.PREFILL, batch=1, tokens=None),
+    Variant(abi.DECODE, batch=1, tokens=1),
+    Variant(abi.DECODE_BATCH, batch=None, tokens=1),
+)
+
+
+@dataclass(frozen=True)
+class Program:
+    """An exported program and the parameters that follow its other arguments.
+
+    `parameters` are names in the model's state for a trunk, in the layer's for a layer.
+    """
+
+    name: str
+    exported: ExportedProgram
+    parameters: tuple[str, ...]
+
+
+def export_variant(model: PreTrainedModel, variant: Variant, context: int) -> "VariantPrograms":
+    """Exports `variant` of `model` for sequences of up to `context` tokens."""
+    with llmc_operations(model), torch.no_grad():
+        sizes = _sample_sizes(variant)
+        layers = study_layers(model, *sizes)
+        probe = study_layers(model, *(size + 2 * (size > 1) for size in sizes))
+        dims = {"batch": Dim("batch", min=2, max=1024), "tokens": Dim("tokens", min=2, max=context)}
+        open_dims = {
+            size: dims[name]
+            for name, size, fixed in zip(
+                dims, sizes, (variant.batch, variant.tokens), strict=True
+            )
+            if fixed is None
+        }
+        trunk = _export_trunk(model, layers, variant, open_dims, sizes)
+        kinds = tuple(
+            _export_layer(layers, probe, kind, variant, open_dims)
+            for kind in range(len(layers.representatives))
+        )
+    return VariantPrograms(variant, layers, trunk, kinds)
+
+
+@dataclass(frozen=True)
+class VariantPrograms:
+    """The exported programs of one variant; `kinds[k]` is the layer function of kind k."""
+
+    variant: Variant
+    layers: Layers
+    trunk: Program
+    kinds: tuple[Program, ...]
+
+
+def _sample_sizes(variant: Variant) -> tuple[int, int]:
+    """Batch and token counts to trace with: distinct, where open, from one another."""
+    return variant.batch or 3, variant.tokens or 7
+
+
+class _Functional(nn.Module):
+    """A function of tensors and of a module's parameters, as torch.export wants it."""
+
+    def __init__(self, function: Callable[..., Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, inputs: list[Tensor], parameters: list[Tensor]) -> Tensor:
+        """Calls the function."""
+        return self.function(inputs, parameters)
+
+
+def _export(
+    name: str,
+    function: Callable[..., Tensor],
+    inputs: list[Tensor],
+    input_dims: list[dict[int, Any]],
+    state: dict[str, Tensor],
+) -> Program:
+    names, tensors = tuple(state), [tensor.detach() for tensor in state.values()]
+    exported = torch.export.export(
+        _Functional(function),
+        (inputs, tensors),
+        dynamic_shapes=(input_dims, [None] * len(tensors)),
+    )
+    return Program(name, exported, names)
+
+
+def _export_trunk(
+    model: PreTrainedModel,
+    layers: Layers,
+    variant: Variant,
+    open_dims: dict[int, Any],
+    sizes: tuple[int, int],
+) -> Program:
+    state = {
+        name: tensor
+        for name, tensor in model.named_parameters()
+        if not name.startswith(f"{layers.path}.")
+    }
+
+    def trunk(inputs: list[Tensor], parameters: list[Tensor]) -> Tensor:
+        ids, positions = inputs
+        out = torch.func.functional_call(
+            model,
+            dict(zip(state, parameters, strict=True)),
+            kwargs={
+                "input_ids": ids,
+                "position_ids": positions,
+                "use_cache": False,
+                "logits_to_keep": 1,
+            },
+        )
+        return out.logits[:, -1, :]
+
+    dims = {axis: open_dims[size] for axis, size in enumerate(sizes) if size in open_dims}
+    tokens = torch.zeros(sizes, dtype=torch.int64)
+    with opaque_layers(layers):
+        return _export(variant.name, trunk, [tokens, tokens.clone()], [dims, dims], state)
+
+
+def _export_layer(
+    layers: Layers, probe: Layers, kind: int, variant: Variant, open_dims: dict[int, Any]
+) -> Program:
+    index = layers.representatives[kind]
+    module, call = layers.modules[index], layers.calls[index]
+    state = dict(_layer_state(module))
+
+    def run(inputs: list[Tensor], parameters: list[Tensor]) -> Tensor:
+        args, kwargs = call.arguments(inputs)
+        out = torch.func.functional_call(
+            module, dict(zip(state, parameters, strict=True)), args, kwargs
+        )
+        leaves = torch.utils._pytree.tree_leaves(out)
+        return next(leaf for leaf in leaves if isinstance(leaf, Tensor))
+
+    inputs, dims = [], []
+    tensors = [leaf for leaf in call.leaves if isinstance(leaf, Tensor)]
+    for tensor, other in zip(tensors, probe.calls[index].shapes, strict=True):
+        inputs.append(torch.zeros(tensor.shape, dtype=tensor.dtype))
+        moving = [axis for axis, size in enumerate(other) if size != tensor.shape[axis]]
+        dims.append({axis: open_dims[tensor.shape[axis]] for axis in moving})
+    return _export(f"{variant.name}.layer{kind}", run, inputs, dims, state)
+
+
+def _layer_state(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    yield from module.named_parameters()
+    yield from module.named_buffers()

@@ -1,0 +1,34 @@
+"""The last step of reading any tokenizer: fit to the model, and as text."""
+
+import json
+from collections.abc import Iterable
+
+from tokenizers import Tokenizer
+
+from llmc.runtime.errors import UserError
+
+
+def fitted_json(tokenizer: Tokenizer, vocab_size: int, source: str) -> str:
+    """`tokenizer` as a `tokenizer.json` whose ids are all below `vocab_size`.
+
+    Added tokens beyond the model's vocabulary are left out: Gemma 3's text models, for one, come
+    with the multimodal models' image token. UserError, which begins with `source`, if the
+    vocabulary proper does not fit: it is another model's.
+    """
+    vocabulary = tokenizer.get_vocab(with_added_tokens=False)
+    added = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
+    largest = max((i for token, i in vocabulary.items() if token not in added), default=-1)
+    if largest >= vocab_size:
+        raise UserError(
+            f"{source}: the tokenizer has ids up to {largest}, the model a vocabulary of"
+            f" {vocab_size}: they do not belong together"
+        )
+    content = json.loads(tokenizer.to_str())
+    content["added_tokens"] = [t for t in content["added_tokens"] if t["id"] < vocab_size]
+    return json.dumps(content, ensure_ascii=False)
+
+
+def known_ids(ids: Iterable[object], vocab_size: int) -> tuple[int, ...]:
+    """Those of `ids` that are ids of a vocabulary of this size, each once, in order."""
+    valid = (i for i in ids if isinstance(i, int) and 0 <= i < vocab_size)
+    return tuple(dict.fromkeys(valid))

@@ -1,0 +1,117 @@
+"""The torch twins of the llmc dialect's operations.
+
+Each is a `torch.library` custom operation that torch.export keeps whole, so that torch-mlir hands it
+on by name and the importer can turn it into the llmc operation of the same name. The bodies are the
+reference semantics in plain PyTorch; the tests hold the dialect's lowerings against them.
+"""
+
+import torch
+from torch import Tensor
+from torch.library import custom_op
+
+NAMESPACE = "llmc"
+
+
+@custom_op(f"{NAMESPACE}::linear", mutates_args=())
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """`x [..., K] @ weight [N, K]^T + bias [N]`."""
+    return torch.nn.functional.linear(x, weight, bias)
+
+
+@linear.register_fake
+def _(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return x.new_empty((*x.shape[:-1], weight.shape[0]))
+
+
+@custom_op(f"{NAMESPACE}::rms_norm", mutates_args=())
+def rms_norm(x: Tensor, weight: Tensor, epsilon: float, offset: float) -> Tensor:
+    """`x / sqrt(mean(x^2) + epsilon) * (offset + weight)` over the last dimension.
+
+    Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.
+    """
+    scale = torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + epsilon)
+    return x * scale * (offset + weight)
+
+
+@rms_norm.register_fake
+def _(x: Tensor, weight: Tensor, epsilon: float, offset: float) -> Tensor:
+    return torch.empty_like(x)
+
+
+@custom_op(f"{NAMESPACE}::rotary", mutates_args=())
+def rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Rotates the first R of D channels of `x [B, H, T, D]` by tables `[B or 1, T, R]`.
+
+    Channel i is paired with channel i + R/2. Su et al., "RoFormer", 2021.
+    """
+    width = cos.shape[-1]
+    rotated, kept = x[..., :width], x[..., width:]
+    low, high = rotated.chunk(2, dim=-1)
+    turned = torch.cat((-high, low), dim=-1)
+    rotated = rotated * cos.unsqueeze(1) + turned * sin.unsqueeze(1)
+    return torch.cat((rotated, kept), dim=-1)
+
+
+@rotary.register_fake
+def _(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    return torch.empty_like(x)
+
+
+@custom_op(f"{NAMESPACE}::attention", mutates_args=())
+def attention(
+    query: Tensor, key: Tensor, value: Tensor, scale: float, window: int, softcap: float
+) -> Tensor:
+    """Causal attention of `query [B, H, T, D]` over `key [B, Hkv, T, D]`, `value [B, Hkv, T, E]`.
+
+    H is a multiple of Hkv (grouped heads). A row sees itself and the `window - 1` tokens before it
+    (`window` 0: all of them). `softcap` c > 0 bends scores to `c * tanh(score / c)`.
+    """
+    groups = query.shape[1] // key.shape[1]
+    key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
+    scores = query @ key.transpose(-1, -2) * scale
+    if softcap > 0:
+        scores = softcap * torch.tanh(scores / softcap)
+    row = torch.arange(query.shape[2])[:, None]
+    column = torch.arange(key.shape[2])[None, :]
+    hidden = column > row
+    if window > 0:
+        hidden = hidden | (column <= row - window)
+    return torch.softmax(scores.masked_fill(hidden, float("-inf")), dim=-1) @ value
+
+
+@attention.register_fake
+def _(
+    query: Tensor, key: Tensor, value: Tensor, scale: float, window: int, softcap: float
+) -> Tensor:
+    return query.new_empty((*query.shape[:-1], value.shape[-1]))
+
+
+@custom_op(f"{NAMESPACE}::expert_linear", mutates_args=())
+def expert_linear(x: Tensor, expert: Tensor, weight: Tensor, transposed: bool) -> Tensor:
+    """Row r of `x [R, K]` times the matrix of its own expert, `weight [E, N, K]` -> `[R, N]`.
+
+    `expert [R]` holds int64 indices. `transposed`: the matrices are stored `[E, K, N]`.
+    """
+    matrices = weight[expert]
+    return torch.bmm(
+        x.unsqueeze(1), matrices if transposed else matrices.transpose(1, 2)
+    ).squeeze(1)
+
+
+@expert_linear.register_fake
+def _(x: Tensor, expert: Tensor, weight: Tensor, transposed: bool) -> Tensor:
+    return x.new_empty((x.shape[0], weight.shape[2] if transposed else weight.shape[1]))
+
+
+@custom_op(f"{NAMESPACE}::layer", mutates_args=())
+def layer(hidden: Tensor, extras: list[Tensor], kind: int, index: int) -> Tensor:
+    """Stands for a call of decoder layer `index`, an instance of layer kind `kind`.
+
+    Only its shape matters: the importer replaces it with a call of the kind's function.
+    """
+    return hidden.clone()
+
+
+@layer.register_fake
+def _(hidden: Tensor, extras: list[Tensor], kind: int, index: int) -> Tensor:
+    return torch.empty_like(hidden)

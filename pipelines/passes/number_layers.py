@@ -1,0 +1,48 @@
+"""`number-layers`: tells each layer function which of its layers it is called for."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, func
+
+from llmc.pipelines.passes.base import (
+    Pass,
+    calls_of,
+    layer_functions,
+    set_arguments,
+    set_operands,
+)
+
+LAYER = "llmc.layer_argument"
+
+
+@dataclass(frozen=True)
+class NumberLayers(Pass):
+    """Appends `%layer: index` to layer functions and drops arguments that they do not use.
+
+    The n-th call of a function in a trunk is for layer n of its kind. The function's attribute
+    `llmc.layer_argument` says which argument it is.
+    """
+
+    name: ClassVar[str] = "number-layers"
+
+    def apply(self, module: ir.Module) -> None:
+        """Rewrites every layer function and its calls."""
+        for function in layer_functions(module):
+            kept = [
+                number
+                for number, argument in enumerate(function.arguments)
+                if any(True for _ in argument.uses)
+            ]
+            set_arguments(function, kept, [ir.IndexType.get()])
+            function.attributes[LAYER] = ir.IntegerAttr.get(ir.IndexType.get(), len(kept))
+            for number, call in enumerate(calls_of(module, function)):
+                with ir.InsertionPoint(call):
+                    layer = arith.ConstantOp(ir.IndexType.get(), number).result
+                set_operands(call, [call.operands[k] for k in kept] + [layer])
+
+
+def layer_argument(function: func.FuncOp) -> ir.Value:
+    """The argument of a numbered layer function that holds the layer's number."""
+    return function.arguments[ir.IntegerAttr(function.attributes[LAYER]).value]

@@ -1,0 +1,167 @@
+"""`thread-kv-cache`: gives attention its memory of earlier tokens."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, func, ml_program
+
+from llmc.dialects import AttentionOp, CacheAllocateOp, CacheAppendOp, CacheReadOp
+from llmc.dialects.index_notation import as_value, constant, loop_index, pointwise, size
+from llmc.pipelines.passes.base import (
+    Pass,
+    calls_of,
+    find,
+    layer_functions,
+    set_arguments,
+    set_operands,
+    trunks,
+)
+from llmc.pipelines.passes.number_layers import layer_argument
+from llmc.runtime.abi import RESET
+
+
+
+
+@dataclass(frozen=True)
+class ThreadKVCache(Pass):
+    """Turns attention over a call's own tokens into attention over all tokens so far.
+
+    Keys and values live in mutable globals `[layers, sequences, heads, capacity, channels]`, two for
+    each kind of layer, shared by the variants. A trunk `V(tokens, positions)` becomes
+    `V(tokens, start, sequence, past)`: it runs on sequences from number `sequence` on, whose token
+    columns 0 to `past - 1` are held; of these, sequence b uses those from `start[b]` on (shorter
+    sequences of a batch begin later, so that all end at one column). `reset(sequences, capacity)`
+    allocates the cache.
+    """
+
+    name: ClassVar[str] = "thread-kv-cache"
+
+    def apply(self, module: ir.Module) -> None:
+        """Rewrites layer functions, then trunks, and adds the globals and `reset`."""
+        caches: dict[str, ir.RankedTensorType] = {}
+        for function in layer_functions(module):
+            layers = len(calls_of(module, function))
+            batch = function.arguments[0].type.shape[0]
+            start, sequence, past = set_arguments(
+                function, list(range(len(function.arguments))), _state_types(batch)
+            )
+            state = _State(layer_argument(function), start, sequence, past)
+            kind = function.sym_name.value.split(".", 1)[1]
+            for number, op in enumerate(find(function.operation, "llmc.attention")):
+                caches |= _attend_to_cache(op.opview, state, f"{kind}.{number}", layers)
+        for trunk in trunks(module):
+            _thread_trunk(module, trunk)
+        with ir.InsertionPoint.at_block_begin(module.body):
+            for symbol, type_ in caches.items():
+                ml_program.GlobalOp(
+                    symbol, type_, is_mutable=True, sym_visibility="private"
+                )
+        with ir.InsertionPoint(module.body):
+            _build_reset(caches)
+
+
+@dataclass(frozen=True)
+class _State:
+    layer: ir.Value
+    start: ir.Value
+    sequence: ir.Value
+    past: ir.Value
+
+
+def _state_types(batch: int) -> list[ir.Type]:
+    i64 = ir.IntegerType.get_signless(64)
+    return [ir.RankedTensorType.get([batch], i64), ir.IndexType.get(), ir.IndexType.get()]
+
+
+def _attend_to_cache(
+    attention: AttentionOp, state: _State, name: str, layers: int
+) -> dict[str, ir.RankedTensorType]:
+    """Appends keys and values to the cache, and attends to all of it. Returns the globals used."""
+    caches = {}
+    with ir.InsertionPoint(attention), attention.location:
+        held = []
+        for which, rows in (("keys", attention.key), ("values", attention.value)):
+            symbol = f"{name}.{which}"
+            caches[symbol] = type_ = _cache_type(rows.type, layers)
+            cache = ml_program.global_load(type_, ir.FlatSymbolRefAttr.get(symbol))
+            cache = CacheAppendOp(
+                cache, rows, state.layer, state.sequence, state.past, type_
+            ).out
+            ml_program.global_store(ir.FlatSymbolRefAttr.get(symbol), cache)
+            held.append(_read(cache, rows, state))
+        new = AttentionOp(
+            attention.query,
+            *held,
+            attention.scale,
+            attention.window,
+            attention.softcap,
+            attention.out.type,
+            past=state.past,
+            start=state.start,
+        )
+        attention.out.replace_all_uses_with(new.out)
+    attention.operation.erase()
+    return caches
+
+
+def _read(cache: ir.Value, rows: ir.Value, state: _State) -> ir.Value:
+    batch, heads, _, channels = rows.type.shape
+    columns = arith.addi(state.past, as_value(size(rows, 2)))
+    unknown = ir.ShapedType.get_dynamic_size()
+    type_ = ir.RankedTensorType.get([batch, heads, unknown, channels], rows.type.element_type)
+    return CacheReadOp(
+        cache, state.layer, state.sequence, as_value(size(rows, 0)), columns, type_
+    ).out
+
+
+def _cache_type(rows: ir.RankedTensorType, layers: int) -> ir.RankedTensorType:
+    _, heads, _, channels = rows.shape
+    unknown = ir.ShapedType.get_dynamic_size()
+    return ir.RankedTensorType.get(
+        [layers, unknown, heads, unknown, channels], rows.element_type
+    )
+
+
+def _thread_trunk(module: ir.Module, trunk: func.FuncOp) -> None:
+    tokens, positions = trunk.arguments
+    i64 = ir.IntegerType.get_signless(64)
+    start_type, *_ = _state_types(tokens.type.shape[0])
+    start, *scalars = set_arguments(trunk, [0, 1], [start_type, i64, i64])
+    first = trunk.entry_block.operations[0]
+    with ir.InsertionPoint(first), trunk.location:
+        sequence, past = (arith.index_cast(ir.IndexType.get(), value) for value in scalars)
+        positions.replace_all_uses_with(_positions(tokens, start, past))
+    set_arguments(trunk, [0, 2, 3, 4], [])
+    for call in _layer_calls(module, trunk):
+        set_operands(call, [*call.operands, start, sequence, past])
+
+
+def _layer_calls(module: ir.Module, trunk: func.FuncOp) -> Iterator[func.CallOp]:
+    for op in find(trunk.operation, "func.call"):
+        yield op.opview
+
+
+def _positions(tokens: ir.Value, start: ir.Value, past: ir.Value) -> ir.Value:
+    """`past + t - start[b]` for each token, 0 for the columns before a sequence's start."""
+    i64 = tokens.type.element_type
+
+    def position(_token: ir.Value, start: ir.Value, _: ir.Value) -> ir.Value:
+        column = arith.index_cast(i64, arith.addi(past, loop_index(1)))
+        return arith.maxsi(arith.subi(column, start), constant(0, i64))
+
+    return pointwise("bt,b->bt", position, tokens, start)
+
+
+def _build_reset(caches: dict[str, ir.RankedTensorType]) -> None:
+    i64 = ir.IntegerType.get_signless(64)
+    function = func.FuncOp(RESET, ([i64, i64], []))
+    with ir.InsertionPoint(function.add_entry_block()):
+        sequences, capacity = (
+            arith.index_cast(ir.IndexType.get(), argument) for argument in function.arguments
+        )
+        for symbol, type_ in caches.items():
+            cache = CacheAllocateOp(sequences, capacity, type_).out
+            ml_program.global_store(ir.FlatSymbolRefAttr.get(symbol), cache)
+        func.ReturnOp([])

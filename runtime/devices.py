@@ -1,0 +1,214 @@
+"""What this machine has that llmc can run on."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+import iree.runtime
+
+# LLVM's names of CPU features that differ from Linux's by more than punctuation.
+_LINUX_NAMES = {
+    "x86_64": {
+        "64bit": "lm",
+        "avx10.1": "avx512_fp16",  # the same instructions: those of Sapphire Rapids
+        "bmi": "bmi1",
+        "crc32": "sse4_2",
+        "lzcnt": "abm",
+        "pclmul": "pclmulqdq",
+        "prfchw": "3dnowprefetch",
+        "rdrnd": "rdrand",
+        "sahf": "lahf_lm",
+        "sha": "sha_ni",
+        "shstk": "user_shstk",
+        "sse3": "pni",
+        "x87": "fpu",
+    },
+    "aarch64": {
+        "complxnum": "fcma",
+        "crc": "crc32",
+        "dotprod": "asimddp",
+        "fp-armv8": "fp",
+        "fp16fml": "asimdfhm",
+        "fullfp16": "asimdhp",
+        "jsconv": "jscvt",
+        "lse": "atomics",
+        "neon": "asimd",
+        "rcpc": "lrcpc",
+        "rdm": "asimdrdm",
+    },
+}
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device that a bundle can be run on; None is what cannot be found out.
+
+    `cores` counts the logical CPUs that this process may use, `features` are Linux's names of the
+    CPU's features, `memory_bytes` is what this process may use.
+    """
+
+    kind: Literal["cpu", "vulkan", "cuda"]
+    name: str
+    arch: str | None
+    cores: int | None
+    features: tuple[str, ...]
+    memory_bytes: int | None
+    note: str
+
+
+def list_devices() -> list[Device]:
+    """The CPU, then the GPUs whose IREE driver, loader library and device are all present."""
+    return [_cpu(), *_gpus("vulkan"), *_gpus("cuda")]
+
+
+@cache
+def host_cpu_features() -> frozenset[str]:
+    """Linux's names of the features that all CPUs here have; empty where they cannot be read."""
+    return parse_cpu_features(_read(Path("/proc/cpuinfo")))
+
+
+def missing_features(required: Iterable[str]) -> tuple[str, ...]:
+    """Those of `required`, by their LLVM or Linux names, that this machine's CPU lacks.
+
+    None where the CPU's features cannot be read (outside Linux).
+    """
+    return find_missing(required, host_cpu_features(), host_arch())
+
+
+def find_missing(required: Iterable[str], present: frozenset[str], arch: str) -> tuple[str, ...]:
+    """Those of `required`, by LLVM or Linux names, that are not in `present`, by Linux names."""
+    if not present:
+        return ()
+    linux_names = _LINUX_NAMES.get(arch, {})
+    known = {_without_punctuation(name) for name in present}
+    return tuple(
+        name
+        for name in required
+        if _without_punctuation(name) not in known
+        and _without_punctuation(linux_names.get(name, name)) not in known
+    )
+
+
+def host_arch() -> str:
+    """This machine's architecture as a manifest names it: `x86_64` or `aarch64`."""
+    machine = platform.machine().lower()
+    return {"amd64": "x86_64", "arm64": "aarch64"}.get(machine, machine)
+
+
+def parse_cpu_features(cpuinfo: str) -> frozenset[str]:
+    """The features that all CPUs in the text of /proc/cpuinfo share (cores may differ on Arm)."""
+    lists = {value for key, value in _entries(cpuinfo) if key in ("flags", "Features")}
+    return frozenset.intersection(*(frozenset(flags.split()) for flags in lists or {""}))
+
+
+def usable_cpus(proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgroup")) -> int:
+    """Logical CPUs that this process may keep busy: affinity mask and control groups' quotas."""
+    if hasattr(os, "sched_getaffinity"):
+        allowed = len(os.sched_getaffinity(0))
+    else:
+        allowed = os.cpu_count() or 1
+    for group in _control_groups("cpu", proc, cgroups):
+        limit = _read(group / "cpu.max").split() or [
+            *_read(group / "cpu.cfs_quota_us").split(),
+            *_read(group / "cpu.cfs_period_us").split(),
+        ]
+        # "max" in version 2 and -1 in version 1 are no limit; a fraction of a CPU counts as one.
+        if len(limit) == 2 and limit[0].isdigit() and limit[1].isdigit() and int(limit[1]) > 0:
+            allowed = min(allowed, max(1, int(limit[0]) // int(limit[1])))
+    return allowed
+
+
+def usable_memory(proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgroup")) -> int | None:
+    """Bytes of memory that this process may use: the machine's, or its control groups' limits."""
+    try:
+        limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    except (AttributeError, ValueError, OSError):  # outside Unix, or unknown to this one
+        limits = []
+    for group in _control_groups("memory", proc, cgroups):
+        limit = (_read(group / "memory.max") or _read(group / "memory.limit_in_bytes")).strip()
+        if limit.isdigit():
+            limits.append(int(limit))
+    return min(limits, default=None)
+
+
+def _cpu() -> Device:
+    arch = host_arch()
+    usable, present = usable_cpus(), os.cpu_count() or 1
+    return Device(
+        kind="cpu",
+        name=_cpu_name(_read(Path("/proc/cpuinfo"))) or platform.processor() or f"{arch} CPU",
+        arch=arch,
+        cores=usable,
+        features=tuple(sorted(host_cpu_features())),
+        memory_bytes=usable_memory(),
+        note=f"limited to {usable} of {present} logical CPUs" if usable < present else "",
+    )
+
+
+def _gpus(driver: Literal["vulkan", "cuda"]) -> list[Device]:
+    if driver not in iree.runtime.query_available_drivers():
+        return []
+    try:
+        found = iree.runtime.get_driver(driver).query_available_devices()
+    except (RuntimeError, ValueError):  # IREE's errors where the driver's library is absent
+        return []
+    return [
+        Device(
+            kind=driver,
+            name=device["name"],
+            arch=None,
+            cores=None,
+            features=(),
+            memory_bytes=None,
+            note=f"IREE calls it {driver}://{device['path']}",
+        )
+        for device in found
+    ]
+
+
+def _cpu_name(cpuinfo: str) -> str:
+    """The CPU's name on x86; its maker's and model's numbers on Arm, which gives no name."""
+    entries = dict(_entries(cpuinfo))
+    if "CPU part" in entries:
+        return f"Arm implementer {entries.get('CPU implementer')} part {entries['CPU part']}"
+    return entries.get("model name", "")
+
+
+def _entries(cpuinfo: str) -> list[tuple[str, str]]:
+    pairs = (line.partition(":") for line in cpuinfo.splitlines())
+    return [(key.strip(), value.strip()) for key, _, value in pairs]
+
+
+def _control_groups(controller: str, proc: Path, cgroups: Path) -> list[Path]:
+    """Folders of this process's control groups and all around them, versions 1 and 2.
+
+    A container may see its group as the root, or the host's path of it, which it does not have:
+    the folder may not exist. See cgroups(7).
+    """
+    folders = []
+    for line in _read(proc / "self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and controller not in controllers.split(","):
+            continue
+        mount = cgroups / controllers
+        group = PurePosixPath(path)
+        folders += [mount / parent.relative_to("/") for parent in (group, *group.parents)]
+    return folders
+
+
+def _without_punctuation(feature: str) -> str:
+    return feature.replace(".", "").replace("_", "").replace("-", "")
+
+
+def _read(path: Path) -> str:
+    """Text of a file of the kernel's; empty where there is none, or not for us."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,8 @@
+"""The one exception that a user is meant to read."""
+
+
+class UserError(Exception):
+    """Something the user can mend: one line that names what is wrong and what to do.
+
+    The command line prints it after `error: ` and exits with status 2; a traceback never shows.
+    """

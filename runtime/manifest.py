@@ -1,0 +1,324 @@
+"""The bundle's manifest: the one schema that the compiler writes and the runtime reads.
+
+A bundle is a folder of `module.vmfb`, `params.irpa`, `tokenizer.json` and `manifest.json`. The
+dataclasses below *are* the schema: a field's annotation says its JSON type and, through
+`Annotated`, the values it may take; `_convert` checks a whole file against them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import re
+import stat
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+from .errors import UserError
+
+SCHEMA = 1
+MANIFEST = "manifest.json"
+MODULE = "module.vmfb"
+PARAMETERS = "params.irpa"
+TOKENIZER = "tokenizer.json"
+
+# A manifest is a few kilobytes, most of it the chat template; a larger file is something else.
+_MAX_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """What the values of a field have in common beyond their type."""
+
+    holds: Callable[[Any], object]
+    text: str
+
+
+def _one_of(*names: str) -> _Rule:
+    return _Rule(names.__contains__, f"must be {' or '.join(names)}")
+
+
+# Up to what an int64 holds: these numbers become sizes and indices in compiled code.
+Count = Annotated[int, _Rule(lambda n: 0 <= n < 2**63, "must be at least 0 and below 2**63")]
+PositiveCount = Annotated[int, _Rule(lambda n: 0 < n < 2**63, "must be above 0 and below 2**63")]
+Seconds = Annotated[float, _Rule(lambda s: 0 <= s < float("inf"), "must be finite and at least 0")]
+Text = Annotated[str, _Rule(len, "must not be empty")]
+FeatureName = Annotated[
+    str, _Rule(re.compile(r"[a-z0-9][a-z0-9._-]*").fullmatch, "must be a CPU feature's plain name")
+]
+FileName = Annotated[
+    str,
+    _Rule(
+        re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*").fullmatch,
+        "must be a file name of letters, digits, '.', '_' and '-', without a folder",
+    ),
+]
+Sha256 = Annotated[
+    str, _Rule(re.compile(r"[0-9a-f]{64}").fullmatch, "must be 64 lowercase hexadecimal digits")
+]
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """The model that was compiled; `dtype` is the type of most of its weights."""
+
+    family: Text
+    layers: PositiveCount
+    hidden_size: PositiveCount
+    vocab_size: PositiveCount
+    parameters: PositiveCount
+    dtype: Text
+
+
+@dataclass(frozen=True)
+class TokenizerFacts:
+    """What the model's configuration knows of its tokens and `tokenizer.json` does not say."""
+
+    bos_token: str | None
+    eos_token: str | None
+    bos_token_id: Count | None
+    eos_token_ids: tuple[Count, ...]
+    chat_template: str | None
+
+
+@dataclass(frozen=True)
+class TargetFacts:
+    """The machine the code is for.
+
+    `cpu` is the name given to LLVM; `features` are the CPU features that the code may use, by their
+    LLVM or /proc/cpuinfo names (see `llmc.runtime.devices.missing_features`).
+    """
+
+    device: Annotated[str, _one_of("cpu")]
+    arch: Annotated[str, _one_of("x86_64", "aarch64")]
+    cpu: Text
+    features: tuple[FeatureName, ...]
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """Size in bytes and SHA-256 of one file of the bundle."""
+
+    size: Count
+    sha256: Sha256
+
+    @classmethod
+    def of(cls, path: Path) -> FileFacts:
+        """Reads the whole file at `path`; OSError if it cannot."""
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            return cls(size=file.tell(), sha256=digest)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of the compilation and its wall time."""
+
+    name: Text
+    seconds: Seconds
+
+
+@dataclass(frozen=True)
+class CompileFacts:
+    """How the bundle was made: wall time in all and by stage, and the options given."""
+
+    seconds: Seconds
+    stages: tuple[Stage, ...]
+    options: dict[str, str | int | bool | None]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """All that is known of a bundle before anything in it is opened.
+
+    `context` is the largest number of tokens, prompt and answer together; `kv_bytes_per_token` what
+    each of them takes in the KV cache. `versions` maps a package to the version that took part.
+    """
+
+    schema: PositiveCount
+    name: Text
+    model: ModelFacts
+    context: PositiveCount
+    kv_bytes_per_token: Count
+    tokenizer: TokenizerFacts
+    target: TargetFacts
+    versions: dict[str, str]
+    files: dict[FileName, FileFacts]
+    compile: CompileFacts
+
+    @classmethod
+    def read(cls, folder: Path) -> Manifest:
+        """Reads and checks `folder`/manifest.json.
+
+        UserError if the folder is no bundle, was made by another version of llmc, or any field is
+        missing, unknown, of the wrong type or out of range. The other files are not looked at.
+        """
+        return _parse(_load(folder), f"bundle {folder}")
+
+    def write(self, folder: Path) -> None:
+        """Writes `folder`/manifest.json; UserError if it could not be read back."""
+        text = json.dumps(dataclasses.asdict(self), indent=2, sort_keys=True, ensure_ascii=False)
+        _parse(json.loads(text), f"bundle {folder}")
+        (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
+
+    def check_sizes(self, folder: Path) -> None:
+        """Checks that every listed file is there with its size, without reading any: UserError."""
+        for name, facts in self.files.items():
+            try:
+                status = (folder / name).stat()
+            except OSError as error:
+                raise UserError(f"bundle {folder}: {name}: {error.strerror}") from error
+            if not stat.S_ISREG(status.st_mode):
+                raise UserError(f"bundle {folder}: {name} is not a file")
+            if status.st_size != facts.size:
+                raise UserError(
+                    f"bundle {folder}: {name} has {status.st_size} bytes and should have "
+                    f"{facts.size}: copy or compile it again"
+                )
+
+    def verify_hashes(self, folder: Path) -> None:
+        """Checks sizes, then reads every listed file and checks its SHA-256: UserError."""
+        self.check_sizes(folder)
+        for name, facts in self.files.items():
+            try:
+                actual = FileFacts.of(folder / name)
+            except OSError as error:
+                raise UserError(f"bundle {folder}: {name}: {error.strerror}") from error
+            if actual != facts:
+                raise UserError(
+                    f"bundle {folder}: {name} is damaged (its SHA-256 is not the manifest's): "
+                    "copy or compile it again"
+                )
+
+
+def _load(folder: Path) -> object:
+    path = folder / MANIFEST
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MAX_BYTES + 1)
+    except FileNotFoundError as error:
+        raise UserError(f"{folder} is not a bundle: it has no {MANIFEST}") from error
+    except OSError as error:
+        raise UserError(f"bundle {folder}: cannot read {MANIFEST}: {error.strerror}") from error
+    if len(data) > _MAX_BYTES:
+        raise UserError(f"bundle {folder}: {MANIFEST} is larger than {_MAX_BYTES >> 20} MiB")
+    try:
+        return json.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"bundle {folder}: {MANIFEST} is not valid JSON: {error}") from error
+
+
+def _parse(value: object, bundle: str) -> Manifest:
+    try:
+        # Before all else: another schema is a fact to report, not a list of wrong fields.
+        if isinstance(value, dict) and value.get("schema", SCHEMA) != SCHEMA:
+            raise ValueError(
+                f"schema: is {_brief(value['schema'])}: made by another llmc version: recompile"
+            )
+        manifest: Manifest = _convert(value, Manifest, "")
+        _check_relations(manifest)
+    except ValueError as error:
+        raise UserError(f"{bundle}: {MANIFEST}: {error}") from error
+    return manifest
+
+
+def _check_relations(manifest: Manifest) -> None:
+    """What no field can say alone."""
+    for name in (MODULE, PARAMETERS, TOKENIZER):
+        if name not in manifest.files:
+            raise ValueError(f"files: {name} is not listed")
+    ids = (manifest.tokenizer.bos_token_id, *manifest.tokenizer.eos_token_ids)
+    for token_id in ids:
+        if token_id is not None and token_id >= manifest.model.vocab_size:
+            raise ValueError(
+                f"tokenizer: token id {token_id} is outside the vocabulary of "
+                f"{manifest.model.vocab_size}"
+            )
+
+
+def _convert(value: object, kind: Any, field: str) -> Any:
+    """The JSON `value` as the annotated type `kind`; ValueError names `field` and the fault."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        converted = _convert(value, arguments[0], field)
+        for rule in arguments[1:]:
+            if not rule.holds(converted):
+                raise ValueError(f"{field}: {rule.text}, not {_brief(value)}")
+        return converted
+    if dataclasses.is_dataclass(kind):
+        return _convert_object(value, kind, field)
+    if origin is tuple:
+        items = _expect(value, list, "a list", field)
+        return tuple(_convert(x, arguments[0], f"{field}[{i}]") for i, x in enumerate(items))
+    if origin is dict:
+        entries = _expect(value, dict, "an object", field)
+        return {
+            _convert(key, arguments[0], f"{field} key"): _convert(
+                x, arguments[1], f"{field}[{_brief(key)}]"
+            )
+            for key, x in entries.items()
+        }
+    if origin in (Union, types.UnionType):
+        return _convert_union(value, arguments, field)
+    return _convert_scalar(value, kind, field)
+
+
+def _convert_object(value: object, kind: Any, field: str) -> Any:
+    entries = _expect(value, dict, "an object", field or "the manifest")
+    hints = get_type_hints(kind, include_extras=True)
+    prefix = f"{field}." if field else ""
+    for key in hints:
+        if key not in entries:
+            raise ValueError(f"{prefix}{key}: is missing")
+    for key in entries:
+        if key not in hints:
+            raise ValueError(f"{prefix}{_brief(key)}: is not a field of schema {SCHEMA}")
+    return kind(**{key: _convert(entries[key], hint, prefix + key) for key, hint in hints.items()})
+
+
+def _convert_union(value: object, members: tuple[Any, ...], field: str) -> Any:
+    """Picks the member of the union by the type of the JSON value, then applies its rules."""
+    for member in members:
+        base = get_args(member)[0] if get_origin(member) is Annotated else member
+        if type(value) is base:
+            return _convert(value, member, field)
+    names = " or ".join(_name_of(member) for member in members)
+    raise ValueError(f"{field}: must be {names}, not {_brief(value)}")
+
+
+def _convert_scalar(value: object, kind: type, field: str) -> Any:
+    if kind is float and type(value) is int:
+        return float(value) if abs(value) < 2**63 else float("inf")
+    # `type is`, for True is an instance of int.
+    if type(value) is not kind:
+        raise ValueError(f"{field}: must be {_name_of(kind)}, not {_brief(value)}")
+    if isinstance(value, str):
+        try:
+            value.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise ValueError(f"{field}: is not valid Unicode text") from error
+    return value
+
+
+def _expect(value: object, kind: type, name: str, field: str) -> Any:
+    if not isinstance(value, kind):
+        raise ValueError(f"{field}: must be {name}, not {_brief(value)}")
+    return value
+
+
+def _name_of(kind: Any) -> str:
+    if get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    names = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
+    return names.get(kind, "null")
+
+
+def _brief(value: object) -> str:
+    if isinstance(value, (dict, list)):
+        return "an object" if isinstance(value, dict) else "a list"
+    text = json.dumps(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
