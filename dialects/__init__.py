@@ -7,6 +7,7 @@ from llmc.dialects.expert_linear import ExpertLinearOp
 from llmc.dialects.kv_cache import CacheAllocateOp, CacheAppendOp, CacheReadOp
 from llmc.dialects.linear import LinearOp
 from llmc.dialects.llmc import Llmc
+from llmc.dialects.packed_linear import PackedLinearOp
 from llmc.dialects.parameter import ParameterOp
 from llmc.dialects.rms_norm import RMSNormOp
 from llmc.dialects.rotary import RotaryOp
@@ -20,6 +21,7 @@ OPERATIONS = {
         CacheReadOp,
         ExpertLinearOp,
         LinearOp,
+        PackedLinearOp,
         ParameterOp,
         RMSNormOp,
         RotaryOp,

@@ -13,14 +13,16 @@ from llmc.dialects.llmc import Llmc
 class LinearOp(Llmc.Operation, name="linear", traits=[ext.Pure]):
     """`x [..., K]` times the transpose of `weight [N, K]`, plus `bias [N]` where given.
 
-    The weight's element type may be narrower than x's; sums are kept in x's type.
+    `transposed` 1: the weight is stored `[K, N]`. Its element type may be narrower than x's; sums
+    are kept in x's type.
 
         %y = "llmc.linear"(%x, %w) <{operandSegmentSizes = array<i32: 1, 1, 0>}>
-           : (tensor<1x?x576xf32>, tensor<1536x576xf16>) -> tensor<1x?x1536xf32>
+           {transposed = 0 : i64} : (tensor<1x?x576xf32>, tensor<1536x576xf16>) -> tensor<1x?x1536xf32>
     """
 
     x: ext.Operand[Any]
     weight: ext.Operand[Any]
+    transposed: ir.IntegerAttr
     out: ext.Result[Any]
     bias: ext.Operand[Any] | None = None
 
@@ -28,7 +30,7 @@ class LinearOp(Llmc.Operation, name="linear", traits=[ext.Pure]):
     def verify_invariants(self) -> None:
         """Checks K and N across operands."""
         shape = tensor_of(self.x, "x")
-        outputs, inputs = tensor_of(self.weight, "weight", 2)
+        outputs, inputs = self._outputs_and_inputs(tensor_of(self.weight, "weight", 2))
         require(len(shape) >= 1, "operand 'x' must have a dimension")
         same("x", "its last dimension", shape[-1], inputs)
         if self.bias is not None:
@@ -39,9 +41,14 @@ class LinearOp(Llmc.Operation, name="linear", traits=[ext.Pure]):
         """A contraction over the rows of x, all leading dimensions merged."""
         leading = sizes(self.x)[:-1]
         rows = collapse(self.x, [len(leading), 1]) if len(leading) > 1 else self.x
-        y = contract("tk,nk->tn", rows, self.weight)
+        stored = "kn" if self.transposed.value else "nk"
+        y = contract(f"tk,{stored}->tn", rows, self.weight)
         if self.bias is not None:
             y = pointwise("tn,n->tn", lambda a, b, _: arith.addf(a, b), y, self.bias)
         if len(leading) == 1:
             return y
-        return expand(y, [leading, [self.weight.type.get_dim_size(0)]])
+        return expand(y, [leading, [self._outputs_and_inputs(self.weight.type.shape)[0]]])
+
+    def _outputs_and_inputs(self, shape: list[int]) -> tuple[int, int]:
+        first, second = shape
+        return (second, first) if self.transposed.value else (first, second)

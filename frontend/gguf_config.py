@@ -108,7 +108,9 @@ def read_config(file: GgufFile) -> PreTrainedConfig:
     if unknown := [key for key in metadata.keys() if key not in known]:  # noqa: SIM118
         raise metadata.refused(f"it states {unknown[0]}, which llmc does not know for {name}")
     values: dict[str, Any] = {
-        to: metadata.number(key) if key.endswith(("epsilon", "softcapping")) else _size(metadata, key)
+        to: metadata.number(key)
+        if key.endswith(("epsilon", "softcapping"))
+        else _size(metadata, key)
         for key, to in architecture.names.items()
     }
     if values["num_hidden_layers"] > len(file.tensors):

@@ -1,7 +1,7 @@
 """The GGUF container: metadata and tensors of a file, every size and type checked.
 
-Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. The `gguf` package's reader is not
-used because it trusts the counts in the file: a wrong one keeps it busy without end.
+Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. The `gguf` package's reader is
+not used because it trusts the counts in the file: a wrong one keeps it busy without end.
 """
 
 import math
@@ -104,7 +104,7 @@ class _Reader:
         tensor_count, entry_count = self._unsigned(8), self._unsigned(8)
         metadata: dict[str, Any] = {}
         for _ in range(entry_count):
-            key = self._string()
+            key = self._name()
             if key in metadata:
                 raise self._damaged(f"{key} appears twice")
             metadata[key] = self._value(self._unsigned(4))
@@ -141,6 +141,12 @@ class _Reader:
         except UnicodeDecodeError as error:
             raise self._damaged(f"the text at byte {start} is not UTF-8") from error
 
+    def _name(self) -> str:
+        name = self._string()
+        if not name.isprintable():  # it will be shown in messages
+            raise self._damaged(f"the name {name!r}")
+        return name
+
     def _value(self, type_number: int) -> Any:
         """A metadata value: int, float, bool, str, or a list of one of these."""
         if type_number == GGUFValueType.STRING:
@@ -159,7 +165,7 @@ class _Reader:
         return np.frombuffer(self._take(count * dtype.itemsize), dtype).tolist()
 
     def _tensor_entry(self) -> tuple[str, tuple[int, ...], int, int]:
-        name = self._string()
+        name = self._name()
         dimensions = self._unsigned(4)
         if not 1 <= dimensions <= _MAX_DIMENSIONS:
             raise self._damaged(f"tensor {name} has {dimensions} dimensions")

@@ -48,11 +48,12 @@ _SPLITS: dict[str, tuple[str, ...]] = {
     "stablelm2": (GGUF_PRE_TOKENIZER_SPLITS["qwen2"],),
     "default": (r"[\p{P}\$\+<=>\^~\|]+", _GPT2, r"\p{N}+", "[0-9][0-9][0-9]"),
 }
-_COMPOSED = {"deepseek-r1-qwen", "kormo", "megrez", "qwen2", "qwen35"}
+_COMPOSED = {"qwen2", "qwen35"}
 # A word that is in the vocabulary is one token, merges or not; and a text begins with BOS.
 _LIKE_LLAMA3 = {
     "falcon-h1",
     "falcon3",
+    "jina-v5-nano",
     "lfm2",
     "llama-bpe",
     "llama-v3",
@@ -109,7 +110,10 @@ def _byte_level(file: GgufFile, tokens: list[str], types: list[int]) -> Tokenize
     pre = _pre(file)
     if pre not in _SPLITS:
         raise UserError(f"{file.path}: its pre-tokenizer {pre!r} is not known to llmc")
-    merges = [tuple(merge.split(" ")) for merge in _list(file, "merges", str)]
+    merges = [
+        (left, right)
+        for left, _, right in (merge.partition(" ") for merge in _list(file, "merges", str))
+    ]
     vocabulary = {token: index for index, token in enumerate(tokens)}
     model = models.BPE(vocabulary, merges, ignore_merges=pre in _LIKE_LLAMA3)
     tokenizer = Tokenizer(model)

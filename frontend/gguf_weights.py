@@ -1,23 +1,32 @@
 """The weights of a GGUF file, as transformers has them.
 
-llama.cpp's converter names tensors anew and changes some of them (convert_hf_to_gguf.py); this
-undoes both. The names come from the `gguf` package's table, which the converter uses itself.
+llama.cpp's converter (convert_hf_to_gguf.py) renames tensors and changes some; this undoes both.
+The names come from the `gguf` package's table, which the converter itself uses.
 """
 
+import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping
 
-import gguf
 import numpy as np
 import torch
-from gguf import GGMLQuantizationType
+from gguf import (
+    GGML_QUANT_SIZES,
+    MODEL_ARCH_NAMES,
+    GGMLQuantizationType,
+    dequantize,
+    get_tensor_name_map,
+)
 from torch import Tensor
 from transformers import PreTrainedConfig
 
 from llmc.frontend.gguf_file import GgufFile, GgufTensor
-from llmc.frontend.loaded_model import outline, some_of, untied_state
+from llmc.frontend.loaded_model import build, outline, some_of, untied_state
 from llmc.runtime.errors import UserError
+
+# The file's tensors that make each of the model's weights; two are stacked along dimension 1.
+Sources = Mapping[str, tuple[str, ...]]
 
 _TORCH_TYPES = {
     GGMLQuantizationType.F32: torch.float32,
@@ -25,36 +34,148 @@ _TORCH_TYPES = {
     GGMLQuantizationType.BF16: torch.bfloat16,
 }
 _BLOCK = re.compile(r"blk\.(\d+)\.")
-_FUSED_EXPERTS = re.compile(r"model\.layers\.(\d+)\.mlp\.experts\.gate_up_proj")
-_CONV1D = ("attn_output.weight", "attn_qkv.weight", "ffn_down.weight", "ffn_up.weight")
-# Factors that divide the rotary frequencies, as Llama 3.1 has them.
+_GATE_UP_EXPERTS = re.compile(r"model\.layers\.(\d+)\.mlp\.experts\.gate_up_proj")
+_GPT2_TRANSPOSED = ("attn_output.weight", "attn_qkv.weight", "ffn_down.weight", "ffn_up.weight")
+_GEMMAS = {"gemma", "gemma2", "gemma3"}
+# Divisors of the rotary frequencies: how Llama 3.1's scaling is written to a file.
 _ROPE_FACTORS = "rope_freqs.weight"
 
 
-@dataclass(frozen=True)
-class GgufWeights:
-    """Which of a file's tensors make which of the model's weights, checked against its shapes."""
+def find_sources(file: GgufFile, config: PreTrainedConfig) -> Sources:
+    """The tensors of `file` for each weight of the model of `config`, by `state_dict` name.
 
-    file: GgufFile
-    config: PreTrainedConfig
-    # By the name in the model's state_dict; two tensors are stacked along dimension 1.
-    sources: Mapping[str, tuple[str, ...]]
+    UserError if a weight has none, if its shape is not the model's, if its type is none that can
+    be read, or if a tensor is left over.
+    """
+    architecture = _architecture(file)
+    kind = next(kind for kind, name in MODEL_ARCH_NAMES.items() if name == architecture)
+    names = get_tensor_name_map(kind, config.num_hidden_layers)
+    sources: dict[str, tuple[str, ...]] = {}
+    for weight, value in untied_state(outline(config, str(file.path))).items():
+        shape = tuple(value.shape)
+        if match := _GATE_UP_EXPERTS.fullmatch(weight):
+            sources[weight] = tuple(f"blk.{match[1]}.ffn_{w}_exps.weight" for w in ("gate", "up"))
+            shape = (shape[0], shape[1] // 2, shape[2])
+        else:
+            name = names.get_name(weight, try_suffixes=(".weight", ".bias")) or weight
+            # The stacked experts are parameters of their own, without a suffix.
+            sources[weight] = (f"{name}.weight" if name.endswith("_exps") else name,)
+        if _is_transposed(architecture, sources[weight][0]):
+            shape = shape[::-1]
+        for name in sources[weight]:
+            _check(file, name, shape)
+    used = {name for names in sources.values() for name in names}
+    if unknown := [
+        name for name in _tensors_of(file, config.num_hidden_layers) if name not in used
+    ]:
+        raise UserError(f"{file.path}: llmc has no use for its tensors {some_of(unknown)}")
+    return sources
 
-    def read(self) -> dict[str, Tensor]:
-        """The weights by the names of the model's `state_dict`, blocks as float32."""
-        return {
-            name: torch.cat([self._restored(source) for source in sources], dim=1)
-            if len(sources) > 1
-            else self._restored(sources[0])
-            for name, sources in self.sources.items()
-        }
 
-    @property
-    def storage(self) -> str:
-        """The type that most of the bytes have: a torch type, or that of GGUF's blocks."""
-        bytes_of: dict[GGMLQuantizationType, int] = {}
-        for name in sum(self.sources.values(), ()):
-            tensor = self.file.tensors[name]
-            bytes_of[tensor.type] = bytes_of.get(tensor.type, 0) + tensor.data.nbytes
-        most = max(bytes_of, key=bytes_of.__getitem__)
-        return str(_TORCH_TYPES.get(most, most.name)).removeprefix("torch.")
+def read_weights(file: GgufFile, config: PreTrainedConfig, sources: Sources) -> dict[str, Tensor]:
+    """The model's weights by the names of its `state_dict`; blocks become float32.
+
+    UserError if one of them holds infinities or NaNs.
+    """
+    weights = {}
+    for weight, names in sources.items():
+        parts = [_as_in_transformers(file, config, name) for name in names]
+        weights[weight] = torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
+        if not torch.isfinite(weights[weight]).all():
+            raise UserError(f"{file.path} is damaged: {some_of(names)} holds what is no number")
+    return weights
+
+
+def rope_buffers(file: GgufFile, config: PreTrainedConfig) -> dict[str, Tensor]:
+    """The model's rotary frequencies by buffer name, where the file has factors for them."""
+    if _ROPE_FACTORS not in file.tensors:
+        return {}
+    buffers = {
+        name: value for name, value in build(config).named_buffers() if name.endswith("inv_freq")
+    }
+    for value in buffers.values():
+        _check(file, _ROPE_FACTORS, tuple(value.shape))
+    factors = _to_torch(file.tensors[_ROPE_FACTORS]).float()
+    if not buffers or not (torch.isfinite(factors) & (factors > 0)).all():
+        raise UserError(f"{file.path}: {_ROPE_FACTORS} does not fit the model")
+    return {name: value / factors for name, value in buffers.items()}
+
+
+def storage(file: GgufFile, sources: Sources) -> str:
+    """The type that most of the weights' bytes have: a torch type, or that of GGUF's blocks."""
+    bytes_of: Counter[GGMLQuantizationType] = Counter()
+    for name in (name for names in sources.values() for name in names):
+        bytes_of[file.tensors[name].type] += file.tensors[name].data.nbytes
+    kind = bytes_of.most_common(1)[0][0]
+    return str(_TORCH_TYPES.get(kind, kind.name)).removeprefix("torch.")
+
+
+def _architecture(file: GgufFile) -> str:
+    return file.value("general.architecture", str)
+
+
+def _tensors_of(file: GgufFile, layers: int) -> Iterator[str]:
+    """The names of the tensors that a model of so many layers should have."""
+    for name in file.tensors:
+        block = _BLOCK.match(name)
+        if name != _ROPE_FACTORS and (block is None or int(block[1]) < layers):
+            yield name
+
+
+def _check(file: GgufFile, name: str, shape: tuple[int, ...]) -> None:
+    tensor = file.tensors.get(name)
+    if tensor is None:
+        raise UserError(f"{file.path}: it lacks the tensor {name}")
+    if tensor.shape != shape:
+        raise UserError(
+            f"{file.path}: {name} is {_text(tensor.shape)}, the model needs {_text(shape)}"
+        )
+    if not _is_readable(tensor.type):
+        raise UserError(f"{file.path}: {name} is stored as {tensor.type.name}: llmc cannot read it")
+
+
+def _is_readable(kind: GGMLQuantizationType) -> bool:
+    if kind in _TORCH_TYPES:
+        return True
+    try:
+        dequantize(np.zeros((1, GGML_QUANT_SIZES[kind][1]), np.uint8), kind)
+    except NotImplementedError:
+        return False
+    return True
+
+
+def _text(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape))
+
+
+def _is_transposed(architecture: str, name: str) -> bool:
+    return architecture == "gpt2" and name.endswith(_GPT2_TRANSPOSED)
+
+
+def _as_in_transformers(file: GgufFile, config: PreTrainedConfig, name: str) -> Tensor:
+    """The tensor with what llama.cpp's converter did to it undone."""
+    tensor, architecture = _to_torch(file.tensors[name]), _architecture(file)
+    if _is_transposed(architecture, name):
+        return tensor.t().contiguous()
+    if architecture in _GEMMAS and name.endswith("norm.weight"):
+        return tensor - 1  # transformers adds it when it runs
+    if architecture == "llama" and ".attn_q." in name:
+        return _halves_apart(tensor, config.num_attention_heads)
+    if architecture == "llama" and ".attn_k." in name:
+        return _halves_apart(tensor, config.num_key_value_heads)
+    return tensor
+
+
+def _halves_apart(tensor: Tensor, heads: int) -> Tensor:
+    """Rows from llama.cpp's rotary order, which turns neighbours, to that of halves of a head."""
+    pairs = tensor.reshape(heads, -1, 2, *tensor.shape[1:])
+    return pairs.transpose(1, 2).reshape(tensor.shape)
+
+
+def _to_torch(tensor: GgufTensor) -> Tensor:
+    """The tensor's values in a memory of their own."""
+    if dtype := _TORCH_TYPES.get(tensor.type):
+        return torch.from_numpy(tensor.data.copy()).view(dtype).reshape(tensor.shape)
+    rows = tensor.data.reshape(math.prod(tensor.shape[:-1]), -1)
+    with np.errstate(all="ignore"):  # what is no number is found by the caller
+        return torch.from_numpy(dequantize(rows, tensor.type)).reshape(tensor.shape)

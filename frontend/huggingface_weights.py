@@ -115,14 +115,13 @@ def _shards(index: Path) -> tuple[Path, ...]:
     shard_of = read_json(index).get("weight_map")
     if not isinstance(shard_of, dict) or not shard_of:
         raise UserError(f"{index}: its weight_map is missing")
-    names = set(shard_of.values())
-    for name in names:
+    for name in shard_of.values():
         # A name with a folder would let a downloaded index read files elsewhere.
         if not isinstance(name, str) or Path(name).name != name or "\\" in name:
             raise UserError(f"{index}: {name!r} is not a file name")
         if not (index.parent / name).is_file():
             raise UserError(f"{index.parent}: {name} is missing: download the model again")
-    return tuple(index.parent / name for name in sorted(names))
+    return tuple(index.parent / name for name in sorted(set(shard_of.values())))
 
 
 def _open(path: Path) -> Any:

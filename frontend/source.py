@@ -31,4 +31,6 @@ def open_model(name: str | Path, layers: int | None = None) -> LoadedModel:
             return open_gguf(path, layers)
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
-    raise UserError(f"there is no model {path}: give a Hugging Face folder, a GGUF file or {SAMPLE}")
+    raise UserError(
+        f"there is no model {path}: give a Hugging Face folder, a GGUF file or {SAMPLE}"
+    )

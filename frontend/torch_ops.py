@@ -13,14 +13,14 @@ NAMESPACE = "llmc"
 
 
 @custom_op(f"{NAMESPACE}::linear", mutates_args=())
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """`x [..., K] @ weight [N, K]^T + bias [N]`."""
-    return torch.nn.functional.linear(x, weight, bias)
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None, transposed: bool) -> Tensor:
+    """`x [..., K] @ weight [N, K]^T + bias [N]`. `transposed`: the weight is stored `[K, N]`."""
+    return torch.nn.functional.linear(x, weight.T if transposed else weight, bias)
 
 
 @linear.register_fake
-def _(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    return x.new_empty((*x.shape[:-1], weight.shape[0]))
+def _(x: Tensor, weight: Tensor, bias: Tensor | None, transposed: bool) -> Tensor:
+    return x.new_empty((*x.shape[:-1], weight.shape[1 if transposed else 0]))
 
 
 @custom_op(f"{NAMESPACE}::rms_norm", mutates_args=())

@@ -76,7 +76,7 @@ def host_cpu_features() -> frozenset[str]:
 def missing_features(required: Iterable[str]) -> tuple[str, ...]:
     """Those of `required`, by their LLVM or Linux names, that this machine's CPU lacks.
 
-    None where the CPU's features cannot be read (outside Linux).
+    Empty where the CPU's features cannot be read (outside Linux).
     """
     return find_missing(required, host_cpu_features(), host_arch())
 
@@ -88,10 +88,7 @@ def find_missing(required: Iterable[str], present: frozenset[str], arch: str) ->
     linux_names = _LINUX_NAMES.get(arch, {})
     known = {_without_punctuation(name) for name in present}
     return tuple(
-        name
-        for name in required
-        if _without_punctuation(name) not in known
-        and _without_punctuation(linux_names.get(name, name)) not in known
+        name for name in required if _without_punctuation(linux_names.get(name, name)) not in known
     )
 
 
@@ -142,7 +139,7 @@ def _cpu() -> Device:
     usable, present = usable_cpus(), os.cpu_count() or 1
     return Device(
         kind="cpu",
-        name=_cpu_name(_read(Path("/proc/cpuinfo"))) or platform.processor() or f"{arch} CPU",
+        name=parse_cpu_name(_read(Path("/proc/cpuinfo"))) or platform.processor() or f"{arch} CPU",
         arch=arch,
         cores=usable,
         features=tuple(sorted(host_cpu_features())),
@@ -172,7 +169,7 @@ def _gpus(driver: Literal["vulkan", "cuda"]) -> list[Device]:
     ]
 
 
-def _cpu_name(cpuinfo: str) -> str:
+def parse_cpu_name(cpuinfo: str) -> str:
     """The CPU's name on x86; its maker's and model's numbers on Arm, which gives no name."""
     entries = dict(_entries(cpuinfo))
     if "CPU part" in entries:
@@ -196,7 +193,7 @@ def _control_groups(controller: str, proc: Path, cgroups: Path) -> list[Path]:
         _, controllers, path = line.split(":", 2)
         if controllers and controller not in controllers.split(","):
             continue
-        mount = cgroups / controllers
+        mount = cgroups / controller if controllers else cgroups
         group = PurePosixPath(path)
         folders += [mount / parent.relative_to("/") for parent in (group, *group.parents)]
     return folders

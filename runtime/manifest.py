@@ -160,7 +160,7 @@ class Manifest:
         return _parse(_load(folder), f"bundle {folder}")
 
     def write(self, folder: Path) -> None:
-        """Writes `folder`/manifest.json; UserError if it could not be read back."""
+        """Writes `folder`/manifest.json; UserError if it could not be read back, OSError."""
         text = json.dumps(dataclasses.asdict(self), indent=2, sort_keys=True, ensure_ascii=False)
         _parse(json.loads(text), f"bundle {folder}")
         (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
@@ -231,13 +231,14 @@ def _check_relations(manifest: Manifest) -> None:
     for name in (MODULE, PARAMETERS, TOKENIZER):
         if name not in manifest.files:
             raise ValueError(f"files: {name} is not listed")
-    ids = (manifest.tokenizer.bos_token_id, *manifest.tokenizer.eos_token_ids)
-    for token_id in ids:
-        if token_id is not None and token_id >= manifest.model.vocab_size:
-            raise ValueError(
-                f"tokenizer: token id {token_id} is outside the vocabulary of "
-                f"{manifest.model.vocab_size}"
-            )
+    tokenizer, vocab_size = manifest.tokenizer, manifest.model.vocab_size
+    for field, ids in (
+        ("bos_token_id", (tokenizer.bos_token_id,)),
+        ("eos_token_ids", tokenizer.eos_token_ids),
+    ):
+        for token_id in ids:
+            if token_id is not None and token_id >= vocab_size:
+                raise ValueError(f"tokenizer.{field}: {token_id} is not below model.vocab_size")
 
 
 def _convert(value: object, kind: Any, field: str) -> Any:

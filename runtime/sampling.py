@@ -72,7 +72,7 @@ class Sampler:
         ids, probabilities = distribution(logits, options)
         drawn = np.searchsorted(np.cumsum(probabilities), self._random.random(), side="right")
         # The sum may fall short of 1 by rounding, and the draw beyond it.
-        return int(ids[min(drawn, len(ids) - 1)])
+        return int(ids[min(int(drawn), len(ids) - 1)])
 
     def _read_history(self, history: Sequence[int], vocab_size: int) -> None:
         if len(self._seen) != vocab_size or len(history) < self._read:

@@ -10,9 +10,10 @@ from llmc.dialects import ParameterOp
 from llmc.dialects.index_notation import pointwise, slice_of
 from llmc.pipelines.passes.base import Pass, find, functions, is_layer
 from llmc.pipelines.passes.number_layers import layer_argument
+from llmc.pipelines.passes.pack_weights import LAYOUT
 
 SOURCES = "llmc.sources"
-_WIDENS_ITSELF = {("llmc.linear", 1), ("llmc.expert_linear", 2)}
+_WIDENS_ITSELF = {("llmc.linear", 1), ("llmc.packed_linear", 1), ("llmc.expert_linear", 2)}
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class BindParameters(Pass):
                 type_ = self._global_type(parameter, stacked=is_layer(function))
                 if symbol not in bound:
                     bound[symbol] = type_
-                    _declare(module, symbol, type_, parameter.sources)
+                    _declare(module, symbol, type_, parameter)
                 _replace(parameter, function, symbol, type_)
 
     def _global_type(self, parameter: ParameterOp, stacked: bool) -> ir.RankedTensorType:
@@ -55,14 +56,16 @@ def _symbol(parameter: ParameterOp) -> str:
 
 
 def _declare(
-    module: ir.Module, symbol: str, type_: ir.RankedTensorType, sources: ir.ArrayAttr
+    module: ir.Module, symbol: str, type_: ir.RankedTensorType, parameter: ParameterOp
 ) -> None:
     with ir.InsertionPoint.at_block_begin(module.body):
         elsewhere = ir.Attribute.parse(f"#ml_program.extern : {type_}")
         declared = ml_program.GlobalOp(
             symbol, type_, value=elsewhere, sym_visibility="private"
         )
-        declared.attributes[SOURCES] = sources
+        declared.attributes[SOURCES] = parameter.sources
+        if LAYOUT in parameter.attributes:
+            declared.attributes[LAYOUT] = parameter.attributes[LAYOUT]
 
 
 def _replace(

@@ -1,0 +1,97 @@
+"""`llmc.packed_linear`: a linear layer whose weight is laid out for the kernel that reads it."""
+
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, ext, linalg, tensor
+
+from llmc.dialects.checks import require, same, tensor_of, verified
+from llmc.dialects.index_notation import (
+    as_value,
+    collapse,
+    constant,
+    expand,
+    filled,
+    pointwise,
+    size,
+    sizes,
+    slice_of,
+)
+from llmc.dialects.llmc import Llmc
+
+
+class PackedLinearOp(Llmc.Operation, name="packed_linear", traits=[ext.Pure]):
+    """`llmc.linear` with `weight [N/J, K, J]`: output n is column n mod J of panel n / J.
+
+    A panel is read from end to end for J outputs, by one row of x as by many. The last panel is
+    padded with zeros where J does not divide N. `tile` rows of x are computed together.
+
+        %y = "llmc.packed_linear"(%x, %w) <{operandSegmentSizes = array<i32: 1, 1, 0>}>
+           {tile = 16 : i64} : (tensor<1x?x576xf32>, tensor<96x576x16xf32>) -> tensor<1x?x1536xf32>
+    """
+
+    x: ext.Operand[Any]
+    weight: ext.Operand[Any]
+    tile: ir.IntegerAttr
+    out: ext.Result[Any]
+    bias: ext.Operand[Any] | None = None
+
+    @verified
+    def verify_invariants(self) -> None:
+        """Checks K and N across operands."""
+        shape = tensor_of(self.x, "x")
+        panels, inputs, columns = tensor_of(self.weight, "weight", 3)
+        require(len(shape) >= 1, "operand 'x' must have a dimension")
+        same("x", "its last dimension", shape[-1], inputs)
+        outputs = tensor_of(self.out, "out")[-1]
+        require(None not in (panels, columns, outputs), "weight and outputs must be static")
+        same("weight", "its panels", panels, -(-outputs // columns))
+        if self.bias is not None:
+            same("bias", "its length", tensor_of(self.bias, "bias", 1)[0], outputs)
+        require(self.tile.value > 0, "attribute 'tile' must be positive")
+
+    def lower(self) -> ir.Value:
+        """A linalg.mmt4d: a single row as it is, several packed in tiles of rows."""
+        leading = sizes(self.x)[:-1]
+        outputs = self.out.type.shape[-1]
+        rows = collapse(self.x, [len(leading), 1]) if len(leading) > 1 else self.x
+        y = self._one_row(rows) if size(rows, 0) == 1 else self._many_rows(rows, outputs)
+        if self.bias is not None:
+            y = pointwise("tn,n->tn", lambda a, b, _: arith.addf(a, b), y, self.bias)
+        return y if len(leading) == 1 else expand(y, [leading, [outputs]])
+
+    def _panels(self) -> ir.Value:
+        panels, inputs, columns = self.weight.type.shape
+        return expand(self.weight, [[panels], [inputs], [columns, 1]])
+
+    def _one_row(self, row: ir.Value) -> ir.Value:
+        panels, inputs, columns = self.weight.type.shape
+        outputs = self.out.type.shape[-1]
+        zeros = filled([1, panels, 1, columns], 0.0, row.type.element_type)
+        left = expand(row, [[1], [inputs, 1, 1]])
+        y = collapse(linalg.mmt4d(left, self._panels(), outs=[zeros]), [1, 3])
+        if panels * columns == outputs:
+            return y
+        return slice_of(y, [0, 0], [1, outputs], [1, outputs])
+
+    def _many_rows(self, rows: ir.Value, outputs: int) -> ir.Value:
+        panels, inputs, columns = self.weight.type.shape
+        tile, element, count = self.tile.value, rows.type.element_type, size(rows, 0)
+        tiles = arith.ceildivui(as_value(count), as_value(tile))
+        left = linalg.pack(
+            rows,
+            tensor.empty([tiles, inputs, tile, 1], element),
+            [0, 1],
+            [tile, 1],
+            padding_value=constant(0.0, element),
+            outer_dims_perm=[0, 1],
+        )
+        zeros = filled([tiles, panels, tile, columns], 0.0, element)
+        product = linalg.mmt4d(left, self._panels(), outs=[zeros])
+        return linalg.unpack(
+            product,
+            tensor.empty([count, outputs], element),
+            [0, 1],
+            [tile, columns],
+            outer_dims_perm=[0, 1],
+        )

@@ -1,0 +1,92 @@
+"""`pack-weights`: lays the weights of linear layers out for the kernel that reads them."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, tensor
+
+from llmc.dialects import LinearOp, PackedLinearOp, ParameterOp
+from llmc.dialects.index_notation import index
+from llmc.pipelines.passes.base import Pass, find
+
+LAYOUT = "llmc.layout"
+
+
+@dataclass(frozen=True)
+class PackWeights(Pass):
+    """Turns `llmc.linear` into `llmc.packed_linear`, for weights that nothing else needs as rows.
+
+    Such a weight's `llmc.parameter` gets the shape `[N/J, K, J]`, J being `columns`, and the
+    attribute `llmc.layout`, from which the archive of weights is written; nothing is packed when the
+    module runs. Lookups in the same weight (a tied embedding) read the packed form. `rows` rows of
+    activations are computed together.
+    """
+
+    name: ClassVar[str] = "pack-weights"
+    columns: int = 16
+    rows: int = 16
+
+    def apply(self, module: ir.Module) -> None:
+        """Packs every parameter that allows it."""
+        for op in find(module.operation, "llmc.parameter"):
+            parameter = op.opview
+            uses = list(parameter.out.uses)
+            linears = [use.owner.operation.opview for use in uses if _is_linear(use)]
+            lookups = [use.owner.operation.opview for use in uses if _is_lookup(use)]
+            stored = {linear.transposed.value for linear in linears}
+            if len(stored) == 1 and len(linears) + len(lookups) == len(uses):
+                self._pack(parameter, linears, lookups, bool(stored.pop()))
+
+    def _pack(
+        self,
+        parameter: ParameterOp,
+        linears: list[LinearOp],
+        lookups: list[tensor.ExtractOp],
+        transposed: bool,
+    ) -> None:
+        shape = list(parameter.out.type.shape)
+        outputs, inputs = reversed(shape) if transposed else shape
+        panels = -(-outputs // self.columns)
+        type_ = ir.RankedTensorType.get(
+            [panels, inputs, self.columns], parameter.out.type.element_type
+        )
+        i64 = ir.IntegerType.get_signless(64)
+        with ir.InsertionPoint(parameter), parameter.location:
+            packed = ParameterOp(parameter.sources, type_)
+        packed.attributes[LAYOUT] = ir.DictAttr.get(
+            {
+                "columns": ir.IntegerAttr.get(i64, self.columns),
+                "transposed": ir.IntegerAttr.get(i64, int(transposed)),
+            }
+        )
+        for linear in linears:
+            with ir.InsertionPoint(linear), linear.location:
+                new = PackedLinearOp(
+                    linear.x,
+                    packed.out,
+                    ir.IntegerAttr.get(i64, self.rows),
+                    linear.out.type,
+                    bias=linear.bias,
+                )
+            linear.out.replace_all_uses_with(new.out)
+            linear.operation.erase()
+        for lookup in lookups:
+            self._look_up(lookup, packed.out, transposed)
+        parameter.operation.erase()
+
+    def _look_up(self, lookup: tensor.ExtractOp, packed: ir.Value, transposed: bool) -> None:
+        row, column = reversed(lookup.indices) if transposed else lookup.indices
+        with ir.InsertionPoint(lookup), lookup.location:
+            columns = index(self.columns)
+            where = [arith.divui(row, columns), column, arith.remui(row, columns)]
+            lookup.result.replace_all_uses_with(tensor.extract(packed, where))
+        lookup.operation.erase()
+
+
+def _is_linear(use: ir.OpOperand) -> bool:
+    return use.owner.operation.name == "llmc.linear" and use.operand_number == 1
+
+
+def _is_lookup(use: ir.OpOperand) -> bool:
+    return use.owner.operation.name == "tensor.extract" and use.operand_number == 0

@@ -1,0 +1,74 @@
+"""Runs a compiled module: tokens in, logits out. The interface of the module is in abi.py."""
+
+from pathlib import Path
+
+import iree.runtime as rt
+import numpy as np
+
+from llmc.runtime import abi
+from llmc.runtime.errors import UserError
+
+# A prompt is run in pieces of so many tokens, which bounds the memory of their attention scores.
+PREFILL_CHUNK = 256
+
+
+class Engine:
+    """A loaded module with its weights and its KV cache.
+
+    The weights are mapped from the archive, not read. One engine serves one caller at a time.
+    """
+
+    def __init__(self, module: Path, parameters: Path, threads: int) -> None:
+        """Loads the module. Raises UserError where IREE refuses it."""
+        device = _cpu_device(threads)
+        config = rt.Config(device=device)
+        instance = config.vm_instance
+        try:
+            index = rt.ParameterIndex()
+            index.load(str(parameters))
+            weights = rt.create_io_parameters_module(
+                instance, index.create_provider(scope=abi.PARAMETER_SCOPE)
+            )
+            program = rt.VmModule.mmap(instance, str(module))
+            hal = rt.create_hal_module(instance, device)
+            self._context = rt.VmContext(instance, modules=[weights, hal, program])
+        except (RuntimeError, ValueError) as error:
+            raise UserError(f"{module.parent}: IREE cannot load it: {_brief(error)}") from error
+        self._functions = {
+            name: rt.FunctionInvoker(self._context, device, program.lookup_function(name))
+            for name in (abi.RESET, abi.PREFILL, abi.DECODE, abi.DECODE_BATCH)
+        }
+        self.capacity = 0
+
+    def reset(self, sequences: int, capacity: int) -> None:
+        """Forgets all tokens and makes room for `sequences` of up to `capacity` columns."""
+        self._functions[abi.RESET](sequences, capacity)
+        self.capacity = capacity
+
+    def prefill(
+        self, tokens: list[int], past: int, sequence: int = 0, start: int = 0
+    ) -> np.ndarray:
+        """Runs `tokens` of one sequence in columns `past` on; logits `[V]` after the last one."""
+        starts = np.array([start], np.int64)
+        for at in range(0, len(tokens), PREFILL_CHUNK):
+            piece = np.array([tokens[at : at + PREFILL_CHUNK]], np.int64)
+            function = abi.DECODE if piece.shape[1] == 1 else abi.PREFILL
+            logits = self._functions[function](piece, starts, sequence, past + at)
+        return logits.to_host()[0]
+
+    def decode(self, tokens: list[int], past: int, starts: list[int]) -> np.ndarray:
+        """Runs one token of each sequence in column `past`; logits `[B, V]`."""
+        function = abi.DECODE if len(tokens) == 1 else abi.DECODE_BATCH
+        column = np.array(tokens, np.int64)[:, None]
+        logits = self._functions[function](column, np.array(starts, np.int64), 0, past)
+        return logits.to_host()
+
+
+def _cpu_device(threads: int) -> rt.HalDevice:
+    """A CPU device with so many workers; IREE reads the number when it makes its first driver."""
+    rt.flags.parse_flags(f"--task_topology_group_count={threads}")
+    return rt.get_driver("local-task").create_default_device()
+
+
+def _brief(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]

@@ -1,0 +1,172 @@
+"""The decode loop: from token ids to text, one token at a time."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from llmc.runtime.engine import Engine
+from llmc.runtime.errors import UserError
+from llmc.runtime.sampling import Sampler, SamplingOptions
+from llmc.runtime.text_stream import TextStream
+from llmc.runtime.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class GenerationOptions:
+    """When to stop and how to choose a token. `stop` holds strings that end the text."""
+
+    max_new_tokens: int = 256
+    stop: tuple[str, ...] = ()
+    sampling: SamplingOptions = SamplingOptions()
+
+    def __post_init__(self) -> None:
+        if self.max_new_tokens < 1:
+            raise UserError(f"max_new_tokens must be at least 1, not {self.max_new_tokens}")
+
+
+@dataclass
+class Generation:
+    """What was generated. `finish_reason`: "stop" (the model or a stop string) or "length"."""
+
+    prompt_token_ids: list[int]
+    token_ids: list[int] = field(default_factory=list)
+    text: str = ""
+    finish_reason: str = "length"
+    prefill_tokens: int = 0
+    prefill_s: float = 0.0
+    decode_s: float = 0.0
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def prefill_tokens_per_s(self) -> float:
+        """Prompt tokens that were run, by the time to the first token."""
+        return self.prefill_tokens / self.prefill_s if self.prefill_s else 0.0
+
+    @property
+    def decode_tokens_per_s(self) -> float:
+        """Tokens after the first, by the time they took."""
+        return max(len(self.token_ids) - 1, 0) / self.decode_s if self.decode_s else 0.0
+
+
+class _Writer:
+    """Samples one sequence's tokens and turns them into text."""
+
+    def __init__(
+        self, ids: list[int], tokenizer: Tokenizer, eos: Sequence[int], options: GenerationOptions
+    ) -> None:
+        self.result = Generation(list(ids))
+        self.history = list(ids)
+        self.done = False
+        self._eos = frozenset(eos)
+        self._limit = options.max_new_tokens
+        self._sampler = Sampler(options.sampling)
+        self._stream = TextStream(tokenizer, stop=options.stop)
+
+    def write(self, logits, room: int) -> str:
+        """Chooses the next token; returns the text that is now certain.
+
+        `room` is how many tokens the context still has, the new one included.
+        """
+        result = self.result
+        token = self._sampler.sample(logits, self.history)
+        result.token_ids.append(token)
+        self.history.append(token)
+        if token in self._eos:
+            return self._end("stop", self._stream.finish())
+        piece = self._stream.push(token)
+        if self._stream.stopped:
+            return self._end("stop", piece)
+        if len(result.token_ids) >= self._limit or room <= 1:
+            return self._end("length", piece + self._stream.finish())
+        result.text += piece
+        return piece
+
+    def _end(self, reason: str, piece: str) -> str:
+        self.done = True
+        self.result.finish_reason = reason
+        self.result.text += piece
+        return piece
+
+
+def generate(
+    engine: Engine,
+    tokenizer: Tokenizer,
+    eos: Sequence[int],
+    ids: list[int],
+    past: int,
+    context: int,
+    options: GenerationOptions,
+) -> Iterator[tuple[str, Generation]]:
+    """Continues one sequence: yields each new piece of text with the generation so far.
+
+    `ids` are the tokens to run after the `past` that the engine holds already. The engine must have
+    been reset to hold `context` columns. Closing the iterator early is allowed.
+    """
+    _check_prompt(ids, past, context)
+    writer = _Writer(ids, tokenizer, eos, options)
+    result = writer.result
+    result.prefill_tokens = len(ids)
+    held = past + len(ids)
+    if held >= context:
+        yield "", result
+        return
+    begin = time.perf_counter()
+    logits = engine.prefill(ids, past)
+    first = time.perf_counter()
+    result.prefill_s = first - begin
+    while True:
+        piece = writer.write(logits, context - held)
+        result.decode_s = time.perf_counter() - first
+        yield piece, result
+        if writer.done:
+            return
+        logits = engine.decode([result.token_ids[-1]], held, [0])[0]
+        held += 1
+
+
+def generate_batch(
+    engine: Engine,
+    tokenizer: Tokenizer,
+    eos: Sequence[int],
+    prompts: list[list[int]],
+    context: int,
+    options: GenerationOptions,
+) -> list[Generation]:
+    """Continues several sequences together, one decode step for all of them.
+
+    Their columns are aligned at the end: shorter prompts begin in a later column.
+    """
+    for ids in prompts:
+        _check_prompt(ids, 0, context)
+    writers = [_Writer(ids, tokenizer, eos, options) for ids in prompts]
+    column = max(map(len, prompts))
+    starts = [column - len(ids) for ids in prompts]
+    engine.reset(len(prompts), min(context, column + options.max_new_tokens))
+    for number, (writer, ids) in enumerate(zip(writers, prompts, strict=True)):
+        begin = time.perf_counter()
+        logits = engine.prefill(ids, starts[number], number, starts[number])
+        writer.result.prefill_tokens = len(ids)
+        writer.result.prefill_s = time.perf_counter() - begin
+        if len(ids) < context:
+            writer.write(logits, context - len(ids))
+    first = time.perf_counter()
+    while column < context and not all(writer.done for writer in writers):
+        tokens = [writer.history[-1] for writer in writers]
+        rows = engine.decode(tokens, column, starts)
+        column += 1
+        for number, writer in enumerate(writers):
+            if not writer.done:
+                writer.write(rows[number], context - column)
+                writer.result.decode_s = time.perf_counter() - first
+    return [writer.result for writer in writers]
+
+
+def _check_prompt(ids: list[int], past: int, context: int) -> None:
+    if not ids:
+        raise UserError("the prompt is empty: it has no tokens")
+    if past + len(ids) > context:
+        raise UserError(
+            f"the prompt has {past + len(ids)} tokens, but the context of this bundle is {context}"
+        )

@@ -1,0 +1,187 @@
+"""A bundle, opened: the object that applications hold."""
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from llmc.runtime.devices import host_arch, missing_features, usable_cpus
+from llmc.runtime.engine import Engine
+from llmc.runtime.errors import UserError
+from llmc.runtime.generation import Generation, GenerationOptions, generate, generate_batch
+from llmc.runtime.manifest import MODULE, PARAMETERS, TOKENIZER, Manifest
+from llmc.runtime.sampling import SamplingOptions
+from llmc.runtime.tokenizer import Tokenizer
+
+Message = dict[str, str]
+
+
+class Model:
+    """A compiled model, ready to generate."""
+
+    def __init__(self, folder: Path, threads: int | None = None) -> None:
+        """Opens the bundle in `folder`; `threads` defaults to the CPUs this process may use.
+
+        Raises UserError for a damaged bundle or one that was compiled for another machine.
+        """
+        begin = time.perf_counter()
+        self.manifest = Manifest.read(folder)
+        self.manifest.check_sizes(folder)
+        _check_machine(self.manifest, folder)
+        if threads is not None and threads < 1:
+            raise UserError(f"threads must be at least 1, not {threads}")
+        self.tokenizer = Tokenizer(folder / TOKENIZER, self.manifest.tokenizer)
+        self.engine = Engine(folder / MODULE, folder / PARAMETERS, threads or usable_cpus())
+        self.load_s = time.perf_counter() - begin
+
+    def encode(self, prompt: str, raw: bool = False) -> list[int]:
+        """Token ids of `prompt`: as a chat's first message, or as it is.
+
+        As it is with `raw`, and for a model that has no chat template.
+        """
+        if raw or self.manifest.tokenizer.chat_template is None:
+            return self.tokenizer.encode(prompt)
+        return self.tokenizer.encode_chat([{"role": "user", "content": prompt}])
+
+    def generate(self, prompt: str, raw: bool = False, **options: object) -> Generation:
+        """The answer to `prompt`. `options` are those of `stream`."""
+        for _piece, result in self.stream(prompt, raw, **options):
+            pass
+        return result
+
+    def stream(
+        self, prompt: str, raw: bool = False, **options: object
+    ) -> Iterator[tuple[str, Generation]]:
+        """Yields the answer to `prompt` piece by piece, each with the generation so far.
+
+        `options` are the fields of GenerationOptions and of SamplingOptions.
+        """
+        return self.stream_tokens(self.encode(prompt, raw), _options(options))
+
+    def stream_tokens(
+        self, ids: list[int], options: GenerationOptions
+    ) -> Iterator[tuple[str, Generation]]:
+        """Like `stream`, from token ids."""
+        self._check_tokens(ids)
+        context = self.manifest.context
+        self.engine.reset(1, min(context, len(ids) + options.max_new_tokens))
+        return generate(self.engine, self.tokenizer, self._eos, ids, 0, context, options)
+
+    def generate_batch(
+        self, prompts: Sequence[str], raw: bool = False, **options: object
+    ) -> list[Generation]:
+        """The answers to several prompts, decoded together."""
+        if not prompts:
+            return []
+        ids = [self.encode(prompt, raw) for prompt in prompts]
+        context = self.manifest.context
+        return generate_batch(
+            self.engine, self.tokenizer, self._eos, ids, context, _options(options)
+        )
+
+    def chat(self) -> "Chat":
+        """A new conversation. One at a time: it uses the model's KV cache."""
+        return Chat(self)
+
+    def logits(self, ids: list[int], every: bool = False) -> np.ndarray:
+        """Logits `[V]` float32 after the last of `ids`, or `[T, V]` after each of them."""
+        self._check_tokens(ids)
+        if not ids or len(ids) > self.manifest.context:
+            raise UserError(
+                f"between 1 and {self.manifest.context} tokens fit the context, not {len(ids)}"
+            )
+        self.engine.reset(1, len(ids))
+        if not every:
+            return self.engine.prefill(ids, 0)
+        return np.concatenate(
+            [self.engine.decode([token], past, [0]) for past, token in enumerate(ids)]
+        )
+
+    @property
+    def _eos(self) -> tuple[int, ...]:
+        return self.manifest.tokenizer.eos_token_ids
+
+    def _check_tokens(self, ids: list[int]) -> None:
+        vocabulary = self.manifest.model.vocab_size
+        for token in ids:
+            if not 0 <= token < vocabulary:
+                raise UserError(f"token {token} is not in the vocabulary of 0 to {vocabulary - 1}")
+
+
+class Chat:
+    """A conversation that keeps its tokens in the KV cache from turn to turn."""
+
+    def __init__(self, model: Model) -> None:
+        """Starts empty."""
+        self._model = model
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets the conversation."""
+        self.messages: list[Message] = []
+        self._held: list[int] = []
+        self._model.engine.reset(1, self._model.manifest.context)
+
+    def send(
+        self, content: str, options: GenerationOptions
+    ) -> Iterator[tuple[str, Generation]]:
+        """Adds a message and yields the answer piece by piece.
+
+        Closing the iterator early keeps what was said until then as the answer.
+        """
+        model = self._model
+        self.messages.append({"role": "user", "content": content})
+        ids = model.tokenizer.encode_chat(self.messages)
+        past = self._common_prefix(ids)
+        context = model.manifest.context
+        try:
+            steps = generate(
+                model.engine, model.tokenizer, model._eos, ids[past:], past, context, options
+            )
+            result = Generation([])
+            for piece, result in steps:
+                yield piece, result
+        except UserError:
+            self.messages.pop()
+            raise
+        finally:
+            if self.messages and self.messages[-1]["role"] == "user" and result.token_ids:
+                self._held = ids + result.token_ids[:-1]
+                self.messages.append({"role": "assistant", "content": result.text})
+
+    def _common_prefix(self, ids: list[int]) -> int:
+        """How many of `ids` the cache holds already; at least one is left to run."""
+        past = 0
+        for held, wanted in zip(self._held, ids[:-1], strict=False):
+            if held != wanted:
+                break
+            past += 1
+        return past
+
+
+def load(folder: str | Path, threads: int | None = None) -> Model:
+    """Opens the bundle in `folder`."""
+    return Model(Path(folder), threads)
+
+
+def _options(options: dict[str, object]) -> GenerationOptions:
+    names = set(GenerationOptions.__dataclass_fields__) - {"sampling"}
+    general = {name: options.pop(name) for name in list(options) if name in names}
+    if isinstance(general.get("stop"), str):
+        general["stop"] = (general["stop"],)
+    return GenerationOptions(**general, sampling=SamplingOptions(**options))
+
+
+def _check_machine(manifest: Manifest, folder: Path) -> None:
+    target = manifest.target
+    if target.arch != host_arch():
+        raise UserError(
+            f"{folder} was compiled for {target.arch}, this machine is {host_arch()}: recompile it"
+        )
+    missing = missing_features(target.features)
+    if missing:
+        raise UserError(
+            f"{folder} was compiled for CPU {target.cpu}, this one lacks {', '.join(missing)}: "
+            "recompile it here"
+        )
