@@ -5,7 +5,17 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, linalg, math, tensor
 
-from llmc.dialects.checks import Mismatch, require, same, tensor_of, verified
+from llmc.dialects.checks import (
+    floats,
+    integers,
+    require,
+    same,
+    same_element,
+    shaped,
+    static,
+    tensor_of,
+    verified,
+)
 from llmc.dialects.index_notation import (
     collapse,
     constant,
@@ -16,13 +26,13 @@ from llmc.dialects.index_notation import (
     pointwise,
     sizes,
 )
-from llmc.dialects.llmc import Llmc
+from llmc.dialects.llmc import Operation
 
 # Stands for minus infinity: a row that may see nothing stays finite instead of 0/0.
 HIDDEN = -1.0e30
 
 
-class AttentionOp(Llmc.Operation, name="attention", traits=[ext.Pure]):
+class AttentionOp(Operation, name="attention", traits=[ext.Pure]):
     """Attention of `query [B, H, T, D]` over `key [B, G, S, D]` and `value [B, G, S, E]`.
 
     H is a multiple of G: H/G query heads share a key head. Query row t stands at column
@@ -31,8 +41,8 @@ class AttentionOp(Llmc.Operation, name="attention", traits=[ext.Pure]):
     `past` and `start` both are 0. Vaswani et al., 2017; Ainslie et al. (grouped heads), 2023.
 
         %o = "llmc.attention"(%q, %k, %v, %past, %start)
-           <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>}>
-           {scale = 0.125 : f64, window = 0 : i64, softcap = 0.0 : f64}
+           {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>,
+            scale = 0.125 : f64, window = 0 : i64, softcap = 0.0 : f64}
            : (tensor<1x9x?x64xf32>, tensor<1x3x?x64xf32>, tensor<1x3x?x64xf32>, index,
               tensor<1xi64>) -> tensor<1x9x?x64xf32>
     """
@@ -51,23 +61,30 @@ class AttentionOp(Llmc.Operation, name="attention", traits=[ext.Pure]):
     def verify_invariants(self) -> None:
         """Checks batch, heads, tokens and channels across operands."""
         batch, heads, tokens, channels = tensor_of(self.query, "query", 4)
+        floats("query", self.query)
         groups = None
         for name, operand in (("key", self.key), ("value", self.value)):
             shape = tensor_of(operand, name, 4)
+            floats(name, operand, widened_to=self.query)
+            static(name, shape[1::2])
             same(name, "its batch", shape[0], batch)
             same(name, "its heads", shape[1], groups)
             groups = shape[1]
         same("key", "its channels", tensor_of(self.key, "key")[3], channels)
-        same("value", "its tokens", tensor_of(self.value, "value")[2], tensor_of(self.key, "key")[2])
-        if heads is None or groups is None or heads % groups:
-            raise Mismatch(f"operand 'query' must have a multiple of {groups} heads, but has {heads}")
+        same(
+            "value", "its tokens", tensor_of(self.value, "value")[2], tensor_of(self.key, "key")[2]
+        )
+        require(
+            heads is not None and heads % groups == 0,
+            f"operand 'query' must have a multiple of {groups} heads, but has {heads}",
+        )
         if self.start is not None:
             same("start", "its length", tensor_of(self.start, "start", 1)[0], batch)
+            integers("start", self.start)
         require(self.window.value >= 0, "attribute 'window' must not be negative")
         require(self.softcap.value >= 0, "attribute 'softcap' must not be negative")
-        expected = [batch, heads, tokens, tensor_of(self.value, "value")[3]]
-        for actual, extent in zip(tensor_of(self.out, "out", 4), expected, strict=True):
-            same("out", "a dimension", actual, extent)
+        shaped("out", self.out, [batch, heads, tokens, tensor_of(self.value, "value")[3]])
+        same_element("out", self.out, self.query)
 
     def lower(self) -> ir.Value:
         """Scores, their softmax, and the weighted sum of values."""

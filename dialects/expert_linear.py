@@ -5,12 +5,21 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, tensor
 
-from llmc.dialects.checks import require, same, tensor_of, verified
+from llmc.dialects.checks import (
+    floats,
+    integers,
+    same,
+    same_element,
+    shaped,
+    static,
+    tensor_of,
+    verified,
+)
 from llmc.dialects.index_notation import loop_index, reduce
-from llmc.dialects.llmc import Llmc
+from llmc.dialects.llmc import Operation
 
 
-class ExpertLinearOp(Llmc.Operation, name="expert_linear", traits=[ext.Pure]):
+class ExpertLinearOp(Operation, name="expert_linear", traits=[ext.Pure]):
     """Row r of `x [R, K]` times the transpose of `weight[expert[r]]`, a matrix of `[E, N, K]`.
 
     `transposed` 1: the matrices are stored `[E, K, N]`. Shazeer et al., 2017.
@@ -29,18 +38,17 @@ class ExpertLinearOp(Llmc.Operation, name="expert_linear", traits=[ext.Pure]):
     def verify_invariants(self) -> None:
         """Checks rows, K and N across operands."""
         rows, inputs = tensor_of(self.x, "x", 2)
+        floats("x", self.x)
         same("expert", "its length", tensor_of(self.expert, "expert", 1)[0], rows)
+        integers("expert", self.expert)
         _, outputs, columns = tensor_of(self.weight, "weight", 3)
+        floats("weight", self.weight, widened_to=self.x)
+        static("weight", [outputs, columns])
         if self.transposed.value:
             outputs, columns = columns, outputs
         same("x", "its last dimension", inputs, columns)
-        result = tensor_of(self.out, "out", 2)
-        same("out", "its rows", result[0], rows)
-        same("out", "its last dimension", result[1], outputs)
-        require(
-            isinstance(self.expert.type.element_type, ir.IntegerType),
-            "operand 'expert' must hold integers",
-        )
+        shaped("out", self.out, [rows, outputs])
+        same_element("out", self.out, self.x)
 
     def lower(self) -> ir.Value:
         """A contraction that reads the chosen matrix where it lies."""

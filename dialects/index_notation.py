@@ -9,11 +9,12 @@ element that is broadcast. Shapes may be dynamic. Results have the first operand
 """
 
 from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, tensor
 
-Size = int | ir.Value
+Size: TypeAlias = int | ir.Value
 Body = Callable[..., ir.Value]
 
 
@@ -183,9 +184,7 @@ def _generic(
     maps = [_map(letters, loops) for letters in [*inputs.split(","), result]]
     kinds = ["parallel" if letter in result else "reduction" for letter in loops]
     iterators = [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
-    op = linalg.GenericOp(
-        [out.type], list(operands), [out], maps, ir.ArrayAttr.get(iterators)
-    )
+    op = linalg.GenericOp([out.type], list(operands), [out], maps, ir.ArrayAttr.get(iterators))
     types = [value.type.element_type for value in (*operands, out)]
     block = op.regions[0].blocks.append(*types, arg_locs=None)
     with ir.InsertionPoint(block):
@@ -195,9 +194,7 @@ def _generic(
 
 def _map(letters: str, loops: str) -> ir.AffineMap:
     results = [
-        ir.AffineConstantExpr.get(0)
-        if letter == "1"
-        else ir.AffineDimExpr.get(loops.index(letter))
+        ir.AffineConstantExpr.get(0) if letter == "1" else ir.AffineDimExpr.get(loops.index(letter))
         for letter in letters
     ]
     return ir.AffineMap.get(len(loops), 0, results)

@@ -9,16 +9,16 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir.dialects import ext
 
-from llmc.dialects.checks import require, same, tensor_of, verified
+from llmc.dialects.checks import require, same, same_element, static, tensor_of, verified
 from llmc.dialects.index_notation import insert, sizes, slice_of
-from llmc.dialects.llmc import Llmc
+from llmc.dialects.llmc import Operation
 
 
-class CacheAllocateOp(Llmc.Operation, name="cache_allocate"):
+class CacheAllocateOp(Operation, name="cache_allocate"):
     """Room of its own for a cache; what it holds is undefined.
 
-        %cache = "llmc.cache_allocate"(%sequences, %capacity)
-               : (index, index) -> tensor<30x?x3x?x64xf32>
+    %cache = "llmc.cache_allocate"(%sequences, %capacity)
+           : (index, index) -> tensor<30x?x3x?x64xf32>
     """
 
     sequences: ext.Operand[ir.IndexType]
@@ -34,7 +34,7 @@ class CacheAllocateOp(Llmc.Operation, name="cache_allocate"):
         require(None not in (layers, heads, channels), "result must be static in all others")
 
 
-class CacheAppendOp(Llmc.Operation, name="cache_append", traits=[ext.Pure]):
+class CacheAppendOp(Operation, name="cache_append", traits=[ext.Pure]):
     """`cache` with `rows [B, H, T, D]` written for one layer.
 
     They go to sequences `sequence` to `sequence + B - 1`, columns `column` to `column + T - 1`.
@@ -57,6 +57,7 @@ class CacheAppendOp(Llmc.Operation, name="cache_append", traits=[ext.Pure]):
         cache, rows = tensor_of(self.cache, "cache", 5), tensor_of(self.rows, "rows", 4)
         same("rows", "its heads", rows[1], cache[2])
         same("rows", "its channels", rows[3], cache[4])
+        same_element("rows", self.rows, self.cache)
         require(self.out.type == self.cache.type, f"result must be {self.cache.type} as 'cache' is")
 
     def lower(self) -> ir.Value:
@@ -66,7 +67,7 @@ class CacheAppendOp(Llmc.Operation, name="cache_append", traits=[ext.Pure]):
         return insert(self.rows, self.cache, offsets, [1, batch, heads, tokens, channels])
 
 
-class CacheReadOp(Llmc.Operation, name="cache_read", traits=[ext.Pure]):
+class CacheReadOp(Operation, name="cache_read", traits=[ext.Pure]):
     """Columns 0 to `columns - 1` of one layer, sequences `sequence` to `sequence + B - 1`.
 
     B is the size of the result's first dimension where static, else the value `batch`.
@@ -86,8 +87,10 @@ class CacheReadOp(Llmc.Operation, name="cache_read", traits=[ext.Pure]):
     def verify_invariants(self) -> None:
         """Checks heads and channels of the result against the cache."""
         cache, out = tensor_of(self.cache, "cache", 5), tensor_of(self.out, "out", 4)
+        static("cache", [cache[2], cache[4]])
         same("out", "its heads", out[1], cache[2])
         same("out", "its channels", out[3], cache[4])
+        same_element("out", self.out, self.cache)
 
     def lower(self) -> ir.Value:
         """A slice, which IREE reads in place."""

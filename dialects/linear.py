@@ -5,19 +5,29 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext
 
-from llmc.dialects.checks import require, same, tensor_of, verified
+from llmc.dialects.checks import (
+    floats,
+    require,
+    same,
+    same_element,
+    shaped,
+    static,
+    tensor_of,
+    verified,
+)
 from llmc.dialects.index_notation import collapse, contract, expand, pointwise, sizes
-from llmc.dialects.llmc import Llmc
+from llmc.dialects.llmc import Operation
 
 
-class LinearOp(Llmc.Operation, name="linear", traits=[ext.Pure]):
+class LinearOp(Operation, name="linear", traits=[ext.Pure]):
     """`x [..., K]` times the transpose of `weight [N, K]`, plus `bias [N]` where given.
 
     `transposed` 1: the weight is stored `[K, N]`. Its element type may be narrower than x's; sums
     are kept in x's type.
 
         %y = "llmc.linear"(%x, %w) <{operandSegmentSizes = array<i32: 1, 1, 0>}>
-           {transposed = 0 : i64} : (tensor<1x?x576xf32>, tensor<1536x576xf16>) -> tensor<1x?x1536xf32>
+           {transposed = 0 : i64}
+           : (tensor<1x?x576xf32>, tensor<1536x576xf16>) -> tensor<1x?x1536xf32>
     """
 
     x: ext.Operand[Any]
@@ -29,13 +39,18 @@ class LinearOp(Llmc.Operation, name="linear", traits=[ext.Pure]):
     @verified
     def verify_invariants(self) -> None:
         """Checks K and N across operands."""
-        shape = tensor_of(self.x, "x")
-        outputs, inputs = self._outputs_and_inputs(tensor_of(self.weight, "weight", 2))
-        require(len(shape) >= 1, "operand 'x' must have a dimension")
+        shape, stored = tensor_of(self.x, "x"), tensor_of(self.weight, "weight", 2)
+        require(len(shape) >= 2, "operand 'x' must have at least 2 dimensions")
+        floats("x", self.x)
+        floats("weight", self.weight, widened_to=self.x)
+        static("weight", stored)
+        outputs, inputs = self._outputs_and_inputs(stored)
         same("x", "its last dimension", shape[-1], inputs)
         if self.bias is not None:
             same("bias", "its length", tensor_of(self.bias, "bias", 1)[0], outputs)
-        same("out", "its last dimension", tensor_of(self.out, "out")[-1], outputs)
+            same_element("bias", self.bias, self.x)
+        shaped("out", self.out, [*shape[:-1], outputs])
+        same_element("out", self.out, self.x)
 
     def lower(self) -> ir.Value:
         """A contraction over the rows of x, all leading dimensions merged."""

@@ -5,7 +5,16 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, linalg, tensor
 
-from llmc.dialects.checks import require, same, tensor_of, verified
+from llmc.dialects.checks import (
+    floats,
+    require,
+    same,
+    same_element,
+    shaped,
+    static,
+    tensor_of,
+    verified,
+)
 from llmc.dialects.index_notation import (
     as_value,
     collapse,
@@ -17,17 +26,17 @@ from llmc.dialects.index_notation import (
     sizes,
     slice_of,
 )
-from llmc.dialects.llmc import Llmc
+from llmc.dialects.llmc import Operation
 
 
-class PackedLinearOp(Llmc.Operation, name="packed_linear", traits=[ext.Pure]):
+class PackedLinearOp(Operation, name="packed_linear", traits=[ext.Pure]):
     """`llmc.linear` with `weight [N/J, K, J]`: output n is column n mod J of panel n / J.
 
     A panel is read from end to end for J outputs, by one row of x as by many. The last panel is
     padded with zeros where J does not divide N. `tile` rows of x are computed together.
 
-        %y = "llmc.packed_linear"(%x, %w) <{operandSegmentSizes = array<i32: 1, 1, 0>}>
-           {tile = 16 : i64} : (tensor<1x?x576xf32>, tensor<96x576x16xf32>) -> tensor<1x?x1536xf32>
+        %y = "llmc.packed_linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, tile = 16 : i64}
+           : (tensor<1x?x576xf32>, tensor<96x576x16xf32>) -> tensor<1x?x1536xf32>
     """
 
     x: ext.Operand[Any]
@@ -39,15 +48,21 @@ class PackedLinearOp(Llmc.Operation, name="packed_linear", traits=[ext.Pure]):
     @verified
     def verify_invariants(self) -> None:
         """Checks K and N across operands."""
-        shape = tensor_of(self.x, "x")
-        panels, inputs, columns = tensor_of(self.weight, "weight", 3)
-        require(len(shape) >= 1, "operand 'x' must have a dimension")
+        shape, stored = tensor_of(self.x, "x"), tensor_of(self.weight, "weight", 3)
+        require(len(shape) >= 2, "operand 'x' must have at least 2 dimensions")
+        floats("x", self.x)
+        floats("weight", self.weight, widened_to=self.x)
+        static("weight", stored)
+        panels, inputs, columns = stored
         same("x", "its last dimension", shape[-1], inputs)
-        outputs = tensor_of(self.out, "out")[-1]
-        require(None not in (panels, columns, outputs), "weight and outputs must be static")
+        outputs = tensor_of(self.out, "out", len(shape))[-1]
+        static("out", [outputs])
         same("weight", "its panels", panels, -(-outputs // columns))
         if self.bias is not None:
             same("bias", "its length", tensor_of(self.bias, "bias", 1)[0], outputs)
+            same_element("bias", self.bias, self.x)
+        shaped("out", self.out, [*shape[:-1], outputs])
+        same_element("out", self.out, self.x)
         require(self.tile.value > 0, "attribute 'tile' must be positive")
 
     def lower(self) -> ir.Value:

@@ -5,11 +5,11 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir.dialects import ext
 
-from llmc.dialects.checks import require, tensor_of, verified
-from llmc.dialects.llmc import Llmc
+from llmc.dialects.checks import require, static, tensor_of, verified
+from llmc.dialects.llmc import Operation
 
 
-class ParameterOp(Llmc.Operation, name="parameter", traits=[ext.Pure]):
+class ParameterOp(Operation, name="parameter", traits=[ext.Pure]):
     """A named weight. In a layer's function `sources` holds one name for each layer it serves.
 
     The weights themselves stay outside the program; `bind-parameters` ties the names to globals.
@@ -27,4 +27,4 @@ class ParameterOp(Llmc.Operation, name="parameter", traits=[ext.Pure]):
         require(len(names) > 0, "attribute 'sources' must name a parameter")
         for name in names:
             require(isinstance(name, ir.StringAttr), "attribute 'sources' must hold strings")
-        require(None not in tensor_of(self.out, "out"), "result must have a static shape")
+        static("out", tensor_of(self.out, "out"))

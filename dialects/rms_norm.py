@@ -5,12 +5,12 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, math
 
-from llmc.dialects.checks import require, same, tensor_of, verified
+from llmc.dialects.checks import floats, require, same, same_element, static, tensor_of, verified
 from llmc.dialects.index_notation import constant, pointwise, reduce
-from llmc.dialects.llmc import Llmc
+from llmc.dialects.llmc import Operation
 
 
-class RMSNormOp(Llmc.Operation, name="rms_norm", traits=[ext.Pure]):
+class RMSNormOp(Operation, name="rms_norm", traits=[ext.Pure]):
     """`x / sqrt(mean(x^2) + epsilon) * (offset + weight)` over the last dimension of x.
 
     Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019. Gemma's offset is 1.
@@ -30,7 +30,10 @@ class RMSNormOp(Llmc.Operation, name="rms_norm", traits=[ext.Pure]):
         """Checks that the weight fits x's last dimension."""
         shape = tensor_of(self.x, "x")
         require(len(shape) >= 1, "operand 'x' must have a dimension")
-        same("weight", "its length", tensor_of(self.weight, "weight", 1)[0], shape[-1])
+        floats("x", self.x)
+        same_element("weight", self.weight, self.x)
+        static("weight", tensor_of(self.weight, "weight", 1))
+        same("weight", "its length", self.weight.type.shape[0], shape[-1])
         require(self.out.type == self.x.type, f"result must be {self.x.type} as 'x' is")
         require(self.epsilon.value >= 0, "attribute 'epsilon' must not be negative")
 

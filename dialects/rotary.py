@@ -5,7 +5,7 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext
 
-from llmc.dialects.checks import require, same, tensor_of, verified
+from llmc.dialects.checks import floats, require, same, same_element, tensor_of, verified
 from llmc.dialects.index_notation import (
     collapse,
     expand,
@@ -16,10 +16,10 @@ from llmc.dialects.index_notation import (
     sizes,
     slice_of,
 )
-from llmc.dialects.llmc import Llmc
+from llmc.dialects.llmc import Operation
 
 
-class RotaryOp(Llmc.Operation, name="rotary", traits=[ext.Pure]):
+class RotaryOp(Operation, name="rotary", traits=[ext.Pure]):
     """Rotates the first R of D channels of `x [B, H, T, D]` by tables `[B or 1, T, R]`.
 
     Channel i is paired with channel i + R/2. Su et al., "RoFormer", 2021.
@@ -37,11 +37,13 @@ class RotaryOp(Llmc.Operation, name="rotary", traits=[ext.Pure]):
     def verify_invariants(self) -> None:
         """Checks the tables against x."""
         batch, _, tokens, channels = tensor_of(self.x, "x", 4)
+        floats("x", self.x)
         for name, table in (("cos", self.cos), ("sin", self.sin)):
             rows, columns, rotated = tensor_of(table, name, 3)
             if rows != 1:
                 same(name, "its batch", rows, batch)
             same(name, "its tokens", columns, tokens)
+            same_element(name, table, self.x)
             require(rotated is not None, f"operand '{name}' must have a static last dimension")
             require(rotated % 2 == 0, f"operand '{name}' must have an even last dimension")
             require(
@@ -64,9 +66,7 @@ class RotaryOp(Llmc.Operation, name="rotary", traits=[ext.Pure]):
             for table in (self.cos, self.sin)
         ]
         b = "1" if self.cos.type.shape[0] == 1 else "b"
-        turned = reduce(
-            f"bhtpi,{b}tsi,{b}tsi->bhtsi", _turn, 0.0, pairs, *tables
-        )
+        turned = reduce(f"bhtpi,{b}tsi,{b}tsi->bhtsi", _turn, 0.0, pairs, *tables)
         y = collapse(turned, [1, 1, 1, 2])
         return y if whole else insert(y, self.x, [0, 0, 0, 0], extents)
 

@@ -1,0 +1,1 @@
+"""PyTorch to MLIR: reads models, exports them, imports them through torch-mlir."""

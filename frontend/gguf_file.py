@@ -63,7 +63,7 @@ class GgufFile:
             raise UserError(f"{self.path}: its metadata lack {key}")
         if type(value) is not kind:
             raise UserError(
-                f"{self.path}: {key} is a {type(value).__name__}, a {kind.__name__} is expected"
+                f"{self.path}: {key} is of type {type(value).__name__}, not {kind.__name__}"
             )
         if isinstance(value, float) and not math.isfinite(value):
             raise UserError(f"{self.path}: {key} is {value}")

@@ -3,8 +3,8 @@
     torch.export graph -> (FX importer) -> torch dialect -> linalg on tensors
 
 The layers of one kind become one private function; the trunk calls it once for each layer. Weights
-become `llmc.parameter`, the custom operations of torch_ops become the llmc operations they are named
-after; both are wrapped in torch_c casts, which torch-mlir's type conversion then folds away.
+become `llmc.parameter`, the custom operations of torch_ops become the llmc operations of the same
+name; both are wrapped in torch_c casts, which torch-mlir's type conversion then folds away.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -40,7 +40,7 @@ def import_programs(variants: Sequence[VariantPrograms], context: ir.Context) ->
     """Imports the variants of one model into one module.
 
     For each variant V there is a public function `V(tokens, positions) -> logits` and a private
-    `V.layer<k>` for each kind of layer; calls carry the layer's number among its kind, `llmc.member`.
+    `V.layer<k>` for each kind of layer, called once for each layer of that kind, in their order.
     """
     _load_dialects(context)
     module = ir.Module.create(ir.Location.unknown(context))
@@ -156,15 +156,10 @@ def _replace_operator(operator: ir.Operation, build: Callable[..., ir.OpView]) -
 
 def _replace_layer(operator: ir.Operation, variant: VariantPrograms) -> None:
     """Replaces an opaque layer by a call of its kind's function."""
-    hidden, extras, kind, index = operator.operands
-    number, kind_number = _argument(index), _argument(kind)
-    operands = [hidden, *extras.owner.operands]
+    hidden, extras, kind = operator.operands
+    callee = variant.kinds[kind.owner.attributes["value"].value].name
     with ir.InsertionPoint(operator), operator.location:
-        call = func.CallOp(
-            [operator.results[0].type], variant.kinds[kind_number].name, operands
-        )
-        member = variant.layers.members(kind_number).index(number)
-        call.attributes["llmc.member"] = ir.IntegerAttr.get(ir.IndexType.get(), member)
+        call = func.CallOp([operator.results[0].type], callee, [hidden, *extras.owner.operands])
     operator.results[0].replace_all_uses_with(call.results[0])
     operator.erase()
 

@@ -35,8 +35,11 @@ def _attend(
     **others: Any,
 ) -> tuple[Tensor, None]:
     """The attention interface of transformers: [B, H, T, D] in, [B, T, H, D] out."""
-    unknown = [name for name, given in others.items() if isinstance(given, Tensor)
-               and name not in ("position_ids", "cache_position")]
+    unknown = [
+        name
+        for name, given in others.items()
+        if isinstance(given, Tensor) and name not in ("position_ids", "cache_position")
+    ]
     if attention_mask is not None or unknown:
         what = ", ".join(unknown) or "attention_mask"
         raise UserError(f"{type(module).__name__} attends with {what}, which llmc cannot compile")

@@ -4,7 +4,7 @@ Layers of one kind differ in their weights alone. Each kind is exported once, an
 the layers sees every layer as one opaque call, so that import does not grow with depth.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -95,16 +95,18 @@ def study_layers(model: PreTrainedModel, batch: int, tokens: int) -> Layers:
 def opaque_layers(layers: Layers) -> Iterator[None]:
     """While open, each layer is a single `llmc::layer` operation."""
     with ExitStack() as patches:
-        for index, module in enumerate(layers.modules):
-            call, kind = layers.calls[index], layers.kind_of[index]
-
-            def forward(*args: Any, _call=call, _kind=kind, _index=index, **kwargs: Any) -> Any:
-                leaves = pytree.tree_leaves((args, kwargs))
-                hidden, *extras = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-                return _call.result(torch_ops.layer(hidden, extras, _kind, _index))
-
-            patches.enter_context(replaced(module, "forward", forward))
+        for module, call, kind in zip(layers.modules, layers.calls, layers.kind_of, strict=True):
+            patches.enter_context(replaced(module, "forward", _opaque_forward(call, kind)))
         yield
+
+
+def _opaque_forward(call: LayerCall, kind: int) -> Callable[..., Any]:
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        leaves = pytree.tree_leaves((args, kwargs))
+        hidden, *extras = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+        return call.result(torch_ops.layer(hidden, extras, kind))
+
+    return forward
 
 
 class _OperationLog(TorchDispatchMode):
@@ -134,11 +136,13 @@ def _record_calls(
             with _OperationLog() as log:
                 result = original(*args, **kwargs)
             result_leaves, result_spec = pytree.tree_flatten(result)
-            if [type(leaf) for leaf in result_leaves if isinstance(leaf, Tensor)] != [type(result_leaves[0])]:
-                raise UserError(f"{type(module).__name__} returns several tensors, llmc knows layers of one")
-            calls.append(LayerCall(
-                tuple(leaves), spec, tuple(result_leaves), result_spec, tuple(log.operations)
-            ))
+            if sum(isinstance(leaf, Tensor) for leaf in result_leaves) != 1:
+                raise UserError(f"{type(module).__name__} must return one tensor to be compiled")
+            calls.append(
+                LayerCall(
+                    tuple(leaves), spec, tuple(result_leaves), result_spec, tuple(log.operations)
+                )
+            )
             return result
 
         return forward

@@ -136,5 +136,7 @@ def some_of(names: Iterable[str], shown: int = 3) -> str:
 
 def one_line(text: object) -> str:
     """The text of an exception or a file, fit for one line of a terminal; at most 200 letters."""
+    if isinstance(text, KeyError):  # whose text is the bare key
+        text = f"{text} is not known"
     line = " ".join(str(text).split())[:200] or type(text).__name__
     return "".join(letter if letter.isprintable() else "?" for letter in line)

@@ -56,9 +56,7 @@ def export_variant(model: PreTrainedModel, variant: Variant, context: int) -> "V
         dims = {"batch": Dim("batch", min=2, max=1024), "tokens": Dim("tokens", min=2, max=context)}
         open_dims = {
             size: dims[name]
-            for name, size, fixed in zip(
-                dims, sizes, (variant.batch, variant.tokens), strict=True
-            )
+            for name, size, fixed in zip(dims, sizes, (variant.batch, variant.tokens), strict=True)
             if fixed is None
         }
         trunk = _export_trunk(model, layers, variant, open_dims, sizes)

@@ -1,7 +1,7 @@
 """The torch twins of the llmc dialect's operations.
 
-Each is a `torch.library` custom operation that torch.export keeps whole, so that torch-mlir hands it
-on by name and the importer can turn it into the llmc operation of the same name. The bodies are the
+Each is a `torch.library` custom operation that torch.export keeps whole, so that torch-mlir hands
+it on by name and the importer can turn it into the llmc operation of that name. The bodies are the
 reference semantics in plain PyTorch; the tests hold the dialect's lowerings against them.
 """
 
@@ -93,9 +93,9 @@ def expert_linear(x: Tensor, expert: Tensor, weight: Tensor, transposed: bool) -
     `expert [R]` holds int64 indices. `transposed`: the matrices are stored `[E, K, N]`.
     """
     matrices = weight[expert]
-    return torch.bmm(
-        x.unsqueeze(1), matrices if transposed else matrices.transpose(1, 2)
-    ).squeeze(1)
+    return torch.bmm(x.unsqueeze(1), matrices if transposed else matrices.transpose(1, 2)).squeeze(
+        1
+    )
 
 
 @expert_linear.register_fake
@@ -104,8 +104,8 @@ def _(x: Tensor, expert: Tensor, weight: Tensor, transposed: bool) -> Tensor:
 
 
 @custom_op(f"{NAMESPACE}::layer", mutates_args=())
-def layer(hidden: Tensor, extras: list[Tensor], kind: int, index: int) -> Tensor:
-    """Stands for a call of decoder layer `index`, an instance of layer kind `kind`.
+def layer(hidden: Tensor, extras: list[Tensor], kind: int) -> Tensor:
+    """Stands for a call of a decoder layer, an instance of layer kind `kind`.
 
     Only its shape matters: the importer replaces it with a call of the kind's function.
     """
@@ -113,5 +113,5 @@ def layer(hidden: Tensor, extras: list[Tensor], kind: int, index: int) -> Tensor
 
 
 @layer.register_fake
-def _(hidden: Tensor, extras: list[Tensor], kind: int, index: int) -> Tensor:
+def _(hidden: Tensor, extras: list[Tensor], kind: int) -> Tensor:
     return torch.empty_like(hidden)

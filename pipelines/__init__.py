@@ -1,0 +1,1 @@
+"""MLIR to MLIR to IREE: passes, pipelines, targets."""

@@ -19,8 +19,6 @@ def compile_module(module: ir.Module, target: CPUTarget, output: Path) -> None:
     """Compiles `module` for `target` into the file `output`. Raises IREEError."""
     text = module.operation.get_asm(enable_debug_info=True)
     try:
-        iree.compile_str(
-            text, output_file=str(output), extra_args=[*target.flags, *_OPTIONS]
-        )
+        iree.compile_str(text, output_file=str(output), extra_args=[*target.flags, *_OPTIONS])
     except iree.CompilerToolError as error:
         raise IREEError(str(error)) from error

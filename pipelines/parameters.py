@@ -47,9 +47,7 @@ def stored_parameters(module: ir.Module) -> list[StoredParameter]:
     return list(_read_globals(module))
 
 
-def write_archive(
-    stored: list[StoredParameter], weights: Mapping[str, Tensor], path: Path
-) -> None:
+def write_archive(stored: list[StoredParameter], weights: Mapping[str, Tensor], path: Path) -> None:
     """Writes the entries to `path`, an IREE parameter archive. Raises OSError."""
     index = rt.ParameterIndex()
     for parameter in stored:
@@ -66,7 +64,7 @@ def _read_globals(module: ir.Module) -> Iterator[StoredParameter]:
         if SOURCES not in op.attributes:
             continue
         type_ = ir.TypeAttr(op.attributes["type"]).value
-        layout = op.attributes[LAYOUT] if LAYOUT in op.attributes else None
+        layout = op.attributes.get(LAYOUT)
         yield StoredParameter(
             name=ir.StringAttr(op.attributes["sym_name"]).value,
             sources=tuple(ir.StringAttr(name).value for name in op.attributes[SOURCES]),

@@ -4,7 +4,6 @@ A step is a pass of ours or the text of an MLIR pipeline over the module. Each s
 that can be printed, read back and taken up from there.
 """
 
-
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -67,5 +66,3 @@ def run(stage: Stage, module: ir.Module) -> None:
             else:
                 PassManager.parse(f"builtin.module({step})").run(module.operation)
         module.operation.verify()
-
-

@@ -5,4 +5,12 @@ from llmc.runtime.generation import Generation, GenerationOptions
 from llmc.runtime.model import Chat, Model, load
 from llmc.runtime.sampling import SamplingOptions
 
-__all__ = ["Chat", "Generation", "GenerationOptions", "Model", "SamplingOptions", "UserError", "load"]
+__all__ = [
+    "Chat",
+    "Generation",
+    "GenerationOptions",
+    "Model",
+    "SamplingOptions",
+    "UserError",
+    "load",
+]

@@ -4,6 +4,8 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from llmc.runtime.engine import Engine
 from llmc.runtime.errors import UserError
 from llmc.runtime.sampling import Sampler, SamplingOptions
@@ -17,7 +19,7 @@ class GenerationOptions:
 
     max_new_tokens: int = 256
     stop: tuple[str, ...] = ()
-    sampling: SamplingOptions = SamplingOptions()
+    sampling: SamplingOptions = field(default_factory=SamplingOptions)
 
     def __post_init__(self) -> None:
         if self.max_new_tokens < 1:
@@ -64,7 +66,7 @@ class _Writer:
         self._sampler = Sampler(options.sampling)
         self._stream = TextStream(tokenizer, stop=options.stop)
 
-    def write(self, logits, room: int) -> str:
+    def write(self, logits: np.ndarray, room: int) -> str:
         """Chooses the next token; returns the text that is now certain.
 
         `room` is how many tokens the context still has, the new one included.

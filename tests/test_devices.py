@@ -5,6 +5,7 @@ from pathlib import Path
 
 import iree.compiler
 import pytest
+
 from llmc.runtime import devices
 
 X86 = """\

@@ -8,15 +8,6 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tiny_models import (
-    CHAT_TEMPLATE,
-    FAMILIES,
-    VOCAB_SIZE,
-    save_tiny_model,
-    save_tiny_tokenizer,
-    tiny_config,
-    tiny_model,
-)
 from tokenizers import Tokenizer as RawTokenizer
 from tokenizers import processors
 from transformers import (
@@ -31,6 +22,15 @@ from llmc.frontend import loaded_model
 from llmc.frontend.source import open_model
 from llmc.runtime.errors import UserError
 from llmc.runtime.tokenizer import Tokenizer
+from tests.tiny_models import (
+    CHAT_TEMPLATE,
+    FAMILIES,
+    VOCAB_SIZE,
+    save_tiny_model,
+    save_tiny_tokenizer,
+    tiny_config,
+    tiny_model,
+)
 
 # Longer than the models' windows of 8.
 IDS = (torch.arange(3, 43) * 7 % VOCAB_SIZE)[None]
@@ -264,7 +264,7 @@ DAMAGE = {
     "configuration a list": (lambda f: (f / "config.json").write_text("[]"), "config.json"),
     "unknown family": (lambda f: edit(f / "config.json", model_type="zork"), "zork"),
     "family without a decoder": (lambda f: edit(f / "config.json", model_type="vit"), "vit"),
-    "no family": (lambda f: edit(f / "config.json", model_type=["llama"]), "llama"),
+    "no family": (lambda f: edit(f / "config.json", model_type=["llama"]), "model_type"),
     "quantised": (
         lambda f: edit(f / "config.json", quantization_config={"quant_method": "awq"}),
         "awq",

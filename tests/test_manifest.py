@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 
 import pytest
+
 from llmc.runtime.errors import UserError
 from llmc.runtime.manifest import (
     CompileFacts,

@@ -4,8 +4,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from llmc.runtime.errors import UserError
-from llmc.runtime.sampling import Sampler, SamplingOptions, distribution, penalise
 from transformers import (
     MinPLogitsWarper,
     RepetitionPenaltyLogitsProcessor,
@@ -13,6 +11,9 @@ from transformers import (
     TopKLogitsWarper,
     TopPLogitsWarper,
 )
+
+from llmc.runtime.errors import UserError
+from llmc.runtime.sampling import Sampler, SamplingOptions, distribution, penalise
 
 VOCAB = 5000
 

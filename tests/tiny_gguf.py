@@ -8,8 +8,9 @@ import gguf
 import numpy as np
 import torch
 from gguf import GGMLQuantizationType, GGUFWriter, TokenType
-from tiny_models import CHAT_TEMPLATE, VOCAB_SIZE, tiny_tokenizer
 from transformers import PreTrainedConfig, PreTrainedModel
+
+from tests.tiny_models import CHAT_TEMPLATE, VOCAB_SIZE, tiny_tokenizer
 
 # The families that llama.cpp has under a name of its own.
 ARCHITECTURES = {"gemma3_text": "gemma3", "mixtral": "llama", "qwen3_moe": "qwen3moe"}

@@ -1,0 +1,1 @@
+"""The doors: llmc and llmc-opt."""

@@ -38,9 +38,7 @@ def find(root: ir.Operation, *names: str) -> list[ir.Operation]:
 
 def functions(module: ir.Module) -> list[func.FuncOp]:
     """The functions of `module` that have a body."""
-    return [
-        op for op in module.body if isinstance(op, func.FuncOp) and not op.is_external
-    ]
+    return [op for op in module.body if isinstance(op, func.FuncOp) and not op.is_external]
 
 
 def trunks(module: ir.Module) -> list[func.FuncOp]:
@@ -69,7 +67,7 @@ def calls_of(module: ir.Module, function: func.FuncOp) -> list[func.CallOp]:
 
 
 def set_arguments(function: func.FuncOp, kept: list[int], added: list[ir.Type]) -> list[ir.Value]:
-    """Keeps the arguments numbered `kept`, appends arguments of the types `added`, returns those."""
+    """Keeps the arguments numbered `kept`, appends some of the types `added` and returns them."""
     block = function.entry_block
     for number in reversed(range(len(block.arguments))):
         if number not in kept:
@@ -84,9 +82,7 @@ def set_arguments(function: func.FuncOp, kept: list[int], added: list[ir.Type]) 
 def set_operands(call: func.CallOp, operands: list[ir.Value]) -> None:
     """Replaces `call` by one of the same function with `operands`."""
     with ir.InsertionPoint(call), call.location:
-        new = func.CallOp(
-            [result.type for result in call.results], call.callee.value, operands
-        )
+        new = func.CallOp([result.type for result in call.results], call.callee.value, operands)
     for old, fresh in zip(call.results, new.results, strict=True):
         old.replace_all_uses_with(fresh)
     call.operation.erase()

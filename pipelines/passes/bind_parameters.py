@@ -21,9 +21,10 @@ class BindParameters(Pass):
     """Makes a global of each `llmc.parameter`.
 
     The weights that the layers of one kind have under one name are stacked `[layers, ...]` in one
-    global, of which a layer's function reads the slice of its `%layer`. The attribute `llmc.sources`
-    of a global lists the weights to put there. Matrices are stored as `storage` (f32, f16, bf16) and
-    widened where they are used; vectors stay in float32. Storage other than f32 changes numerics.
+    global, of which a layer's function reads the slice of its `%layer`. A global's attribute
+    `llmc.sources` lists the weights to put there, `llmc.layout` how to lay them out. Matrices are
+    stored as `storage` (f32, f16, bf16) and widened where they are used; vectors stay in float32.
+    Storage other than f32 changes numerics.
     """
 
     name: ClassVar[str] = "bind-parameters"
@@ -60,9 +61,7 @@ def _declare(
 ) -> None:
     with ir.InsertionPoint.at_block_begin(module.body):
         elsewhere = ir.Attribute.parse(f"#ml_program.extern : {type_}")
-        declared = ml_program.GlobalOp(
-            symbol, type_, value=elsewhere, sym_visibility="private"
-        )
+        declared = ml_program.GlobalOp(symbol, type_, value=elsewhere, sym_visibility="private")
         declared.attributes[SOURCES] = parameter.sources
         if LAYOUT in parameter.attributes:
             declared.attributes[LAYOUT] = parameter.attributes[LAYOUT]

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from torch_mlir import ir
+from torch_mlir.dialects import tensor
 
 from llmc.dialects import OPERATIONS
 from llmc.pipelines.passes.base import Pass, walk
@@ -22,5 +23,8 @@ class LowerLlmc(Pass):
             if not hasattr(view, "lower"):
                 continue
             with ir.InsertionPoint(op), op.location:
-                op.results[0].replace_all_uses_with(view.lower())
+                meaning = view.lower()
+                if meaning.type != op.results[0].type:  # in what is dynamic
+                    meaning = tensor.cast(op.results[0].type, meaning)
+                op.results[0].replace_all_uses_with(meaning)
             op.erase()

@@ -18,7 +18,7 @@ class PackWeights(Pass):
     """Turns `llmc.linear` into `llmc.packed_linear`, for weights that nothing else needs as rows.
 
     Such a weight's `llmc.parameter` gets the shape `[N/J, K, J]`, J being `columns`, and the
-    attribute `llmc.layout`, from which the archive of weights is written; nothing is packed when the
+    attribute `llmc.layout`, by which the archive of weights is written: nothing is packed when the
     module runs. Lookups in the same weight (a tied embedding) read the packed form. `rows` rows of
     activations are computed together.
     """

@@ -1,6 +1,5 @@
 """`thread-kv-cache`: gives attention its memory of earlier tokens."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,14 +21,12 @@ from llmc.pipelines.passes.number_layers import layer_argument
 from llmc.runtime.abi import RESET
 
 
-
-
 @dataclass(frozen=True)
 class ThreadKVCache(Pass):
     """Turns attention over a call's own tokens into attention over all tokens so far.
 
-    Keys and values live in mutable globals `[layers, sequences, heads, capacity, channels]`, two for
-    each kind of layer, shared by the variants. A trunk `V(tokens, positions)` becomes
+    Keys and values live in mutable globals `[layers, sequences, heads, capacity, channels]`, two
+    for each kind of layer, shared by the variants. A trunk `V(tokens, positions)` becomes
     `V(tokens, start, sequence, past)`: it runs on sequences from number `sequence` on, whose token
     columns 0 to `past - 1` are held; of these, sequence b uses those from `start[b]` on (shorter
     sequences of a batch begin later, so that all end at one column). `reset(sequences, capacity)`
@@ -52,12 +49,10 @@ class ThreadKVCache(Pass):
             for number, op in enumerate(find(function.operation, "llmc.attention")):
                 caches |= _attend_to_cache(op.opview, state, f"{kind}.{number}", layers)
         for trunk in trunks(module):
-            _thread_trunk(module, trunk)
+            _thread_trunk(trunk)
         with ir.InsertionPoint.at_block_begin(module.body):
             for symbol, type_ in caches.items():
-                ml_program.GlobalOp(
-                    symbol, type_, is_mutable=True, sym_visibility="private"
-                )
+                ml_program.GlobalOp(symbol, type_, is_mutable=True, sym_visibility="private")
         with ir.InsertionPoint(module.body):
             _build_reset(caches)
 
@@ -86,9 +81,7 @@ def _attend_to_cache(
             symbol = f"{name}.{which}"
             caches[symbol] = type_ = _cache_type(rows.type, layers)
             cache = ml_program.global_load(type_, ir.FlatSymbolRefAttr.get(symbol))
-            cache = CacheAppendOp(
-                cache, rows, state.layer, state.sequence, state.past, type_
-            ).out
+            cache = CacheAppendOp(cache, rows, state.layer, state.sequence, state.past, type_).out
             ml_program.global_store(ir.FlatSymbolRefAttr.get(symbol), cache)
             held.append(_read(cache, rows, state))
         new = AttentionOp(
@@ -119,12 +112,10 @@ def _read(cache: ir.Value, rows: ir.Value, state: _State) -> ir.Value:
 def _cache_type(rows: ir.RankedTensorType, layers: int) -> ir.RankedTensorType:
     _, heads, _, channels = rows.shape
     unknown = ir.ShapedType.get_dynamic_size()
-    return ir.RankedTensorType.get(
-        [layers, unknown, heads, unknown, channels], rows.element_type
-    )
+    return ir.RankedTensorType.get([layers, unknown, heads, unknown, channels], rows.element_type)
 
 
-def _thread_trunk(module: ir.Module, trunk: func.FuncOp) -> None:
+def _thread_trunk(trunk: func.FuncOp) -> None:
     tokens, positions = trunk.arguments
     i64 = ir.IntegerType.get_signless(64)
     start_type, *_ = _state_types(tokens.type.shape[0])
@@ -134,13 +125,8 @@ def _thread_trunk(module: ir.Module, trunk: func.FuncOp) -> None:
         sequence, past = (arith.index_cast(ir.IndexType.get(), value) for value in scalars)
         positions.replace_all_uses_with(_positions(tokens, start, past))
     set_arguments(trunk, [0, 2, 3, 4], [])
-    for call in _layer_calls(module, trunk):
-        set_operands(call, [*call.operands, start, sequence, past])
-
-
-def _layer_calls(module: ir.Module, trunk: func.FuncOp) -> Iterator[func.CallOp]:
-    for op in find(trunk.operation, "func.call"):
-        yield op.opview
+    for call in find(trunk.operation, "func.call"):
+        set_operands(call.opview, [*call.operands, start, sequence, past])
 
 
 def _positions(tokens: ir.Value, start: ir.Value, past: ir.Value) -> ir.Value:

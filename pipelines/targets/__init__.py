@@ -1,0 +1,1 @@
+"""What is known of the machines that llmc compiles for."""

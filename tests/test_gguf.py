@@ -1,0 +1,446 @@
+"""GGUF files: the model is the one that was written, and a damaged file is one clear line."""
+
+import random
+import struct
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import gguf
+import numpy as np
+import pytest
+import torch
+from gguf import GGMLQuantizationType, GGUFValueType, GGUFWriter, TokenType
+from transformers import PreTrainedModel
+
+from llmc.frontend.gguf import open_gguf
+from llmc.frontend.loaded_model import LoadedModel
+from llmc.frontend.source import open_model
+from llmc.runtime.errors import UserError
+from llmc.runtime.tokenizer import Tokenizer
+from tests.tiny_gguf import write_gguf
+from tests.tiny_models import CHAT_TEMPLATE, VOCAB_SIZE, tiny_config, tiny_model, tiny_tokenizer
+
+FAMILIES = (
+    "llama",
+    "mixtral",
+    "qwen2",
+    "qwen3",
+    "qwen3_moe",
+    "phi3",
+    "gemma",
+    "gemma2",
+    "gemma3_text",
+    "gpt2",
+)
+# Those that the gguf package can write.
+WRITTEN = ("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0")
+# Those that it only reads: blocks of 256 with a float16 scale at these bytes.
+SCALES = {"Q2_K": (80, 82), "Q3_K": (108,), "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,)}
+IDS = (torch.arange(3, 43) * 7 % VOCAB_SIZE)[None]
+
+
+@torch.no_grad()
+def logits(model: PreTrainedModel) -> torch.Tensor:
+    model.set_attn_implementation("eager")
+    return model(IDS).logits
+
+
+def loaded(path: Path, layers: int | None = None) -> PreTrainedModel:
+    model = open_gguf(path, layers)
+    skeleton = model.skeleton("eager")
+    report = skeleton.load_state_dict(model.weights(), strict=False)
+    assert not report.unexpected_keys
+    assert set(report.missing_keys) <= set(skeleton.all_tied_weights_keys)
+    return skeleton
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_logits_are_the_written_models(family: str, tmp_path: Path) -> None:
+    model = tiny_model(tiny_config(family))
+    write_gguf(tmp_path / "m.gguf", model)
+    # Gemma's norms are stored plus one, which costs them a bit.
+    torch.testing.assert_close(logits(loaded(tmp_path / "m.gguf")), logits(model))
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_logits_of_every_type(name: str, tmp_path: Path) -> None:
+    kind = GGMLQuantizationType[name]
+    model = tiny_model(tiny_config("llama"))
+    write_gguf(tmp_path / "m.gguf", model, kind)
+    for weight in model.parameters():
+        if weight.ndim > 1:
+            stored = gguf.quants.quantize(weight.numpy(), kind)
+            weight.copy_(torch.from_numpy(gguf.dequantize(stored.view(np.uint8), kind)))
+    assert torch.equal(logits(loaded(tmp_path / "m.gguf")), logits(model))
+    read = open_gguf(tmp_path / "m.gguf")
+    plain = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+    assert read.storage == plain.get(name, name)
+    expected = getattr(torch, plain.get(name, "float32"))
+    assert read.weights()["model.layers.0.mlp.up_proj.weight"].dtype == expected
+
+
+@pytest.mark.parametrize("name", SCALES)
+def test_blocks_of_256(name: str, tmp_path: Path) -> None:
+    kind = GGMLQuantizationType[name]
+    config = tiny_config("llama")
+    config.intermediate_size = 512
+    rows, block_bytes = config.hidden_size, gguf.GGML_QUANT_SIZES[kind][1]
+    blocks = np.random.default_rng(0).integers(0, 256, (rows, 2, block_bytes), np.uint8)
+    for at in SCALES[name]:
+        blocks[:, :, at : at + 2] = np.array([0.01], np.float16).view(np.uint8)
+    blocks = blocks.reshape(rows, -1)
+    model = tiny_model(config)
+
+    def replace(writer: GGUFWriter) -> None:
+        del writer.tensors[0]["blk.1.ffn_down.weight"]
+        writer.add_tensor("blk.1.ffn_down.weight", blocks, raw_dtype=kind)
+
+    write_gguf(tmp_path / "m.gguf", model, change=replace)
+    weight = open_gguf(tmp_path / "m.gguf").weights()["model.layers.1.mlp.down_proj.weight"]
+    assert torch.equal(weight, torch.from_numpy(gguf.dequantize(blocks, kind)))
+
+
+def test_rotary_factors_of_llama_3(tmp_path: Path) -> None:
+    config = tiny_config("llama")
+    plain = tiny_model(config).model.rotary_emb.inv_freq
+    config.rope_parameters = {
+        "rope_type": "llama3",
+        "rope_theta": 10000.0,
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 64,
+    }
+    model = tiny_model(config)
+    factors = (plain / model.model.rotary_emb.inv_freq).numpy()
+    assert factors.max() > 7
+    write_gguf(
+        tmp_path / "m.gguf", model, change=lambda w: w.add_tensor("rope_freqs.weight", factors)
+    )
+    # A factor's rounding (6e-8) is multiplied by the position.
+    torch.testing.assert_close(
+        logits(loaded(tmp_path / "m.gguf")), logits(model), atol=1e-4, rtol=0
+    )
+
+
+def test_linear_rotary_scaling(tmp_path: Path) -> None:
+    config = tiny_config("llama")
+    config.rope_parameters = {"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0}
+    model = tiny_model(config)
+
+    def scale(writer: GGUFWriter) -> None:
+        writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+        writer.add_rope_scaling_factor(4.0)
+
+    write_gguf(tmp_path / "m.gguf", model, change=scale)
+    assert torch.equal(logits(loaded(tmp_path / "m.gguf")), logits(model))
+
+
+def test_biases_of_llama(tmp_path: Path) -> None:
+    config = tiny_config("llama")
+    config.attention_bias = config.mlp_bias = True
+    model = tiny_model(config)
+    write_gguf(tmp_path / "m.gguf", model)
+    assert torch.equal(logits(loaded(tmp_path / "m.gguf")), logits(model))
+
+
+def test_first_layers_only(tmp_path: Path) -> None:
+    model = tiny_model(tiny_config("gemma2"))
+    write_gguf(tmp_path / "m.gguf", model)
+    model.model.layers = model.model.layers[:3]
+    cut = loaded(tmp_path / "m.gguf", 3)
+    torch.testing.assert_close(logits(cut), logits(model))
+    with pytest.raises(UserError, match="4"):
+        open_gguf(tmp_path / "m.gguf", 5)
+
+
+def test_tokenizer_and_facts(tmp_path: Path) -> None:
+    write_gguf(tmp_path / "m.gguf", tiny_model(tiny_config("llama")))
+    model = open_gguf(tmp_path / "m.gguf")
+    ours = Tokenizer(model.tokenizer_json, model.tokenizer)
+    for text in ("the cat in the hat", "12 12\n\n  x", "<|im_start|>user\nhi<|im_end|>", "né 日本"):
+        assert ours.encode(text) == tiny_tokenizer().encode(text).ids
+        assert ours.decode(ours.encode(text), skip_special=False) == text
+    assert model.context == 128
+    assert model.files == (tmp_path / "m.gguf",)
+    assert model.tokenizer.bos_token == "<|im_start|>"
+    assert model.tokenizer.bos_token_id == 1
+    assert model.tokenizer.eos_token_ids == (2, 0)  # 0 is <|endoftext|>
+    assert model.tokenizer.chat_template == CHAT_TEMPLATE
+
+
+def test_llama_3_keeps_words_of_its_vocabulary_and_adds_bos(tmp_path: Path) -> None:
+    def as_llama_3(writer: GGUFWriter) -> None:
+        writer.kv_data[0]["tokenizer.ggml.pre"].value = "llama-bpe"
+        del writer.kv_data[0]["tokenizer.ggml.add_bos_token"]
+        writer.kv_data[0]["tokenizer.ggml.tokens"].value[-1] = "zork"  # which no merge makes
+
+    write_gguf(tmp_path / "m.gguf", tiny_model(tiny_config("llama")), change=as_llama_3)
+    model = open_gguf(tmp_path / "m.gguf")
+    ours = Tokenizer(model.tokenizer_json, model.tokenizer)
+    assert ours.encode("zork") == [1, VOCAB_SIZE - 1]
+
+
+@pytest.mark.parametrize(("prefix", "start"), [(True, "▁the"), (False, "the")])
+def test_sentencepiece_vocabulary(prefix: bool, start: str, tmp_path: Path) -> None:
+    pieces = ["▁the", "▁cat", "the", "cat", "▁t", "th", "at", "he", "ca", "▁", *"thecas"]
+    pieces = list(dict.fromkeys(pieces))
+    bytes_ = [f"<0x{byte:02X}>" for byte in range(256)]
+    tokens = ["<unk>", "<s>", "</s>", *bytes_, *pieces]
+    tokens += [f"[PAD{i}]" for i in range(len(tokens), VOCAB_SIZE)]
+    types = [TokenType.UNKNOWN, TokenType.CONTROL, TokenType.CONTROL]
+    types += [TokenType.BYTE] * 256 + [TokenType.NORMAL] * (VOCAB_SIZE - 259)
+
+    def as_sentencepiece(writer: GGUFWriter) -> None:
+        for key in list(writer.kv_data[0]):
+            if key.startswith("tokenizer."):
+                del writer.kv_data[0][key]
+        writer.add_tokenizer_model("llama")
+        writer.add_token_list(tokens)
+        writer.add_token_types(types)
+        # The earlier piece is the better one.
+        writer.add_token_scores([float(-i) for i in range(VOCAB_SIZE)])
+        writer.add_bos_token_id(1)
+        writer.add_eos_token_id(2)
+        writer.add_add_space_prefix(prefix)
+
+    write_gguf(tmp_path / "m.gguf", tiny_model(tiny_config("llama")), change=as_sentencepiece)
+    model = open_gguf(tmp_path / "m.gguf")
+    ours = Tokenizer(model.tokenizer_json, model.tokenizer)
+    ids = ours.encode("the cat é")
+    assert [tokens[i] for i in ids] == ["<s>", start, "▁cat", "▁", "<0xC3>", "<0xA9>"]
+    assert ours.decode(ids) == "the cat é"
+
+
+@pytest.fixture(scope="module")
+def sample() -> LoadedModel:
+    return open_model("smollm2")
+
+
+def test_sample_continues_the_text(sample: LoadedModel) -> None:
+    skeleton = sample.skeleton("sdpa")
+    skeleton.load_state_dict(sample.weights(), strict=False)
+    tokenizer = Tokenizer(sample.tokenizer_json, sample.tokenizer)
+    ids = tokenizer.encode("The capital of France is")
+    with torch.no_grad():
+        output = skeleton.generate(torch.tensor([ids]), max_new_tokens=3, do_sample=False)
+    assert tokenizer.decode(output[0, len(ids) :].tolist()).startswith(" Paris")
+    assert sample.tokenizer.eos_token_ids[0] == 2
+
+
+# From llama.cpp, which agrees with the tokenizer.json of HuggingFaceTB/SmolLM2-135M-Instruct.
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("The capital of France is", [504, 3575, 282, 4649, 314]),
+        ("Hello world! 123", [19556, 905, 17, 216, 33, 34, 35]),
+        ("Café déjà vu.", [51, 1939, 2756, 32564, 90, 16739, 386, 101, 30]),
+        ("  multiple   spaces", [216, 2701, 256, 5600]),
+        ("<|im_start|>user\n", [1, 4093, 198]),
+    ],
+)
+def test_sample_tokenizer(text: str, ids: list[int], sample: LoadedModel) -> None:
+    assert Tokenizer(sample.tokenizer_json, sample.tokenizer).encode(text) == ids
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A whole file."""
+    path = tmp_path_factory.mktemp("gguf") / "m.gguf"
+    write_gguf(path, tiny_model(tiny_config("llama")), GGMLQuantizationType.Q4_0)
+    return path.read_bytes()
+
+
+def fails(path: Path, content: bytes) -> str:
+    """The one line that reading `content` fails with."""
+    path.write_bytes(content)
+    with pytest.raises(UserError) as caught:
+        open_gguf(path).weights()
+    message = str(caught.value)
+    assert message.isprintable()
+    assert len(message) < 400 + len(str(path))
+    return message
+
+
+def put(content: bytes, at: int, value: bytes) -> bytes:
+    return content[:at] + value + content[at + len(value) :]
+
+
+def after(content: bytes, key: str) -> int:
+    """Where the value (or what describes it) after `key` begins."""
+    return content.index(key.encode()) + len(key)
+
+
+ARRAY = 9
+MANY = struct.pack("<Q", 2**62)
+# What is done to a good file's bytes, and what the message has to name.
+BYTES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    "empty": (lambda c: b"", "empty"),
+    "four bytes": (lambda c: c[:4], "m.gguf"),
+    "text": (lambda c: b"not a model", "GGUF"),
+    "version 1": (lambda c: put(c, 4, struct.pack("<I", 1)), "version 1"),
+    "big-endian": (lambda c: put(c, 4, struct.pack(">I", 3)), "version"),
+    "endless tensors": (lambda c: put(c, 8, MANY), "damaged"),
+    "endless metadata": (lambda c: put(c, 16, MANY), "damaged"),
+    "endless name": (lambda c: put(c, 24, MANY), "ends"),
+    "endless texts": (lambda c: put(c, after(c, "ggml.tokens") + 8, MANY), "damaged"),
+    "endless numbers": (lambda c: put(c, after(c, "token_type") + 8, MANY), "ends"),
+    "arrays of arrays": (
+        lambda c: put(c, after(c, "token_type") + 4, struct.pack("<I", ARRAY)),
+        "type 9",
+    ),
+    "unknown metadata type": (
+        lambda c: put(c, after(c, "block_count"), struct.pack("<I", 99)),
+        "type 99",
+    ),
+    "text that is not UTF-8": (lambda c: put(c, after(c, "chat_template") + 12, b"\xff"), "UTF-8"),
+    "name of control letters": (lambda c: c.replace(b"block_count", b"bl\x1b[2Jcount"), "name"),
+    "five dimensions": (
+        lambda c: put(c, after(c, "blk.0.attn_q.weight"), struct.pack("<I", 5)),
+        "attn_q",
+    ),
+    "no elements": (
+        lambda c: put(c, after(c, "blk.0.attn_q.weight") + 4, struct.pack("<Q", 0)),
+        "attn_q",
+    ),
+    "endless elements": (
+        lambda c: put(c, after(c, "blk.0.attn_q.weight") + 4, MANY + MANY),
+        "attn_q",
+    ),
+    "half a block": (
+        lambda c: put(c, after(c, "blk.0.attn_q.weight") + 4, struct.pack("<Q", 48)),
+        "attn_q",
+    ),
+    "unknown tensor type": (
+        lambda c: put(c, after(c, "blk.0.attn_q.weight") + 20, struct.pack("<I", 99)),
+        "attn_q",
+    ),
+    "tensor outside": (lambda c: put(c, after(c, "blk.0.attn_q.weight") + 24, MANY), "attn_q"),
+    "last byte missing": (lambda c: c[:-64], "ends"),
+}
+
+
+@pytest.mark.parametrize("what", BYTES)
+def test_damaged_bytes_are_one_clear_line(what: str, written: bytes, tmp_path: Path) -> None:
+    damage, named = BYTES[what]
+    assert named in fails(tmp_path / "m.gguf", damage(written))
+
+
+def _set(key: str, value: int | float | str | list) -> Callable[[GGUFWriter], None]:
+    types = {int: GGUFValueType.UINT32, float: GGUFValueType.FLOAT32, str: GGUFValueType.STRING}
+
+    def change(writer: GGUFWriter) -> None:
+        del writer.kv_data[0][key]
+        if isinstance(value, list):
+            writer.add_array(key, value)
+        else:
+            writer.add_key_value(key, value, types[type(value)])
+
+    return change
+
+
+def _drop(key: str) -> Callable[[GGUFWriter], None]:
+    return lambda writer: writer.kv_data[0].pop(key)
+
+
+def _drop_tensor(name: str) -> Callable[[GGUFWriter], None]:
+    return lambda writer: writer.tensors[0].pop(name)
+
+
+def _tensor(name: str, value: np.ndarray) -> Callable[[GGUFWriter], None]:
+    def change(writer: GGUFWriter) -> None:
+        writer.tensors[0].pop(name, None)
+        writer.add_tensor(name, value)
+
+    return change
+
+
+ZEROS = np.zeros((64, 64), np.float32)
+CONTENT: dict[str, tuple[Callable[[GGUFWriter], None], str]] = {
+    "unknown architecture": (_set("general.architecture", "zork"), "zork"),
+    "architecture a number": (_set("general.architecture", 7), "architecture"),
+    "unknown setting": (lambda w: w.add_float32("llama.zork", 1.0), "zork"),
+    "no layer count": (_drop("llama.block_count"), "block_count"),
+    "no layers": (_set("llama.block_count", 0), "block_count"),
+    "endless layers": (_set("llama.block_count", 2**32 - 1), "layers"),
+    "layers of text": (_set("llama.block_count", "two"), "block_count"),
+    "no heads": (_set("llama.attention.head_count", 0), "head_count"),
+    "too many heads": (_set("llama.attention.head_count", 2**31), "heads"),
+    "no context": (_set("llama.context_length", 0), "context_length"),
+    "epsilon no number": (
+        _set("llama.attention.layer_norm_rms_epsilon", float("nan")),
+        "epsilon",
+    ),
+    "rotary base 0": (_set("llama.rope.freq_base", 0.0), "freq_base"),
+    "part of a head turned": (_set("llama.rope.dimension_count", 8), "dimension_count"),
+    "rotary scaling by yarn": (
+        lambda w: w.add_rope_scaling_type(gguf.RopeScalingType.YARN),
+        "yarn",
+    ),
+    "rotary factors for others": (_tensor("rope_freqs.weight", np.ones(4, np.float32)), "rope"),
+    "rotary factors of 0": (_tensor("rope_freqs.weight", np.zeros(8, np.float32)), "rope"),
+    "rotary factors for long texts": (
+        _tensor("rope_factors_long.weight", np.ones(8, np.float32)),
+        "rope_factors_long",
+    ),
+    "alignment 3": (lambda w: w.add_uint32("general.alignment", 3), "alignment"),
+    "no embedding": (_drop_tensor("token_embd.weight"), "token_embd"),
+    "missing tensor": (_drop_tensor("blk.1.attn_k.weight"), "blk.1.attn_k"),
+    "tensor too many": (_tensor("zork.weight", ZEROS), "zork"),
+    "tensor of another shape": (_tensor("blk.1.attn_k.weight", ZEROS), "64x64"),
+    "tensor of integers": (
+        _tensor("blk.1.attn_k.weight", np.zeros((32, 64), np.int8)),
+        "I8",
+    ),
+    "tensor of no numbers": (
+        _tensor("blk.1.attn_q.weight", ZEROS + np.float32("nan")),
+        "blk.1.attn_q",
+    ),
+    "unknown tokenizer": (_set("tokenizer.ggml.model", "zork"), "zork"),
+    "unknown pre-tokenizer": (_set("tokenizer.ggml.pre", "zork"), "zork"),
+    "no tokens": (_drop("tokenizer.ggml.tokens"), "tokens"),
+    "tokens of numbers": (_set("tokenizer.ggml.tokens", [1, 2]), "tokens"),
+    "more tokens than types": (_set("tokenizer.ggml.token_type", [1] * 9), "token_type"),
+    "more tokens than rows": (
+        lambda w: (
+            w.kv_data[0]["tokenizer.ggml.tokens"].value.append("zork"),
+            w.kv_data[0]["tokenizer.ggml.token_type"].value.append(1),
+        ),
+        "vocabulary",
+    ),
+    "merges of unknown tokens": (_set("tokenizer.ggml.merges", ["zork zork"]), "zork"),
+    "BOS outside": (_set("tokenizer.ggml.bos_token_id", 2**32 - 1), "bos_token_id"),
+    "EOS a text": (_set("tokenizer.ggml.eos_token_id", "</s>"), "eos_token_id"),
+}
+
+
+@pytest.mark.parametrize("what", CONTENT)
+def test_content_that_makes_no_model_is_one_clear_line(what: str, tmp_path: Path) -> None:
+    change, named = CONTENT[what]
+    write_gguf(tmp_path / "w.gguf", tiny_model(tiny_config("llama")), change=change)
+    assert named in fails(tmp_path / "m.gguf", (tmp_path / "w.gguf").read_bytes())
+
+
+def test_random_damage_fails_soon_and_clearly(written: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "m.gguf"
+    header = written.index(b"output_norm.weight")  # in the table of tensors, after the metadata
+    rng = random.Random(0)
+    refused = 0
+    for _ in range(400):
+        content = bytearray(written)
+        for _ in range(rng.choice((1, 1, 2, 8))):
+            at = rng.randrange(header)
+            with_ = rng.choice((b"\xff" * 8, bytes(8), rng.randbytes(1), rng.randbytes(8)))
+            content[at : at + len(with_)] = with_
+        if rng.random() < 0.25:
+            del content[rng.randrange(len(content)) :]
+        path.write_bytes(content)
+        start = time.perf_counter()
+        try:
+            open_gguf(path).weights()
+        except UserError as error:
+            assert str(error).isprintable()
+            refused += 1
+        assert time.perf_counter() - start < 2
+    assert refused > 200
