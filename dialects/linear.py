@@ -25,8 +25,7 @@ class LinearOp(Operation, name="linear", traits=[ext.Pure]):
     `transposed` 1: the weight is stored `[K, N]`. Its element type may be narrower than x's; sums
     are kept in x's type.
 
-        %y = "llmc.linear"(%x, %w) <{operandSegmentSizes = array<i32: 1, 1, 0>}>
-           {transposed = 0 : i64}
+        %y = "llmc.linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
            : (tensor<1x?x576xf32>, tensor<1536x576xf16>) -> tensor<1x?x1536xf32>
     """
 

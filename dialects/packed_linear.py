@@ -35,7 +35,8 @@ class PackedLinearOp(Operation, name="packed_linear", traits=[ext.Pure]):
     A panel is read from end to end for J outputs, by one row of x as by many. The last panel is
     padded with zeros where J does not divide N. `tile` rows of x are computed together.
 
-        %y = "llmc.packed_linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, tile = 16 : i64}
+        %y = "llmc.packed_linear"(%x, %w)
+           {operandSegmentSizes = array<i32: 1, 1, 0>, tile = 16 : i64}
            : (tensor<1x?x576xf32>, tensor<96x576x16xf32>) -> tensor<1x?x1536xf32>
     """
 

@@ -31,9 +31,10 @@ class RMSNormOp(Operation, name="rms_norm", traits=[ext.Pure]):
         shape = tensor_of(self.x, "x")
         require(len(shape) >= 1, "operand 'x' must have a dimension")
         floats("x", self.x)
+        stored = tensor_of(self.weight, "weight", 1)
         same_element("weight", self.weight, self.x)
-        static("weight", tensor_of(self.weight, "weight", 1))
-        same("weight", "its length", self.weight.type.shape[0], shape[-1])
+        static("weight", stored)
+        same("weight", "its length", stored[0], shape[-1])
         require(self.out.type == self.x.type, f"result must be {self.x.type} as 'x' is")
         require(self.epsilon.value >= 0, "attribute 'epsilon' must not be negative")
 

@@ -69,7 +69,7 @@ class _Metadata:
         self.file = file
         self.architecture = file.value("general.architecture", str)
 
-    def keys(self) -> list[str]:
+    def stated(self) -> list[str]:
         prefix = self.architecture + "."
         return [key.removeprefix(prefix) for key in self.file.metadata if key.startswith(prefix)]
 
@@ -97,7 +97,7 @@ def read_config(file: GgufFile) -> PreTrainedConfig:
     """
     metadata = _Metadata(file)
     name = metadata.architecture
-    if name == "llama" and "expert_count" in metadata.keys():  # noqa: SIM118 (not a mapping)
+    if name == "llama" and "expert_count" in metadata.stated():
         name = "mixtral"
     if name not in _ARCHITECTURES:
         raise metadata.refused(
@@ -105,7 +105,7 @@ def read_config(file: GgufFile) -> PreTrainedConfig:
         )
     architecture = _ARCHITECTURES[name]
     known = _COMMON | architecture.names.keys() | architecture.extra
-    if unknown := [key for key in metadata.keys() if key not in known]:  # noqa: SIM118
+    if unknown := [key for key in metadata.stated() if key not in known]:
         raise metadata.refused(f"it states {unknown[0]}, which llmc does not know for {name}")
     values: dict[str, Any] = {
         to: metadata.number(key)

@@ -74,7 +74,9 @@ def _read_config(folder: Path) -> PreTrainedConfig:
         raise _unknown_family(path, family)
     try:
         with quiet():
-            config = AutoConfig.from_pretrained(folder, local_files_only=True)
+            config = AutoConfig.from_pretrained(
+                folder, local_files_only=True, trust_remote_code=False
+            )
             config = config.get_text_config(decoder=True)  # of a multimodal model
     except (OSError, *CONFIG_ERRORS) as error:
         raise UserError(f"{path}: transformers does not take it: {one_line(error)}") from error

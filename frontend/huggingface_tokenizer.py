@@ -45,7 +45,9 @@ def _load(folder: Path, config: PreTrainedConfig) -> PreTrainedTokenizerBase:
         read_json(path)
     try:
         with quiet():
-            tokenizer = AutoTokenizer.from_pretrained(folder, config=config, local_files_only=True)
+            tokenizer = AutoTokenizer.from_pretrained(
+                folder, config=config, local_files_only=True, trust_remote_code=False
+            )
     except (
         AttributeError,
         ImportError,

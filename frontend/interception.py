@@ -13,11 +13,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AttentionInterface, PreTrainedModel
+from transformers import AttentionInterface, PreTrainedModel, masking_utils
 from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
+from transformers.masking_utils import AttentionMaskInterface
 from transformers.pytorch_utils import Conv1D
 
 from llmc.frontend import torch_ops
+from llmc.frontend.masks import Unreadable, Window, describe_mask
 from llmc.runtime.errors import UserError
 
 IMPLEMENTATION = "llmc"
@@ -28,7 +30,7 @@ def _attend(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attention_mask: Tensor | None,
+    attention_mask: Window | Unreadable | Tensor | None,
     scaling: float | None = None,
     sliding_window: int | None = None,
     softcap: float | None = None,
@@ -40,11 +42,14 @@ def _attend(
         for name, given in others.items()
         if isinstance(given, Tensor) and name not in ("position_ids", "cache_position")
     ]
-    if attention_mask is not None or unknown:
-        what = ", ".join(unknown) or "attention_mask"
-        raise UserError(f"{type(module).__name__} attends with {what}, which llmc cannot compile")
+    if not isinstance(attention_mask, Window | None):
+        unknown.append("a mask that is no causal window")
+    if unknown:
+        what = ", ".join(unknown)
+        raise UserError(f"{type(module).__name__} attends with {what}: llmc cannot compile it")
+    window = attention_mask.size if attention_mask else sliding_window or 0
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    out = torch_ops.attention(query, key, value, scale, sliding_window or 0, softcap or 0.0)
+    out = torch_ops.attention(query, key, value, scale, window, softcap or 0.0)
     return out.transpose(1, 2), None
 
 
@@ -68,6 +73,7 @@ def _experts(module: Any, hidden: Tensor, chosen: Tensor, weights: Tensor) -> Te
 
 
 AttentionInterface.register(IMPLEMENTATION, _attend)
+AttentionMaskInterface.register(IMPLEMENTATION, describe_mask)
 ALL_EXPERTS_FUNCTIONS.register(IMPLEMENTATION, _experts)
 
 
@@ -90,6 +96,10 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
 def llmc_operations(model: PreTrainedModel) -> Iterator[None]:
     """While open, `model` runs on `torch.ops.llmc` wherever it can."""
     with ExitStack() as patches:
+        # Positions that do not rise by one mean padding here, never several texts in one row.
+        patches.enter_context(
+            replaced(masking_utils, "find_packed_sequence_indices", lambda *_args: None)
+        )
         patches.enter_context(replaced(nn.Linear, "forward", _linear))
         patches.enter_context(replaced(Conv1D, "forward", _conv1d))
         for module in _norms(model):
@@ -147,7 +157,10 @@ def _norm_offset(module: nn.Module) -> float | None:
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(3, *weight.shape, generator=generator)
     trial = torch.rand(weight.shape, generator=generator)
-    theirs = torch.func.functional_call(module, {"weight": trial}, (x,))
+    try:
+        theirs = torch.func.functional_call(module, {"weight": trial}, (x,))
+    except (TypeError, RuntimeError):  # another signature: leave it as it is
+        return None
     for offset in (0.0, 1.0):
         if torch.allclose(theirs, torch_ops.rms_norm(x, trial, epsilon, offset), atol=1e-5):
             return offset

@@ -70,7 +70,10 @@ def build(config: PreTrainedConfig, attn_implementation: str = "eager") -> PreTr
     """The float32 model of `config` in eval mode with uninitialised parameters."""
     with quiet(), no_init_weights():
         model = AutoModelForCausalLM.from_config(
-            copy.deepcopy(config), dtype=torch.float32, attn_implementation=attn_implementation
+            copy.deepcopy(config),
+            dtype=torch.float32,
+            attn_implementation=attn_implementation,
+            trust_remote_code=False,
         )
     model.tie_weights()  # left out by no_init_weights
     return model.eval()

@@ -6,17 +6,21 @@ sequence, one token) and `decode_batch` (many sequences, one token each). Each v
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._dynamo.exc import TorchDynamoException
 from torch.export import Dim, ExportedProgram
 from transformers import PreTrainedModel
 
 from llmc.frontend.interception import llmc_operations
 from llmc.frontend.layers import Layers, opaque_layers, study_layers
+from llmc.frontend.soundness import require_local_layers, require_positions
 from llmc.runtime import abi
+from llmc.runtime.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -48,10 +52,15 @@ class Program:
 
 
 def export_variant(model: PreTrainedModel, variant: Variant, context: int) -> "VariantPrograms":
-    """Exports `variant` of `model` for sequences of up to `context` tokens."""
-    with llmc_operations(model), torch.no_grad():
+    """Exports `variant` of `model` for sequences of up to `context` tokens.
+
+    Raises UserError where the model is not what llmc can compile.
+    """
+    with _tracing(model), llmc_operations(model), torch.no_grad():
         sizes = _sample_sizes(variant)
         layers = study_layers(model, *sizes)
+        if variant.tokens is None:
+            require_local_layers(layers)
         probe = study_layers(model, *(size + 2 * (size > 1) for size in sizes))
         dims = {"batch": Dim("batch", min=2, max=1024), "tokens": Dim("tokens", min=2, max=context)}
         open_dims = {
@@ -60,6 +69,7 @@ def export_variant(model: PreTrainedModel, variant: Variant, context: int) -> "V
             if fixed is None
         }
         trunk = _export_trunk(model, layers, variant, open_dims, sizes)
+        require_positions(trunk.exported.graph_module, positions=1)
         kinds = tuple(
             _export_layer(layers, probe, kind, variant, open_dims)
             for kind in range(len(layers.representatives))
@@ -75,6 +85,29 @@ class VariantPrograms:
     layers: Layers
     trunk: Program
     kinds: tuple[Program, ...]
+
+
+# What the code of a model that was not written for tracing may raise.
+_TRACING_ERRORS = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    NotImplementedError,
+    RuntimeError,
+    TorchDynamoException,
+    TypeError,
+    ValueError,
+)
+
+
+@contextmanager
+def _tracing(model: PreTrainedModel) -> Iterator[None]:
+    try:
+        yield
+    except _TRACING_ERRORS as error:
+        reason = " ".join(str(error).split())[:160]
+        family = model.config.model_type
+        raise UserError(f"the {family} model cannot be traced: {reason}") from error
 
 
 def _sample_sizes(variant: Variant) -> tuple[int, int]:

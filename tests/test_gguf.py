@@ -55,6 +55,23 @@ def loaded(path: Path, layers: int | None = None) -> PreTrainedModel:
     return skeleton
 
 
+def set_value(key: str, value: int | float | str | list) -> Callable[[GGUFWriter], None]:
+    types = {int: GGUFValueType.UINT32, float: GGUFValueType.FLOAT32, str: GGUFValueType.STRING}
+
+    def change(writer: GGUFWriter) -> None:
+        del writer.kv_data[0][key]
+        if isinstance(value, list):
+            writer.add_array(key, value)
+        else:
+            writer.add_key_value(key, value, types[type(value)])
+
+    return change
+
+
+def drop(key: str) -> Callable[[GGUFWriter], None]:
+    return lambda writer: writer.kv_data[0].pop(key)
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_logits_are_the_written_models(family: str, tmp_path: Path) -> None:
     model = tiny_model(tiny_config(family))
@@ -170,10 +187,19 @@ def test_tokenizer_and_facts(tmp_path: Path) -> None:
     assert model.tokenizer.chat_template == CHAT_TEMPLATE
 
 
+@pytest.mark.parametrize(("pre", "pieces"), [("gpt-2", ["12"]), ("smollm", ["1", "2"])])
+def test_digits_one_by_one(pre: str, pieces: list[str], tmp_path: Path) -> None:
+    change = set_value("tokenizer.ggml.pre", pre)
+    write_gguf(tmp_path / "m.gguf", tiny_model(tiny_config("llama")), change=change)
+    model = open_gguf(tmp_path / "m.gguf")
+    ours = Tokenizer(model.tokenizer_json, model.tokenizer)
+    assert [ours.piece(i) for i in ours.encode("12")] == pieces
+
+
 def test_llama_3_keeps_words_of_its_vocabulary_and_adds_bos(tmp_path: Path) -> None:
     def as_llama_3(writer: GGUFWriter) -> None:
-        writer.kv_data[0]["tokenizer.ggml.pre"].value = "llama-bpe"
-        del writer.kv_data[0]["tokenizer.ggml.add_bos_token"]
+        set_value("tokenizer.ggml.pre", "llama-bpe")(writer)
+        drop("tokenizer.ggml.add_bos_token")(writer)
         writer.kv_data[0]["tokenizer.ggml.tokens"].value[-1] = "zork"  # which no merge makes
 
     write_gguf(tmp_path / "m.gguf", tiny_model(tiny_config("llama")), change=as_llama_3)
@@ -327,28 +353,11 @@ def test_damaged_bytes_are_one_clear_line(what: str, written: bytes, tmp_path: P
     assert named in fails(tmp_path / "m.gguf", damage(written))
 
 
-def _set(key: str, value: int | float | str | list) -> Callable[[GGUFWriter], None]:
-    types = {int: GGUFValueType.UINT32, float: GGUFValueType.FLOAT32, str: GGUFValueType.STRING}
-
-    def change(writer: GGUFWriter) -> None:
-        del writer.kv_data[0][key]
-        if isinstance(value, list):
-            writer.add_array(key, value)
-        else:
-            writer.add_key_value(key, value, types[type(value)])
-
-    return change
-
-
-def _drop(key: str) -> Callable[[GGUFWriter], None]:
-    return lambda writer: writer.kv_data[0].pop(key)
-
-
-def _drop_tensor(name: str) -> Callable[[GGUFWriter], None]:
+def drop_tensor(name: str) -> Callable[[GGUFWriter], None]:
     return lambda writer: writer.tensors[0].pop(name)
 
 
-def _tensor(name: str, value: np.ndarray) -> Callable[[GGUFWriter], None]:
+def put_tensor(name: str, value: np.ndarray) -> Callable[[GGUFWriter], None]:
     def change(writer: GGUFWriter) -> None:
         writer.tensors[0].pop(name, None)
         writer.add_tensor(name, value)
@@ -358,50 +367,50 @@ def _tensor(name: str, value: np.ndarray) -> Callable[[GGUFWriter], None]:
 
 ZEROS = np.zeros((64, 64), np.float32)
 CONTENT: dict[str, tuple[Callable[[GGUFWriter], None], str]] = {
-    "unknown architecture": (_set("general.architecture", "zork"), "zork"),
-    "architecture a number": (_set("general.architecture", 7), "architecture"),
+    "unknown architecture": (set_value("general.architecture", "zork"), "zork"),
+    "architecture a number": (set_value("general.architecture", 7), "architecture"),
     "unknown setting": (lambda w: w.add_float32("llama.zork", 1.0), "zork"),
-    "no layer count": (_drop("llama.block_count"), "block_count"),
-    "no layers": (_set("llama.block_count", 0), "block_count"),
-    "endless layers": (_set("llama.block_count", 2**32 - 1), "layers"),
-    "layers of text": (_set("llama.block_count", "two"), "block_count"),
-    "no heads": (_set("llama.attention.head_count", 0), "head_count"),
-    "too many heads": (_set("llama.attention.head_count", 2**31), "heads"),
-    "no context": (_set("llama.context_length", 0), "context_length"),
+    "no layer count": (drop("llama.block_count"), "block_count"),
+    "no layers": (set_value("llama.block_count", 0), "block_count"),
+    "endless layers": (set_value("llama.block_count", 2**32 - 1), "layers"),
+    "layers of text": (set_value("llama.block_count", "two"), "block_count"),
+    "no heads": (set_value("llama.attention.head_count", 0), "head_count"),
+    "too many heads": (set_value("llama.attention.head_count", 2**31), "heads"),
+    "no context": (set_value("llama.context_length", 0), "context_length"),
     "epsilon no number": (
-        _set("llama.attention.layer_norm_rms_epsilon", float("nan")),
+        set_value("llama.attention.layer_norm_rms_epsilon", float("nan")),
         "epsilon",
     ),
-    "rotary base 0": (_set("llama.rope.freq_base", 0.0), "freq_base"),
-    "part of a head turned": (_set("llama.rope.dimension_count", 8), "dimension_count"),
+    "rotary base 0": (set_value("llama.rope.freq_base", 0.0), "freq_base"),
+    "part of a head turned": (set_value("llama.rope.dimension_count", 8), "dimension_count"),
     "rotary scaling by yarn": (
         lambda w: w.add_rope_scaling_type(gguf.RopeScalingType.YARN),
         "yarn",
     ),
-    "rotary factors for others": (_tensor("rope_freqs.weight", np.ones(4, np.float32)), "rope"),
-    "rotary factors of 0": (_tensor("rope_freqs.weight", np.zeros(8, np.float32)), "rope"),
+    "rotary factors for others": (put_tensor("rope_freqs.weight", np.ones(4, np.float32)), "rope"),
+    "rotary factors of 0": (put_tensor("rope_freqs.weight", np.zeros(8, np.float32)), "rope"),
     "rotary factors for long texts": (
-        _tensor("rope_factors_long.weight", np.ones(8, np.float32)),
+        put_tensor("rope_factors_long.weight", np.ones(8, np.float32)),
         "rope_factors_long",
     ),
     "alignment 3": (lambda w: w.add_uint32("general.alignment", 3), "alignment"),
-    "no embedding": (_drop_tensor("token_embd.weight"), "token_embd"),
-    "missing tensor": (_drop_tensor("blk.1.attn_k.weight"), "blk.1.attn_k"),
-    "tensor too many": (_tensor("zork.weight", ZEROS), "zork"),
-    "tensor of another shape": (_tensor("blk.1.attn_k.weight", ZEROS), "64x64"),
+    "no embedding": (drop_tensor("token_embd.weight"), "token_embd"),
+    "missing tensor": (drop_tensor("blk.1.attn_k.weight"), "blk.1.attn_k"),
+    "tensor too many": (put_tensor("zork.weight", ZEROS), "zork"),
+    "tensor of another shape": (put_tensor("blk.1.attn_k.weight", ZEROS), "64x64"),
     "tensor of integers": (
-        _tensor("blk.1.attn_k.weight", np.zeros((32, 64), np.int8)),
+        put_tensor("blk.1.attn_k.weight", np.zeros((32, 64), np.int8)),
         "I8",
     ),
     "tensor of no numbers": (
-        _tensor("blk.1.attn_q.weight", ZEROS + np.float32("nan")),
+        put_tensor("blk.1.attn_q.weight", ZEROS + np.float32("nan")),
         "blk.1.attn_q",
     ),
-    "unknown tokenizer": (_set("tokenizer.ggml.model", "zork"), "zork"),
-    "unknown pre-tokenizer": (_set("tokenizer.ggml.pre", "zork"), "zork"),
-    "no tokens": (_drop("tokenizer.ggml.tokens"), "tokens"),
-    "tokens of numbers": (_set("tokenizer.ggml.tokens", [1, 2]), "tokens"),
-    "more tokens than types": (_set("tokenizer.ggml.token_type", [1] * 9), "token_type"),
+    "unknown tokenizer": (set_value("tokenizer.ggml.model", "zork"), "zork"),
+    "unknown pre-tokenizer": (set_value("tokenizer.ggml.pre", "zork"), "zork"),
+    "no tokens": (drop("tokenizer.ggml.tokens"), "tokens"),
+    "tokens of numbers": (set_value("tokenizer.ggml.tokens", [1, 2]), "tokens"),
+    "more tokens than types": (set_value("tokenizer.ggml.token_type", [1] * 9), "token_type"),
     "more tokens than rows": (
         lambda w: (
             w.kv_data[0]["tokenizer.ggml.tokens"].value.append("zork"),
@@ -409,9 +418,9 @@ CONTENT: dict[str, tuple[Callable[[GGUFWriter], None], str]] = {
         ),
         "vocabulary",
     ),
-    "merges of unknown tokens": (_set("tokenizer.ggml.merges", ["zork zork"]), "zork"),
-    "BOS outside": (_set("tokenizer.ggml.bos_token_id", 2**32 - 1), "bos_token_id"),
-    "EOS a text": (_set("tokenizer.ggml.eos_token_id", "</s>"), "eos_token_id"),
+    "merges of unknown tokens": (set_value("tokenizer.ggml.merges", ["zork zork"]), "zork"),
+    "BOS outside": (set_value("tokenizer.ggml.bos_token_id", 2**32 - 1), "bos_token_id"),
+    "EOS a text": (set_value("tokenizer.ggml.eos_token_id", "</s>"), "eos_token_id"),
 }
 
 

@@ -220,6 +220,8 @@ def test_chat_template_in_a_file_or_in_the_configuration(llama: Path) -> None:
 
 def test_added_token_without_a_row_is_left_out(llama: Path) -> None:
     content = json.loads((llama / "tokenizer.json").read_text())
+    vocabulary = content["model"]["vocab"]
+    vocabulary |= {f"unused{i}": i for i in range(len(vocabulary), VOCAB_SIZE)}
     image = {**content["added_tokens"][0], "id": VOCAB_SIZE, "content": "<image>"}
     content["added_tokens"].append(image)
     (llama / "tokenizer.json").write_text(json.dumps(content))
@@ -257,6 +259,11 @@ def shard(folder: Path, name: str) -> None:
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
 
 
+def shard_elsewhere(folder: Path) -> None:
+    shutil.copy(folder / "model.safetensors", folder.parent)
+    shard(folder, "../model.safetensors")
+
+
 # What is done to a good folder, and what the message has to name.
 DAMAGE = {
     "no configuration": (lambda f: (f / "config.json").unlink(), "config.json"),
@@ -286,7 +293,7 @@ DAMAGE = {
         "model.safetensors",
     ),
     "missing shard": (lambda f: shard(f, "model-00001-of-00002.safetensors"), "00001"),
-    "shard elsewhere": (lambda f: shard(f, "../llama/config.json"), "config.json"),
+    "shard elsewhere": (shard_elsewhere, "index.json"),
     "shard not a name": (lambda f: shard(f, ["x"]), "index.json"),
     "missing weight": (lambda f: edit_weights(f, model__norm__weight=None), "model.norm"),
     "weight too many": (lambda f: edit_weights(f, zork__weight=torch.zeros(2)), "zork"),
@@ -300,6 +307,14 @@ DAMAGE = {
     ),
     "no tokenizer": (lambda f: (f / "tokenizer.json").unlink(), "tokenizer"),
     "tokenizer cut short": (lambda f: cut(f / "tokenizer.json"), "tokenizer.json"),
+    "tokenizer of the folder's own code": (
+        lambda f: edit(
+            f / "tokenizer_config.json",
+            tokenizer_class="Zork",
+            auto_map={"AutoTokenizer": ["zork.Zork", None]},
+        ),
+        "tokenizer",
+    ),
     "tokenizer's settings cut short": (
         lambda f: cut(f / "tokenizer_config.json"),
         "tokenizer_config.json",

@@ -3,7 +3,7 @@ import random
 from collections.abc import Sequence
 
 import pytest
-from sample_tokenizers import NO_FACTS, TEXTS, byte_fallback, byte_level, smollm2
+from tests.sample_tokenizers import NO_FACTS, TEXTS, byte_fallback, byte_level, smollm2
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from llmc.runtime.errors import UserError

@@ -3,7 +3,7 @@ import time
 from datetime import datetime
 
 import pytest
-from sample_tokenizers import NO_FACTS, TEXTS, byte_fallback, byte_level, smollm2
+from tests.sample_tokenizers import NO_FACTS, TEXTS, byte_fallback, byte_level, smollm2
 from tokenizers import Tokenizer as Backend
 from transformers import PreTrainedTokenizerFast
 

@@ -6,12 +6,18 @@ options, `apply` does it.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import ClassVar, NoReturn
 
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
 
+class PassError(Exception):
+    """A pass cannot do its work on a module; a diagnostic has said why."""
+
+
+@dataclass(frozen=True)
 class Pass(ABC):
     """A transformation of a module, written in Python."""
 
@@ -20,6 +26,12 @@ class Pass(ABC):
     @abstractmethod
     def apply(self, module: ir.Module) -> None:
         """Transforms `module` in place. Its context is current, with an unknown location."""
+
+
+def fail(op: ir.Operation | ir.OpView, message: str) -> NoReturn:
+    """Emits an error at `op` and raises PassError."""
+    op.location.emit_error(message)
+    raise PassError(message)
 
 
 def walk(root: ir.Operation) -> Iterator[ir.Operation]:

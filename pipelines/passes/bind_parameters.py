@@ -8,11 +8,12 @@ from torch_mlir.dialects import arith, func, ml_program, tensor
 
 from llmc.dialects import ParameterOp
 from llmc.dialects.index_notation import pointwise, slice_of
-from llmc.pipelines.passes.base import Pass, find, functions, is_layer
+from llmc.pipelines.passes.base import Pass, fail, find, functions, is_layer
 from llmc.pipelines.passes.number_layers import layer_argument
 from llmc.pipelines.passes.pack_weights import LAYOUT
 
 SOURCES = "llmc.sources"
+STORAGES = ("f32", "f16", "bf16")
 _WIDENS_ITSELF = {("llmc.linear", 1), ("llmc.packed_linear", 1), ("llmc.expert_linear", 2)}
 
 
@@ -30,6 +31,10 @@ class BindParameters(Pass):
     name: ClassVar[str] = "bind-parameters"
     storage: str = "f32"
 
+    def __post_init__(self) -> None:
+        if self.storage not in STORAGES:
+            raise ValueError(f"storage must be one of {', '.join(STORAGES)}, not '{self.storage}'")
+
     def apply(self, module: ir.Module) -> None:
         """Replaces the parameters of every function."""
         bound: dict[str, ir.RankedTensorType] = {}
@@ -41,6 +46,8 @@ class BindParameters(Pass):
                 if symbol not in bound:
                     bound[symbol] = type_
                     _declare(module, symbol, type_, parameter)
+                elif bound[symbol] != type_:
+                    fail(op, f"'{symbol}' is needed as {type_}, and elsewhere as {bound[symbol]}")
                 _replace(parameter, function, symbol, type_)
 
     def _global_type(self, parameter: ParameterOp, stacked: bool) -> ir.RankedTensorType:

@@ -9,6 +9,7 @@ from torch_mlir.dialects import arith, func
 from llmc.pipelines.passes.base import (
     Pass,
     calls_of,
+    fail,
     layer_functions,
     set_arguments,
     set_operands,
@@ -44,5 +45,10 @@ class NumberLayers(Pass):
 
 
 def layer_argument(function: func.FuncOp) -> ir.Value:
-    """The argument of a numbered layer function that holds the layer's number."""
+    """The argument of a numbered layer function that holds the layer's number.
+
+    PassError where the function is not numbered.
+    """
+    if LAYER not in function.attributes:
+        fail(function, f"layer function has no '{LAYER}': run number-layers first")
     return function.arguments[ir.IntegerAttr(function.attributes[LAYER]).value]

@@ -27,6 +27,10 @@ class PackWeights(Pass):
     columns: int = 16
     rows: int = 16
 
+    def __post_init__(self) -> None:
+        if self.columns < 1 or self.rows < 1:
+            raise ValueError(f"columns {self.columns} and rows {self.rows} must be at least 1")
+
     def apply(self, module: ir.Module) -> None:
         """Packs every parameter that allows it."""
         for op in find(module.operation, "llmc.parameter"):

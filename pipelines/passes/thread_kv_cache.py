@@ -11,6 +11,7 @@ from llmc.dialects.index_notation import as_value, constant, loop_index, pointwi
 from llmc.pipelines.passes.base import (
     Pass,
     calls_of,
+    fail,
     find,
     layer_functions,
     set_arguments,
@@ -45,7 +46,9 @@ class ThreadKVCache(Pass):
                 function, list(range(len(function.arguments))), _state_types(batch)
             )
             state = _State(layer_argument(function), start, sequence, past)
-            kind = function.sym_name.value.split(".", 1)[1]
+            _, _, kind = function.sym_name.value.partition(".")
+            if not kind:
+                fail(function, "layer function must be named VARIANT.KIND, as in prefill.layer0")
             for number, op in enumerate(find(function.operation, "llmc.attention")):
                 caches |= _attend_to_cache(op.opview, state, f"{kind}.{number}", layers)
         for trunk in trunks(module):
@@ -116,6 +119,10 @@ def _cache_type(rows: ir.RankedTensorType, layers: int) -> ir.RankedTensorType:
 
 
 def _thread_trunk(trunk: func.FuncOp) -> None:
+    if len(trunk.arguments) != 2:
+        fail(trunk, "public function must take tokens and positions")
+    for attention in find(trunk.operation, "llmc.attention"):
+        fail(attention, "attention outside of a layer has no cache")
     tokens, positions = trunk.arguments
     i64 = ir.IntegerType.get_signless(64)
     start_type, *_ = _state_types(tokens.type.shape[0])

@@ -56,11 +56,8 @@ class ToIREE(Pass):
 
 
 def _replace_global(op: ir.Operation) -> None:
-    attributes = {
-        "sym_name": op.attributes["sym_name"],
-        "sym_visibility": op.attributes["sym_visibility"],
-        "type": op.attributes["type"],
-    }
+    kept = ("sym_name", "sym_visibility", "type")
+    attributes = {name: op.attributes[name] for name in kept if name in op.attributes}
     if SOURCES in op.attributes:
         name = ir.StringAttr(op.attributes["sym_name"]).value
         type_ = ir.TypeAttr(op.attributes["type"]).value

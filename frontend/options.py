@@ -1,0 +1,32 @@
+"""What can be chosen about a compilation. Needs no PyTorch."""
+
+from dataclasses import dataclass
+
+from llmc.runtime.errors import UserError
+
+DTYPES = ("f32", "f16", "bf16", "as-is")
+# Without --context: what a chat rarely exceeds. The KV cache is allocated by use, not by bound.
+DEFAULT_CONTEXT = 8192
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """How to compile.
+
+    `dtype` is the type that matrices are stored in (arithmetic is in float32); `as-is` keeps 16-bit
+    weights as the checkpoint has them. `context` bounds the tokens of a sequence. `layers` keeps
+    only the first so many.
+    """
+
+    target: str = "cpu"
+    dtype: str = "f32"
+    context: int | None = None
+    layers: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPES:
+            raise UserError(f"dtype must be one of {', '.join(DTYPES)}, not {self.dtype!r}")
+        for name in ("context", "layers"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UserError(f"{name} must be at least 1, not {value}")

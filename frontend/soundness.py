@@ -1,0 +1,72 @@
+"""Checks what llmc takes for granted of a model, since a model that breaks it would run, and lie.
+
+Tokens may influence each other through attention alone, which remembers them in the KV cache; and
+where a token stands must reach the model as `position_ids`.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from llmc.frontend import torch_ops
+from llmc.frontend.interception import replaced
+from llmc.frontend.layers import LayerCall, Layers
+from llmc.runtime.errors import UserError
+
+_COUNTING = (torch.ops.aten.arange, torch.ops.aten.cumsum)
+
+
+def require_local_layers(layers: Layers) -> None:
+    """Tries a layer of each kind on random numbers with attention cut off.
+
+    Raises UserError if a change of one token changes another one's output, as in convolutions over
+    tokens, recurrences and attention that does not go through transformers' attention interface.
+    """
+    for index in layers.representatives:
+        module, call = layers.modules[index], layers.calls[index]
+        if not _is_local(module, call):
+            raise UserError(
+                f"{type(module).__name__} mixes tokens outside of transformers' attention "
+                "interface: llmc cannot compile it"
+            )
+
+
+def require_positions(graph_module: torch.fx.GraphModule, positions: int) -> None:
+    """Refuses a trunk that counts tokens by itself and ignores its input number `positions`."""
+    nodes = list(graph_module.graph.nodes)
+    inputs = [node for node in nodes if node.op == "placeholder"]
+    counts = any(getattr(node.target, "overloadpacket", None) in _COUNTING for node in nodes)
+    if counts and not inputs[positions].users:
+        raise UserError("this model computes positions by itself: llmc cannot compile it")
+
+
+def _is_local(module: nn.Module, call: LayerCall) -> bool:
+    generator = torch.Generator().manual_seed(0)
+
+    def random(like: Tensor) -> Tensor:
+        if not like.is_floating_point():
+            return torch.zeros(like.shape, dtype=like.dtype)
+        values = torch.rand(like.shape, generator=generator) * 2 - 1
+        return values if like.ndim == 1 else values * (3 / like.shape[-1]) ** 0.5
+
+    state = {name: random(value) for name, value in module.named_parameters()}
+    hidden, *rest = [random(leaf) for leaf in call.leaves if isinstance(leaf, Tensor)]
+    token = hidden.shape[1] // 2
+    changed = hidden.clone()
+    changed[:, token] += 1.0
+    outputs = []
+    with torch.no_grad(), replaced(torch_ops, "attention", _cut_off):
+        for first in (hidden, changed):
+            args, kwargs = call.arguments([first, *rest])
+            result = torch.func.functional_call(module, state, args, kwargs)
+            leaves = torch.utils._pytree.tree_leaves(result)
+            out = next(leaf for leaf in leaves if isinstance(leaf, Tensor))
+            outputs.append(torch.cat([out[:, :token], out[:, token + 1 :]], dim=1))
+    tolerance = 1e-5 * float(outputs[0].abs().max())
+    return torch.allclose(*outputs, atol=tolerance, rtol=0, equal_nan=True)
+
+
+def _cut_off(
+    query: Tensor, key: Tensor, value: Tensor, scale: float, window: int, softcap: float
+) -> Tensor:
+    """In attention's place: each token sees its own value alone."""
+    return value.repeat_interleave(query.shape[1] // key.shape[1], dim=1)

@@ -1,0 +1,1 @@
+// RUN: llmc-opt %s --pass-pipeline='builtin.module(number-layers)'

@@ -1,0 +1,148 @@
+"""The kernels of linear layers over experts: a matrix-vector and a matrix-matrix product.
+
+Given as linalg that picks the matrix in its body, a row alone takes IREE three times as long and
+rows together seven times. Both kernels keep their sums in registers and read panels of J outputs,
+`[K, J]`, from end to end, a few panels at once. Weights may be narrower than x; sums are not.
+"""
+
+from dataclasses import dataclass
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, memref, scf, vector
+
+from llmc.dialects.index_notation import Size, index
+from llmc.pipelines.kernels.kernel import Kernel, load_index
+
+# Panels at once: enough sums for a row alone that none waits for another, and for rows together
+# that what is read of x is used twice.
+_PANELS_OF_ONE_ROW = 4
+_PANELS_OF_ROWS = 2
+
+
+def expert_matvec(weight: ir.RankedTensorType, top_k: int, rows: int | None) -> Kernel:
+    """Operands `x [R/top_k, K]`, `expert [R]`, `weight [E, N/J, K, J]`, result `[R, N]`.
+
+    Row r is row r / top_k of x times the matrix `expert[r]`. `rows` is R, None where dynamic.
+    """
+    panels = _divisor(weight.shape[1], _PANELS_OF_ONE_ROW)
+
+    def grid(extents: list[ir.Value]) -> tuple[Size, Size]:
+        return weight.shape[1] // panels, extents[-1] if rows is None else rows
+
+    def build(
+        group: ir.Value,
+        row: ir.Value,
+        _extents: list[ir.Value],
+        x: ir.Value,
+        expert: ir.Value,
+        matrices: ir.Value,
+        out: ir.Value,
+    ) -> None:
+        product = _Product(x, matrices, out, top_k)
+        product.compute([row], load_index(expert, row), _consecutive(group, panels))
+
+    return Kernel(f"expert_matvec_{_text(weight)}_{rows}_{top_k}", grid, build)
+
+
+def expert_matmul(weight: ir.RankedTensorType, top_k: int, tile: int) -> Kernel:
+    """Operands `x [R/top_k, K]`, `order [R]`, `first [E+1]`, `weight [E, N/J, K, J]`, result `[R, N]`.
+
+    Rows of expert e are `order[first[e]]` to `order[first[e + 1] - 1]`. A workgroup computes all of
+    them, `tile` together, for its panels of e, which it reads from memory once.
+    """
+    panels = _divisor(weight.shape[1], _PANELS_OF_ROWS)
+
+    def grid(_extents: list[ir.Value]) -> tuple[Size, Size]:
+        return weight.shape[1] // panels, weight.shape[0]
+
+    def build(
+        group: ir.Value,
+        expert: ir.Value,
+        _extents: list[ir.Value],
+        x: ir.Value,
+        order: ir.Value,
+        first: ir.Value,
+        matrices: ir.Value,
+        out: ir.Value,
+    ) -> None:
+        product, mine = _Product(x, matrices, out, top_k), _consecutive(group, panels)
+        start = load_index(first, expert)
+        end = load_index(first, arith.addi(expert, index(1)))
+        last = arith.subi(end, index(1))
+
+        def compute(at: ir.Value, count: int) -> None:
+            # The last tile is filled up with the last row: it is computed and written again.
+            places = [arith.minui(arith.addi(at, index(i)), last) for i in range(count)]
+            product.compute([load_index(order, place) for place in places], expert, mine)
+
+        left = arith.remui(arith.subi(end, start), index(tile))
+        one_left = arith.cmpi(arith.CmpIPredicate.eq, left, index(1))
+        alone = arith.select(one_left, last, end)
+        for at in scf.for_(start, alone, index(tile)):
+            compute(at, tile)
+            scf.yield_([])
+        for at in scf.for_(alone, end):
+            compute(at, 1)
+            scf.yield_([])
+
+    return Kernel(f"expert_matmul_{_text(weight)}_{top_k}_{tile}", grid, build)
+
+
+@dataclass(frozen=True)
+class _Product:
+    """Buffers `x [R/top_k, K]`, `weight [E, N/J, K, J]` and `out [R, N]`."""
+
+    x: ir.Value
+    weight: ir.Value
+    out: ir.Value
+    top_k: int
+
+    def compute(self, rows: list[ir.Value], expert: ir.Value, panels: list[ir.Value]) -> None:
+        """Writes what `panels` of `expert` make of `rows`; all sums stay in registers."""
+        _, _, inputs, columns = self.weight.type.shape
+        sources = [arith.divui(row, index(self.top_k)) for row in rows]
+        type_ = ir.VectorType.get([columns], self.x.type.element_type)
+        zero = arith.ConstantOp(type_, ir.DenseElementsAttr.get_splat(type_, _zero(type_))).result
+        loop = scf.ForOp(index(0), index(inputs), index(1), [zero] * len(rows) * len(panels))
+        with ir.InsertionPoint(loop.body):
+            k, sums = loop.induction_variable, iter(loop.inner_iter_args)
+            read = [self._read(expert, panel, k, type_) for panel in panels]
+            factors = [vector.broadcast(type_, memref.load(self.x, [row, k])) for row in sources]
+            scf.yield_([_multiply_add(f, w, next(sums)) for f in factors for w in read])
+        results = iter(loop.results)
+        for row in rows:
+            for panel in panels:
+                column = arith.muli(panel, index(columns))
+                vector.store(next(results), self.out, [row, column])
+
+    def _read(
+        self, expert: ir.Value, panel: ir.Value, k: ir.Value, type_: ir.VectorType
+    ) -> ir.Value:
+        element = self.weight.type.element_type
+        stored = ir.VectorType.get(type_.shape, element)
+        weights = vector.load(stored, self.weight, [expert, panel, k, index(0)])
+        return weights if stored == type_ else arith.extf(type_, weights)
+
+
+def _multiply_add(x: ir.Value, y: ir.Value, sum_: ir.Value) -> ir.Value:
+    # `contract` makes one instruction of the two where the CPU has it.
+    fuse = arith.FastMathFlags.contract
+    return arith.addf(sum_, arith.mulf(x, y, fastmath=fuse), fastmath=fuse)
+
+
+def _zero(type_: ir.VectorType) -> ir.Attribute:
+    return ir.FloatAttr.get(type_.element_type, 0.0)
+
+
+def _consecutive(group: ir.Value, count: int) -> list[ir.Value]:
+    base = arith.muli(group, index(count))
+    return [arith.addi(base, index(i)) for i in range(count)]
+
+
+def _divisor(number: int, most: int) -> int:
+    """The largest divisor of `number` that is at most `most`."""
+    return next(count for count in range(most, 0, -1) if number % count == 0)
+
+
+def _text(type_: ir.RankedTensorType) -> str:
+    return "x".join(map(str, (*type_.shape, type_.element_type)))

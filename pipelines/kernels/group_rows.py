@@ -1,0 +1,51 @@
+"""The kernel of `llmc.group_rows`: a stable counting sort in one workgroup.
+
+Linalg has no loop that carries a sum from row to row; comparing all pairs of rows instead would cost
+the square of their number.
+"""
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, memref, scf
+
+from llmc.dialects.index_notation import constant, index
+from llmc.pipelines.kernels.kernel import Kernel, load_index
+
+
+def group_rows(expert: ir.RankedTensorType, experts: int) -> Kernel:
+    """Operand `expert [R]`, results `order [R]` and `first [E + 1]`, for E = `experts`."""
+    return Kernel(f"group_rows_{experts}_{expert.element_type}", lambda _: (1, 1), _build)
+
+
+def _build(
+    _x: ir.Value,
+    _y: ir.Value,
+    extents: list[ir.Value],
+    expert: ir.Value,
+    order: ir.Value,
+    first: ir.Value,
+) -> None:
+    rows, experts = extents[0], index(first.type.shape[0] - 1)
+    i32 = first.type.element_type
+    zero, one = constant(0, i32), constant(1, i32)
+    for group in scf.for_(index(0), experts):
+        memref.store(zero, first, [group])
+        scf.yield_([])
+    for row in scf.for_(index(0), rows):
+        group = load_index(expert, row)
+        memref.store(arith.addi(memref.load(first, [group]), one), first, [group])
+        scf.yield_([])
+    # first[e] is how many rows expert e has. Make it where they end.
+    for group, before, total in scf.for_(index(0), experts, iter_args=[zero]):
+        end = arith.addi(before, memref.load(first, [group]))
+        memref.store(end, first, [group])
+        scf.yield_([end])
+    memref.store(total, first, [experts])
+    # From the last row to the first, each goes before those of its expert that have their place.
+    for step in scf.for_(index(0), rows):
+        row = arith.subi(arith.subi(rows, index(1)), step)
+        group = load_index(expert, row)
+        place = arith.subi(memref.load(first, [group]), one)
+        memref.store(place, first, [group])
+        where = arith.index_cast(ir.IndexType.get(), place)
+        memref.store(arith.index_cast(i32, row), order, [where])
+        scf.yield_([])

@@ -1,0 +1,86 @@
+"""Models that llmc would compile into something wrong are refused; masks are read as they are."""
+
+import pytest
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, masking_utils
+
+from llmc.frontend.interception import IMPLEMENTATION, llmc_operations
+from llmc.frontend.masks import Unreadable, Window, describe_mask
+from llmc.frontend.programs import VARIANTS, export_variant
+from llmc.runtime.errors import UserError
+
+SHAPE = {
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 259,
+    "pad_token_id": 0,
+}
+
+
+def tiny(family: str, **settings: object):
+    config = AutoConfig.for_model(family, **SHAPE, **settings)
+    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+    for parameter in model.parameters():
+        parameter.data.normal_(0, 0.05, generator=torch.Generator().manual_seed(0))
+    return model
+
+
+def test_layers_that_mix_tokens_without_attention_are_refused():
+    model = tiny("lfm2", layer_types=["conv", "full_attention"])
+    model.set_attn_implementation(IMPLEMENTATION)
+    with pytest.raises(UserError, match="mixes tokens outside"):
+        export_variant(model, VARIANTS[0], 512)
+
+
+def test_attention_that_bypasses_the_interface_is_refused():
+    config = AutoConfig.for_model("bloom", hidden_size=64, n_layer=2, n_head=4, vocab_size=259)
+    model = AutoModelForCausalLM.from_config(config).eval()
+    with pytest.raises(UserError):
+        export_variant(model, VARIANTS[0], 512)
+
+
+def test_attention_sinks_are_refused():
+    model = tiny("gpt_oss", num_local_experts=4, head_dim=16)
+    model.set_attn_implementation(IMPLEMENTATION)
+    with pytest.raises(UserError, match="s_aux"):
+        export_variant(model, VARIANTS[0], 512)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("family", ["phimoe", "mistral", "cohere2"])
+def test_a_window_that_only_the_mask_knows_is_kept(family):
+    model = tiny(family, sliding_window=8)
+    ids, positions = torch.randint(3, 255, (1, 20)), torch.arange(20)[None]
+    arguments = {"input_ids": ids, "position_ids": positions, "use_cache": False}
+    expected = model(**arguments).logits
+    model.set_attn_implementation(IMPLEMENTATION)
+    with llmc_operations(model):
+        actual = model(**arguments).logits
+    torch.testing.assert_close(actual, expected, atol=2e-5, rtol=0)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 8, 100, 4096, 131072])
+def test_windows_are_measured(size):
+    function = masking_utils.sliding_window_causal_mask_function(size)
+    assert describe_mask(mask_function=function) == Window(size)
+
+
+def test_causal_mask_has_no_window():
+    assert describe_mask(mask_function=masking_utils.causal_mask_function) == Window(0)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        masking_utils.chunked_causal_mask_function(8, torch.zeros(1, dtype=torch.int64)),
+        masking_utils.bidirectional_mask_function,
+        masking_utils.and_masks(
+            masking_utils.causal_mask_function, lambda _b, _h, q, k: (q - k) % 2 == 0
+        ),
+    ],
+)
+def test_other_masks_are_not_taken_for_windows(function):
+    assert isinstance(describe_mask(mask_function=function), Unreadable)
