@@ -3,10 +3,13 @@
 from torch_mlir import ir
 
 from llmc.dialects.attention import AttentionOp
+from llmc.dialects.cached_attention import CachedAttentionOp
 from llmc.dialects.expert_linear import ExpertLinearOp
+from llmc.dialects.group_rows import GroupRowsOp
 from llmc.dialects.kv_cache import CacheAllocateOp, CacheAppendOp, CacheReadOp
 from llmc.dialects.linear import LinearOp
 from llmc.dialects.llmc import Llmc
+from llmc.dialects.packed_expert_linear import GroupedExpertLinearOp, PackedExpertLinearOp
 from llmc.dialects.packed_linear import PackedLinearOp
 from llmc.dialects.parameter import ParameterOp
 from llmc.dialects.rms_norm import RMSNormOp
@@ -19,8 +22,12 @@ OPERATIONS = {
         CacheAllocateOp,
         CacheAppendOp,
         CacheReadOp,
+        CachedAttentionOp,
         ExpertLinearOp,
+        GroupRowsOp,
+        GroupedExpertLinearOp,
         LinearOp,
+        PackedExpertLinearOp,
         PackedLinearOp,
         ParameterOp,
         RMSNormOp,

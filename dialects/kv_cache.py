@@ -15,10 +15,12 @@ from llmc.dialects.llmc import Operation
 
 
 class CacheAllocateOp(Operation, name="cache_allocate"):
-    """Room of its own for a cache; what it holds is undefined.
+    """Room of its own for a cache.
 
-    %cache = "llmc.cache_allocate"(%sequences, %capacity)
-           : (index, index) -> tensor<30x?x3x?x64xf32>
+    What it holds is undefined.
+
+        %cache = "llmc.cache_allocate"(%sequences, %capacity)
+               : (index, index) -> tensor<30x?x3x?x64xf32>
     """
 
     sequences: ext.Operand[ir.IndexType]

@@ -21,11 +21,8 @@ from llmc.frontend.loaded_model import (
     quiet,
     truncated,
 )
-from llmc.frontend.text_files import read_json
+from llmc.frontend.text_files import TEXT_SUFFIXES, read_json
 from llmc.runtime.errors import UserError
-
-# Beside the weights, what transformers reads from a folder has one of these endings.
-_TEXT_FILES = {".jinja", ".json", ".model", ".tiktoken", ".txt"}
 
 
 def open_folder(folder: Path, layers: int | None = None) -> LoadedModel:
@@ -44,7 +41,7 @@ def open_folder(folder: Path, layers: int | None = None) -> LoadedModel:
     config = truncated(whole, layers, str(folder))
     outline(config, str(folder / "config.json"))
     tokenizer_json, facts = read_tokenizer(folder, config)
-    texts = (path for path in folder.iterdir() if path.suffix in _TEXT_FILES and path.is_file())
+    texts = (path for path in folder.iterdir() if path.suffix in TEXT_SUFFIXES and path.is_file())
     return LoadedModel(
         name=folder.resolve().name,
         config=config,

@@ -210,8 +210,8 @@ _BUILDERS: dict[str, Callable[..., ir.OpView]] = {
     "attention": lambda query, key, value, scale, window, softcap, out: dialects.AttentionOp(
         query, key, value, _f64(scale), _i64(window), _f64(softcap), out
     ),
-    "expert_linear": lambda x, expert, weight, transposed, out: dialects.ExpertLinearOp(
-        x, expert, weight, _i64(int(transposed)), out
+    "expert_linear": lambda x, expert, weight, top_k, transposed, out: dialects.ExpertLinearOp(
+        x, expert, weight, _i64(top_k), _i64(int(transposed)), out
     ),
     "linear": lambda x, weight, bias, transposed, out: dialects.LinearOp(
         x, weight, _i64(int(transposed)), out, bias=bias

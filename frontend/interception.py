@@ -55,17 +55,17 @@ def _attend(
 
 def _experts(module: Any, hidden: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
     """The experts interface of transformers: `hidden [T, H]`, `chosen` and `weights` `[T, K]`."""
-    rows = hidden.repeat_interleave(chosen.shape[-1], dim=0)
     expert = chosen.reshape(-1)
     first = "gate_up_proj" if module.has_gate else "up_proj"
 
-    def project(x: Tensor, name: str) -> Tensor:
-        y = torch_ops.expert_linear(x, expert, getattr(module, name), module.is_transposed)
+    def project(x: Tensor, name: str, top_k: int) -> Tensor:
+        weight = getattr(module, name)
+        y = torch_ops.expert_linear(x, expert, weight, top_k, module.is_transposed)
         return y + getattr(module, f"{name}_bias")[expert] if module.has_bias else y
 
-    inner = project(rows, first)
+    inner = project(hidden, first, chosen.shape[-1])
     inner = module._apply_gate(inner) if module.has_gate else module.act_fn(inner)
-    outer = project(inner, "down_proj")
+    outer = project(inner, "down_proj", 1)
     if module.has_post_expert_norm:
         outer = module.post_expert_norm(outer)
     weighted = outer * weights.reshape(-1, 1)

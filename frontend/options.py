@@ -1,5 +1,7 @@
 """What can be chosen about a compilation. Needs no PyTorch."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from llmc.runtime.errors import UserError
@@ -7,6 +9,9 @@ from llmc.runtime.errors import UserError
 DTYPES = ("f32", "f16", "bf16", "as-is")
 # Without --context: what a chat rarely exceeds. The KV cache is allocated by use, not by bound.
 DEFAULT_CONTEXT = 8192
+
+# Called with the name of a stage; what it returns is entered around that stage.
+Progress = Callable[[str], AbstractContextManager[object]]
 
 
 @dataclass(frozen=True)

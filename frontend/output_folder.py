@@ -36,14 +36,17 @@ def appearing(output: Path) -> Iterator[Path]:
 
 
 def check_free(output: Path) -> None:
-    """UserError if `output` exists and is neither an empty folder nor a bundle."""
+    """UserError if `output` exists and is neither an empty folder nor a bundle, or cannot exist."""
     with writing(output):
         try:
             names = {path.name for path in output.iterdir()}
         except FileNotFoundError:
-            return
-    if names and (bundle.MANIFEST not in names or not names <= _BUNDLE_FILES):
-        raise UserError(f"cannot write {output}: there is a folder with other files in it already")
+            names = set()
+        if names and (bundle.MANIFEST not in names or not names <= _BUNDLE_FILES):
+            raise UserError(f"cannot write {output}: other files are in it")
+        around = next(folder for folder in output.resolve().parents if folder.exists())
+        if not os.access(around, os.W_OK | os.X_OK):
+            raise UserError(f"cannot write {output}: you may not write to {around}")
 
 
 @contextmanager
@@ -75,7 +78,7 @@ def _temporary(output: Path) -> Iterator[Path]:
         folder = output.with_name(_prefix(output) + secrets.token_hex(4))
         folder.mkdir()
         lock = _lock(folder)
-        if lock is not None and folder.is_dir():
+        if lock is not None:
             break
         # Another process saw it before it was locked, and took it for abandoned.
     try:
@@ -94,6 +97,9 @@ def _lock(folder: Path) -> int | None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
+        os.close(descriptor)
+        return None
+    if not folder.is_dir():
         os.close(descriptor)
         return None
     return descriptor

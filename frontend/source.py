@@ -1,14 +1,16 @@
 """Finds what a user's name for a model is, and opens it."""
 
-from pathlib import Path
+from __future__ import annotations
 
-from llmc.frontend.gguf import open_gguf
-from llmc.frontend.huggingface import open_folder
-from llmc.frontend.loaded_model import LoadedModel
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from llmc.frontend.sample import sample_path
+from llmc.frontend.text_files import TEXT_SUFFIXES
 from llmc.runtime.errors import UserError
 
-__all__ = ["SAMPLE", "LoadedModel", "open_model"]
+if TYPE_CHECKING:
+    from llmc.frontend.loaded_model import LoadedModel
 
 SAMPLE = "smollm2"
 
@@ -19,18 +21,45 @@ def open_model(name: str | Path, layers: int | None = None) -> LoadedModel:
     `layers` keeps only the first so many. The weights are not read yet. UserError if there is no
     such model or it cannot be read.
     """
-    if name == SAMPLE:
-        return open_gguf(sample_path(), layers)
-    path = Path(name)
+    # Here, for the rest of the file is for finding a compiled model without PyTorch.
+    from llmc.frontend.gguf import open_gguf
+    from llmc.frontend.huggingface import open_folder
+
+    path = _find(name)
     try:
-        if path.is_dir():
-            return open_folder(path, layers)
-        if path.is_file():
-            if path.suffix == ".safetensors":
-                raise UserError(f"{path} holds weights only: give the folder it is in")
-            return open_gguf(path, layers)
+        return open_folder(path, layers) if path.is_dir() else open_gguf(path, layers)
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
-    raise UserError(
-        f"there is no model {path}: give a Hugging Face folder, a GGUF file or {SAMPLE}"
-    )
+
+
+def source_files(name: str | Path) -> tuple[Path, ...]:
+    """All files that `open_model` may read of the model called `name`. Needs no PyTorch.
+
+    UserError if there is no such model.
+    """
+    path = _find(name)
+    if path.is_file():
+        return (path,)
+    suffixes = {*TEXT_SUFFIXES, ".safetensors"}
+    try:
+        return tuple(sorted(file for file in path.iterdir() if file.suffix in suffixes))
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _find(name: str | Path) -> Path:
+    """The folder or file of the model called `name`; UserError if it is clearly none."""
+    path = sample_path() if name == SAMPLE else Path(name)
+    try:
+        if path.is_dir():
+            if not (path / "config.json").is_file():
+                raise UserError(f"{path}: there is no config.json: it is not a Hugging Face model")
+        elif not path.is_file():
+            raise UserError(
+                f"there is no model {path}: give a Hugging Face folder, a GGUF file or {SAMPLE}"
+            )
+        elif path.suffix == ".safetensors":
+            raise UserError(f"{path} holds weights only: give the folder it is in")
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
+    return path

@@ -6,6 +6,9 @@ from typing import Any
 
 from llmc.runtime.errors import UserError
 
+# Beside the weights, what transformers reads from a folder has one of these endings.
+TEXT_SUFFIXES = {".jinja", ".json", ".model", ".tiktoken", ".txt"}
+
 
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file; UserError if it cannot be read or holds none."""

@@ -1,6 +1,8 @@
 """What decides how a model is compiled, beside the model: packages and llmc's own code."""
 
 import hashlib
+from collections.abc import Iterable
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,13 +26,20 @@ def versions() -> dict[str, str]:
         ) from error
 
 
+@cache
 def source_digest() -> str:
     """SHA-256 of llmc's Python code that compiles, so that a changed compiler is another one."""
+    specs = [find_spec(f"llmc.{room}") for room in _ROOMS]
+    return code_digest(
+        Path(folder) for spec in specs if spec for folder in spec.submodule_search_locations or ()
+    )
+
+
+def code_digest(folders: Iterable[Path]) -> str:
+    """SHA-256 of the names and contents of all Python files in `folders`, in their order."""
     digest = hashlib.sha256()
-    for room in _ROOMS:
-        spec = find_spec(f"llmc.{room}")
-        for folder in spec.submodule_search_locations or () if spec else ():
-            for path in sorted(Path(folder).rglob("*.py")):
-                name, code = str(path.relative_to(folder)), path.read_bytes()
-                digest.update(f"{room}/{name} {len(code)}\n".encode() + code)
+    for folder in folders:
+        for path in sorted(folder.rglob("*.py")):
+            code = path.read_bytes()
+            digest.update(f"{path.relative_to(folder)} {len(code)}\n".encode() + code)
     return digest.hexdigest()

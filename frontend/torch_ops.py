@@ -87,20 +87,21 @@ def _(
 
 
 @custom_op(f"{NAMESPACE}::expert_linear", mutates_args=())
-def expert_linear(x: Tensor, expert: Tensor, weight: Tensor, transposed: bool) -> Tensor:
-    """Row r of `x [R, K]` times the matrix of its own expert, `weight [E, N, K]` -> `[R, N]`.
+def expert_linear(
+    x: Tensor, expert: Tensor, weight: Tensor, top_k: int, transposed: bool
+) -> Tensor:
+    """Rows of `x [R, K]`, each through `top_k` of the matrices `weight [E, N, K]`.
 
-    `expert [R]` holds int64 indices. `transposed`: the matrices are stored `[E, K, N]`.
+    Row r of the result `[R * top_k, N]` is row `r // top_k` of x times the transpose of the matrix
+    `expert[r]`, an int64 index. `transposed`: the matrices are stored `[E, K, N]`.
     """
-    matrices = weight[expert]
-    return torch.bmm(x.unsqueeze(1), matrices if transposed else matrices.transpose(1, 2)).squeeze(
-        1
-    )
+    rows, matrices = x.repeat_interleave(top_k, dim=0), weight if transposed else weight.mT
+    return torch.bmm(rows.unsqueeze(1), matrices[expert]).squeeze(1)
 
 
 @expert_linear.register_fake
-def _(x: Tensor, expert: Tensor, weight: Tensor, transposed: bool) -> Tensor:
-    return x.new_empty((x.shape[0], weight.shape[2] if transposed else weight.shape[1]))
+def _(x: Tensor, expert: Tensor, weight: Tensor, top_k: int, transposed: bool) -> Tensor:
+    return x.new_empty((x.shape[0] * top_k, weight.shape[2 if transposed else 1]))
 
 
 @custom_op(f"{NAMESPACE}::layer", mutates_args=())

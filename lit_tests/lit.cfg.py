@@ -1,5 +1,7 @@
 """How lit runs the FileCheck tests: `lit lit_tests`, or one folder or file of them."""
 
+# ruff: noqa: F821 (lit puts `config` there)
+
 import sys
 from pathlib import Path
 
@@ -8,6 +10,7 @@ import lit.formats
 config.name = "llmc"
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir"]
+config.excludes = ["Inputs"]
 config.test_source_root = str(Path(__file__).parent)
 config.test_exec_root = str(Path(__file__).parent.parent / "build" / "lit")
 

@@ -36,10 +36,10 @@ class StoredParameter:
         weight = weight.to(_TYPES[self.element])
         if self.columns is None:
             return weight
-        rows = weight.T if self.transposed else weight
-        padding = -rows.shape[0] % self.columns
+        rows = weight.mT if self.transposed else weight
+        padding = -rows.shape[-2] % self.columns
         rows = torch.nn.functional.pad(rows, (0, 0, 0, padding))
-        return rows.reshape(-1, self.columns, rows.shape[1]).transpose(1, 2)
+        return rows.unflatten(-2, (-1, self.columns)).mT
 
 
 def stored_parameters(module: ir.Module) -> list[StoredParameter]:
@@ -56,7 +56,11 @@ def write_archive(stored: list[StoredParameter], weights: Mapping[str, Tensor], 
         rt.parameter_index_add_numpy_ndarray(
             index, parameter.name, values.view(torch.uint8).numpy()
         )
-    index.create_archive_file(str(path))
+    path.touch()  # with the user's permissions: IREE's own are narrower
+    try:
+        index.create_archive_file(str(path))
+    except (RuntimeError, IndexError, ValueError) as error:  # IREE's, by the kind of failure
+        raise OSError(str(error).rpartition("; ")[2]) from error
 
 
 def _read_globals(module: ir.Module) -> Iterator[StoredParameter]:

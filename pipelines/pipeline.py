@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
+from llmc.pipelines.passes.attend_in_place import AttendInPlace
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.bind_parameters import BindParameters
+from llmc.pipelines.passes.call_kernels import CallKernels
 from llmc.pipelines.passes.drop_assertions import DropAssertions
+from llmc.pipelines.passes.group_expert_rows import GroupExpertRows
 from llmc.pipelines.passes.lower_llmc import LowerLlmc
 from llmc.pipelines.passes.number_layers import NumberLayers
 from llmc.pipelines.passes.pack_weights import PackWeights
@@ -49,12 +52,21 @@ def stages(target: CPUTarget, storage: str) -> tuple[Stage, ...]:
         ),
         Stage(
             "linalg",
-            (LowerLlmc(), _SIMPLIFY, "resolve-ranked-shaped-type-result-dims", _SIMPLIFY),
+            (
+                GroupExpertRows(tile=target.rows // 2),  # two panels are computed together
+                AttendInPlace(),
+                LowerLlmc(keep_kernels=True),
+                _SIMPLIFY,
+                "resolve-ranked-shaped-type-result-dims",
+                _SIMPLIFY,
+            ),
         ),
     )
 
 
-HAND_OVER = Stage("iree", (ToIREE(),))
+def hand_over(target: CPUTarget) -> Stage:
+    """The last stage, after which the module is IREE's."""
+    return Stage("iree", (CallKernels(lanes=target.columns), ToIREE()))
 
 
 def run(stage: Stage, module: ir.Module) -> None:

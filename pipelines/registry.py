@@ -13,9 +13,12 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
+from llmc.pipelines.passes.attend_in_place import AttendInPlace
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.bind_parameters import BindParameters
+from llmc.pipelines.passes.call_kernels import CallKernels
 from llmc.pipelines.passes.drop_assertions import DropAssertions
+from llmc.pipelines.passes.group_expert_rows import GroupExpertRows
 from llmc.pipelines.passes.lower_llmc import LowerLlmc
 from llmc.pipelines.passes.number_layers import NumberLayers
 from llmc.pipelines.passes.pack_weights import PackWeights
@@ -28,8 +31,11 @@ ANCHOR = "builtin.module"
 PASSES: dict[str, type[Pass]] = {
     pass_.name: pass_
     for pass_ in (
+        AttendInPlace,
         BindParameters,
+        CallKernels,
         DropAssertions,
+        GroupExpertRows,
         LowerLlmc,
         NumberLayers,
         PackWeights,

@@ -92,6 +92,12 @@ def find_missing(required: Iterable[str], present: frozenset[str], arch: str) ->
     )
 
 
+def host_cpu_name() -> str:
+    """The name of this machine's CPU, for people; its architecture where it has none."""
+    name = parse_cpu_name(_read(Path("/proc/cpuinfo"))) or platform.processor()
+    return name or f"{host_arch()} CPU"
+
+
 def host_arch() -> str:
     """This machine's architecture as a manifest names it: `x86_64` or `aarch64`."""
     machine = platform.machine().lower()
@@ -135,12 +141,11 @@ def usable_memory(proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgro
 
 
 def _cpu() -> Device:
-    arch = host_arch()
     usable, present = usable_cpus(), os.cpu_count() or 1
     return Device(
         kind="cpu",
-        name=parse_cpu_name(_read(Path("/proc/cpuinfo"))) or platform.processor() or f"{arch} CPU",
-        arch=arch,
+        name=host_cpu_name(),
+        arch=host_arch(),
         cores=usable,
         features=tuple(sorted(host_cpu_features())),
         memory_bytes=usable_memory(),

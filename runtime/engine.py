@@ -54,20 +54,25 @@ class Engine:
             piece = np.array([tokens[at : at + PREFILL_CHUNK]], np.int64)
             function = abi.DECODE if piece.shape[1] == 1 else abi.PREFILL
             logits = self._functions[function](piece, starts, sequence, past + at)
-        return logits.to_host()[0]
+        return _own(logits)[0]
 
     def decode(self, tokens: list[int], past: int, starts: list[int]) -> np.ndarray:
         """Runs one token of each sequence in column `past`; logits `[B, V]`."""
         function = abi.DECODE if len(tokens) == 1 else abi.DECODE_BATCH
         column = np.array(tokens, np.int64)[:, None]
         logits = self._functions[function](column, np.array(starts, np.int64), 0, past)
-        return logits.to_host()
+        return _own(logits)
 
 
 def _cpu_device(threads: int) -> rt.HalDevice:
     """A CPU device with so many workers; IREE reads the number when it makes its first driver."""
     rt.flags.parse_flags(f"--task_topology_group_count={threads}")
     return rt.get_driver("local-task").create_default_device()
+
+
+def _own(array: rt.DeviceArray) -> np.ndarray:
+    """The array's contents: `to_host` maps memory that the device takes back with the array."""
+    return array.to_host().copy()
 
 
 def _brief(error: Exception) -> str:

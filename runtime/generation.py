@@ -103,19 +103,20 @@ def generate(
 ) -> Iterator[tuple[str, Generation]]:
     """Continues one sequence: yields each new piece of text with the generation so far.
 
-    `ids` are the tokens to run after the `past` that the engine holds already. The engine must have
-    been reset to hold `context` columns. Closing the iterator early is allowed.
+    `ids` is the whole prompt, of which the engine holds the first `past` tokens already; at least
+    one is left to run. Closing the iterator early is allowed. UserError for a prompt that is empty
+    or longer than `context`.
     """
-    _check_prompt(ids, past, context)
+    _check_prompt(ids, context)
     writer = _Writer(ids, tokenizer, eos, options)
     result = writer.result
-    result.prefill_tokens = len(ids)
-    held = past + len(ids)
+    held = len(ids)
     if held >= context:
         yield "", result
         return
+    result.prefill_tokens = held - past
     begin = time.perf_counter()
-    logits = engine.prefill(ids, past)
+    logits = engine.prefill(ids[past:], past)
     first = time.perf_counter()
     result.prefill_s = first - begin
     while True:
@@ -138,37 +139,42 @@ def generate_batch(
 ) -> list[Generation]:
     """Continues several sequences together, one decode step for all of them.
 
-    Their columns are aligned at the end: shorter prompts begin in a later column.
+    Their columns are aligned at the end: shorter prompts begin in a later column, after padding
+    that they do not see.
     """
     for ids in prompts:
-        _check_prompt(ids, 0, context)
+        _check_prompt(ids, context)
     writers = [_Writer(ids, tokenizer, eos, options) for ids in prompts]
     column = max(map(len, prompts))
     starts = [column - len(ids) for ids in prompts]
-    engine.reset(len(prompts), min(context, column + options.max_new_tokens))
+    engine.reset(len(prompts), column + options.max_new_tokens)
     for number, (writer, ids) in enumerate(zip(writers, prompts, strict=True)):
         begin = time.perf_counter()
-        logits = engine.prefill(ids, starts[number], number, starts[number])
+        # The padding is run too, so that all that the cache holds are numbers.
+        padded = [ids[0]] * starts[number] + ids
+        logits = engine.prefill(padded, 0, number, starts[number])
         writer.result.prefill_tokens = len(ids)
         writer.result.prefill_s = time.perf_counter() - begin
         if len(ids) < context:
             writer.write(logits, context - len(ids))
+        else:
+            writer.done = True
     first = time.perf_counter()
-    while column < context and not all(writer.done for writer in writers):
+    while not all(writer.done for writer in writers):
         tokens = [writer.history[-1] for writer in writers]
         rows = engine.decode(tokens, column, starts)
         column += 1
         for number, writer in enumerate(writers):
             if not writer.done:
-                writer.write(rows[number], context - column)
+                writer.write(rows[number], context - (column - starts[number]))
                 writer.result.decode_s = time.perf_counter() - first
     return [writer.result for writer in writers]
 
 
-def _check_prompt(ids: list[int], past: int, context: int) -> None:
+def _check_prompt(ids: list[int], context: int) -> None:
     if not ids:
         raise UserError("the prompt is empty: it has no tokens")
-    if past + len(ids) > context:
+    if len(ids) > context:
         raise UserError(
-            f"the prompt has {past + len(ids)} tokens, but the context of this bundle is {context}"
+            f"the prompt has {len(ids)} tokens, but the context of this bundle is {context}"
         )

@@ -1,7 +1,7 @@
 """A bundle, opened: the object that applications hold."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -117,36 +117,48 @@ class Chat:
         self._model = model
         self.reset()
 
+    @property
+    def tokens(self) -> int:
+        """How many tokens of the context the conversation takes."""
+        return len(self._held)
+
     def reset(self) -> None:
         """Forgets the conversation."""
         self.messages: list[Message] = []
         self._held: list[int] = []
         self._model.engine.reset(1, self._model.manifest.context)
 
-    def send(self, content: str, options: GenerationOptions) -> Iterator[tuple[str, Generation]]:
+    def send(
+        self, content: str, options: GenerationOptions
+    ) -> Generator[tuple[str, Generation], None, None]:
         """Adds a message and yields the answer piece by piece.
 
-        Closing the iterator early keeps what was said until then as the answer.
+        Closing the iterator early keeps what was said until then as the answer; a message that got
+        no answer is forgotten. UserError if the conversation no longer fits the context.
         """
         model = self._model
-        self.messages.append({"role": "user", "content": content})
-        ids = model.tokenizer.encode_chat(self.messages)
+        asked: list[Message] = [*self.messages, {"role": "user", "content": content}]
+        ids = model.tokenizer.encode_chat(asked)
         past = self._common_prefix(ids)
-        context = model.manifest.context
+        del self._held[past:]  # the columns after them are written anew
+        result = Generation([])
+        steps = generate(
+            model.engine,
+            model.tokenizer,
+            model._eos,
+            ids,
+            past,
+            model.manifest.context,
+            options,
+        )
         try:
-            steps = generate(
-                model.engine, model.tokenizer, model._eos, ids[past:], past, context, options
-            )
-            result = Generation([])
             for piece, result in steps:
                 yield piece, result
-        except UserError:
-            self.messages.pop()
-            raise
         finally:
-            if self.messages and self.messages[-1]["role"] == "user" and result.token_ids:
+            if result.token_ids:
+                # The last token was chosen, but not run.
                 self._held = ids + result.token_ids[:-1]
-                self.messages.append({"role": "assistant", "content": result.text})
+                self.messages = [*asked, {"role": "assistant", "content": result.text}]
 
     def _common_prefix(self, ids: list[int]) -> int:
         """How many of `ids` the cache holds already; at least one is left to run."""

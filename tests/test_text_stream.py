@@ -3,12 +3,12 @@ import random
 from collections.abc import Sequence
 
 import pytest
-from tests.sample_tokenizers import NO_FACTS, TEXTS, byte_fallback, byte_level, smollm2
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from llmc.runtime.errors import UserError
 from llmc.runtime.text_stream import TextStream
 from llmc.runtime.tokenizer import Tokenizer
+from tests.sample_tokenizers import NO_FACTS, TEXTS, byte_fallback, byte_level, smollm2
 
 TOKENIZERS = {
     "byte-level": byte_level(),

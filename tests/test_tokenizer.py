@@ -3,13 +3,13 @@ import time
 from datetime import datetime
 
 import pytest
-from tests.sample_tokenizers import NO_FACTS, TEXTS, byte_fallback, byte_level, smollm2
 from tokenizers import Tokenizer as Backend
 from transformers import PreTrainedTokenizerFast
 
 from llmc.runtime.errors import UserError
 from llmc.runtime.manifest import TokenizerFacts
 from llmc.runtime.tokenizer import Tokenizer
+from tests.sample_tokenizers import NO_FACTS, TEXTS, byte_fallback, byte_level, smollm2
 
 CHATS = (
     [{"role": "user", "content": "Hi <|im_end|> there"}],

@@ -122,7 +122,7 @@ def _run(parts: list[str], steps: tuple[Step, ...], context: ir.Context, output:
     status = 0
     for number, part in enumerate(parts):
         if number:
-            print(_SEPARATOR, file=sink)
+            print(_SEPARATOR, file=sink, flush=True)
         try:
             print(_transform(part, steps, context), file=sink, flush=True)
         except (ir.MLIRError, PassError):  # of which a diagnostic told

@@ -1,0 +1,1 @@
+"""Kernels of our own, and how they get into a module."""

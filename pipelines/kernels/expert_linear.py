@@ -11,7 +11,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf, vector
 
 from llmc.dialects.index_notation import Size, index
-from llmc.pipelines.kernels.kernel import Kernel, load_index
+from llmc.pipelines.kernels.kernel import Kernel, load_index, multiply_add
 
 # Panels at once: enough sums for a row alone that none waits for another, and for rows together
 # that what is read of x is used twice.
@@ -41,14 +41,15 @@ def expert_matvec(weight: ir.RankedTensorType, top_k: int, rows: int | None) -> 
         product = _Product(x, matrices, out, top_k)
         product.compute([row], load_index(expert, row), _consecutive(group, panels))
 
-    return Kernel(f"expert_matvec_{_text(weight)}_{rows}_{top_k}", grid, build)
+    return Kernel(f"expert_matvec_{top_k}", grid, build)
 
 
 def expert_matmul(weight: ir.RankedTensorType, top_k: int, tile: int) -> Kernel:
-    """Operands `x [R/top_k, K]`, `order [R]`, `first [E+1]`, `weight [E, N/J, K, J]`, result `[R, N]`.
+    """Operands `x [R/top_k, K]`, `order [R]`, `first [E + 1]`, `weight`, result `[R, N]`.
 
-    Rows of expert e are `order[first[e]]` to `order[first[e + 1] - 1]`. A workgroup computes all of
-    them, `tile` together, for its panels of e, which it reads from memory once.
+    As `expert_matvec`, with the rows of expert e in `order[first[e]]` to `order[first[e + 1] - 1]`.
+    A workgroup computes all of them, `tile` together, with a few panels that thus come from memory
+    once.
     """
     panels = _divisor(weight.shape[1], _PANELS_OF_ROWS)
 
@@ -85,7 +86,7 @@ def expert_matmul(weight: ir.RankedTensorType, top_k: int, tile: int) -> Kernel:
             compute(at, 1)
             scf.yield_([])
 
-    return Kernel(f"expert_matmul_{_text(weight)}_{top_k}_{tile}", grid, build)
+    return Kernel(f"expert_matmul_{top_k}_{tile}", grid, build)
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class _Product:
             k, sums = loop.induction_variable, iter(loop.inner_iter_args)
             read = [self._read(expert, panel, k, type_) for panel in panels]
             factors = [vector.broadcast(type_, memref.load(self.x, [row, k])) for row in sources]
-            scf.yield_([_multiply_add(f, w, next(sums)) for f in factors for w in read])
+            scf.yield_([multiply_add(f, w, next(sums)) for f in factors for w in read])
         results = iter(loop.results)
         for row in rows:
             for panel in panels:
@@ -124,12 +125,6 @@ class _Product:
         return weights if stored == type_ else arith.extf(type_, weights)
 
 
-def _multiply_add(x: ir.Value, y: ir.Value, sum_: ir.Value) -> ir.Value:
-    # `contract` makes one instruction of the two where the CPU has it.
-    fuse = arith.FastMathFlags.contract
-    return arith.addf(sum_, arith.mulf(x, y, fastmath=fuse), fastmath=fuse)
-
-
 def _zero(type_: ir.VectorType) -> ir.Attribute:
     return ir.FloatAttr.get(type_.element_type, 0.0)
 
@@ -142,7 +137,3 @@ def _consecutive(group: ir.Value, count: int) -> list[ir.Value]:
 def _divisor(number: int, most: int) -> int:
     """The largest divisor of `number` that is at most `most`."""
     return next(count for count in range(most, 0, -1) if number % count == 0)
-
-
-def _text(type_: ir.RankedTensorType) -> str:
-    return "x".join(map(str, (*type_.shape, type_.element_type)))

@@ -1,7 +1,7 @@
 """The kernel of `llmc.group_rows`: a stable counting sort in one workgroup.
 
-Linalg has no loop that carries a sum from row to row; comparing all pairs of rows instead would cost
-the square of their number.
+Linalg has no loop that carries a place from row to row; to compare all pairs of rows instead costs
+the square of their number. Knuth, The Art of Computer Programming, 5.2, algorithm D.
 """
 
 from torch_mlir import ir
@@ -11,9 +11,9 @@ from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.kernels.kernel import Kernel, load_index
 
 
-def group_rows(expert: ir.RankedTensorType, experts: int) -> Kernel:
-    """Operand `expert [R]`, results `order [R]` and `first [E + 1]`, for E = `experts`."""
-    return Kernel(f"group_rows_{experts}_{expert.element_type}", lambda _: (1, 1), _build)
+def group_rows() -> Kernel:
+    """Operand `expert [R]`, results `order [R]` and `first [E + 1]`."""
+    return Kernel("group_rows", lambda _: (1, 1), _build)
 
 
 def _build(
@@ -35,11 +35,11 @@ def _build(
         memref.store(arith.addi(memref.load(first, [group]), one), first, [group])
         scf.yield_([])
     # first[e] is how many rows expert e has. Make it where they end.
-    for group, before, total in scf.for_(index(0), experts, iter_args=[zero]):
+    for group, before, _ in scf.for_(index(0), experts, iter_args=[zero]):
         end = arith.addi(before, memref.load(first, [group]))
         memref.store(end, first, [group])
         scf.yield_([end])
-    memref.store(total, first, [experts])
+    memref.store(arith.index_cast(i32, rows), first, [experts])
     # From the last row to the first, each goes before those of its expert that have their place.
     for step in scf.for_(index(0), rows):
         row = arith.subi(arith.subi(rows, index(1)), step)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, func, memref
+from torch_mlir.dialects import arith, builtin, func, memref
 
 from llmc.dialects.index_notation import Size, as_value, index, size
 
@@ -19,9 +19,10 @@ from llmc.dialects.index_notation import Size, as_value, index, size
 class Kernel:
     """A function that runs once for every workgroup of a grid.
 
-    `extents` are the dynamic extents of its operands, then of its results, in their order.
-    `grid(extents)` is the width and height of the grid. `build(x, y, extents, *buffers)` writes what
-    workgroup (x, y) does to the memrefs of operands and results. `name` tells it from all others.
+    `grid(extents)` is the width and height of the grid, `extents` being the dynamic extents of the
+    operands, then of the results, in their order. `build(x, y, extents, *buffers)` writes what
+    workgroup (x, y) does to the memrefs of operands and results. Kernels of one name, for operands
+    and results of the same types, are the same.
     """
 
     name: str
@@ -34,23 +35,26 @@ def dispatch(
     operands: Sequence[ir.Value],
     results: Sequence[ir.RankedTensorType],
     result_extents: Sequence[ir.Value] = (),
+    scalars: Sequence[ir.Value] = (),
 ) -> list[ir.Value]:
     """Runs `kernel` on tensors, here; returns tensors of the types `results`.
 
-    `result_extents` are the dynamic extents of the results, in their order.
+    `result_extents` are the dynamic extents of the results, in their order. `scalars` are index
+    values that follow the extents where the kernel is told them.
     """
-    module = _module_around(ir.InsertionPoint.current.block.owner)
+    function = _function_around(ir.InsertionPoint.current.block.owner)
     operand_extents = [
         size(operand, dim)
         for operand in operands
         for dim in range(operand.type.rank)
         if operand.type.is_dynamic_dim(dim)
     ]
-    extents = [*operand_extents, *result_extents]
-    if kernel.name not in ir.SymbolTable(module):
-        types = [*(operand.type for operand in operands), *results]
-        with ir.InsertionPoint.at_block_begin(module.regions[0].blocks[0]):
-            _define(kernel, len(extents), types)
+    extents = [*operand_extents, *result_extents, *scalars]
+    types = [*(operand.type for operand in operands), *results]
+    symbol = "_".join([kernel.name, *map(_text, types)])
+    if symbol not in ir.SymbolTable(function.parent):
+        with ir.InsertionPoint(function):
+            _define(symbol, kernel, len(extents), types)
     # What the grid depends on, the function's arguments, the extents of the tensors among these.
     segments = [extents, [*extents, *operands], operand_extents, list(result_extents)]
     op = ir.Operation.create(
@@ -58,38 +62,53 @@ def dispatch(
         results=list(results),
         operands=[value for segment in segments for value in segment],
         attributes={
-            "entry_points": ir.ArrayAttr.get([ir.SymbolRefAttr.get([kernel.name, kernel.name])]),
+            "entry_points": ir.ArrayAttr.get([ir.SymbolRefAttr.get([symbol, symbol])]),
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(part) for part in segments]),
         },
     )
     return list(op.results)
 
 
-def _module_around(op: ir.Operation | ir.OpView) -> ir.Operation:
-    while op.operation.name != "builtin.module":
+def load_index(buffer: ir.Value, *where: ir.Value) -> ir.Value:
+    """An integer of `buffer`, as an index."""
+    return arith.index_cast(ir.IndexType.get(), memref.load(buffer, list(where)))
+
+
+def multiply_add(x: ir.Value, y: ir.Value, sum_: ir.Value) -> ir.Value:
+    """`sum_ + x * y`, one instruction where the CPU has it."""
+    fuse = arith.FastMathFlags.contract
+    return arith.addf(sum_, arith.mulf(x, y, fastmath=fuse), fastmath=fuse)
+
+
+def _function_around(op: ir.Operation | ir.OpView) -> ir.Operation:
+    while op.operation.name != "func.func":
         op = op.operation.parent
     return op.operation
 
 
-def _define(kernel: Kernel, extents: int, types: list[ir.RankedTensorType]) -> None:
-    name = ir.StringAttr.get(kernel.name)
+def _text(type_: ir.RankedTensorType) -> str:
+    dims = ["D" if type_.is_dynamic_dim(d) else str(type_.shape[d]) for d in range(type_.rank)]
+    return "x".join([*dims, str(type_.element_type)])
+
+
+def _define(symbol: str, kernel: Kernel, extents: int, types: list[ir.RankedTensorType]) -> None:
+    name = ir.StringAttr.get(symbol)
     executable = _region_op(
         "stream.executable", {"sym_name": name, "sym_visibility": ir.StringAttr.get("private")}
     )
     with ir.InsertionPoint(executable):
         export = _region_op(
             "stream.executable.export",
-            {"sym_name": name, "function_ref": ir.FlatSymbolRefAttr.get(kernel.name)},
+            {"sym_name": name, "function_ref": ir.FlatSymbolRefAttr.get(symbol)},
             [ir.IndexType.get()] * extents,
         )
-        code = ir.Module.create()
-        ir.InsertionPoint.current.insert(code.operation)
+        code = builtin.ModuleOp()
         ir.Operation.create("stream.executable.end")
     with ir.InsertionPoint(export):
         grid = [as_value(extent) for extent in kernel.grid(list(export.arguments))]
         ir.Operation.create("stream.return", operands=[*grid, index(1)])
     with ir.InsertionPoint(code.body):
-        _define_function(kernel, extents, types)
+        _define_function(symbol, kernel, extents, types)
 
 
 def _region_op(
@@ -102,10 +121,12 @@ def _region_op(
     )
 
 
-def _define_function(kernel: Kernel, extents: int, types: list[ir.RankedTensorType]) -> None:
+def _define_function(
+    symbol: str, kernel: Kernel, extents: int, types: list[ir.RankedTensorType]
+) -> None:
     binding = ir.Type.parse("!stream.binding")
     inputs = [ir.IndexType.get()] * extents + [binding] * len(types)
-    function = func.FuncOp(kernel.name, (inputs, []))
+    function = func.FuncOp(symbol, (inputs, []))
     block = function.add_entry_block()
     with ir.InsertionPoint(block):
         sizes, bindings = list(block.arguments)[:extents], list(block.arguments)[extents:]
@@ -113,9 +134,10 @@ def _define_function(kernel: Kernel, extents: int, types: list[ir.RankedTensorTy
         buffers = []
         for type_, value in zip(types, bindings, strict=True):
             dims = [next(rest) for dim in range(type_.rank) if type_.is_dynamic_dim(dim)]
-            memref = ir.MemRefType.get(type_.shape, type_.element_type)
             view = ir.Operation.create(
-                "stream.binding.subspan", results=[memref], operands=[value, start, *dims]
+                "stream.binding.subspan",
+                results=[ir.MemRefType.get(type_.shape, type_.element_type)],
+                operands=[value, start, *dims],
             )
             buffers.append(view.result)
         x, y = (_workgroup_id(dimension) for dimension in range(2))
@@ -129,8 +151,3 @@ def _workgroup_id(dimension: int) -> ir.Value:
         results=[ir.IndexType.get()],
         attributes={"dimension": ir.IntegerAttr.get(ir.IndexType.get(), dimension)},
     ).result
-
-
-def load_index(buffer: ir.Value, *where: ir.Value) -> ir.Value:
-    """An integer of `buffer`, as an index."""
-    return arith.index_cast(ir.IndexType.get(), memref.load(buffer, list(where)))

@@ -14,7 +14,12 @@ from llmc.pipelines.passes.pack_weights import LAYOUT
 
 SOURCES = "llmc.sources"
 STORAGES = ("f32", "f16", "bf16")
-_WIDENS_ITSELF = {("llmc.linear", 1), ("llmc.packed_linear", 1), ("llmc.expert_linear", 2)}
+_WIDENS_ITSELF = {
+    ("llmc.linear", 1),
+    ("llmc.packed_linear", 1),
+    ("llmc.expert_linear", 2),
+    ("llmc.packed_expert_linear", 2),
+}
 
 
 @dataclass(frozen=True)

@@ -6,21 +6,29 @@ from typing import ClassVar
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
-from llmc.dialects import LinearOp, PackedLinearOp, ParameterOp
+from llmc.dialects import (
+    ExpertLinearOp,
+    LinearOp,
+    PackedExpertLinearOp,
+    PackedLinearOp,
+    ParameterOp,
+)
 from llmc.dialects.index_notation import index
 from llmc.pipelines.passes.base import Pass, find
 
 LAYOUT = "llmc.layout"
+_WEIGHTS = {("llmc.linear", 1), ("llmc.expert_linear", 2)}
 
 
 @dataclass(frozen=True)
 class PackWeights(Pass):
-    """Turns `llmc.linear` into `llmc.packed_linear`, for weights that nothing else needs as rows.
+    """Turns linear layers into packed ones, for weights that nothing else needs as rows.
 
-    Such a weight's `llmc.parameter` gets the shape `[N/J, K, J]`, J being `columns`, and the
-    attribute `llmc.layout`, by which the archive of weights is written: nothing is packed when the
-    module runs. Lookups in the same weight (a tied embedding) read the packed form. `rows` rows of
-    activations are computed together.
+    These are `llmc.packed_linear` and `llmc.packed_expert_linear`. The weight's `llmc.parameter`
+    gets the shape `[N/J, K, J]` or `[E, N/J, K, J]`, J being `columns`, and the attribute
+    `llmc.layout`, by which the archive of weights is written: nothing is packed when the module
+    runs. Lookups in the same weight (a tied embedding) read the packed form. `llmc.packed_linear`
+    computes `rows` rows of activations together.
     """
 
     name: ClassVar[str] = "pack-weights"
@@ -45,52 +53,59 @@ class PackWeights(Pass):
     def _pack(
         self,
         parameter: ParameterOp,
-        linears: list[LinearOp],
+        linears: list[LinearOp | ExpertLinearOp],
         lookups: list[tensor.ExtractOp],
         transposed: bool,
     ) -> None:
-        shape = list(parameter.out.type.shape)
-        outputs, inputs = reversed(shape) if transposed else shape
+        *experts, outputs, inputs = parameter.out.type.shape
+        if transposed:
+            outputs, inputs = inputs, outputs
         panels = -(-outputs // self.columns)
         type_ = ir.RankedTensorType.get(
-            [panels, inputs, self.columns], parameter.out.type.element_type
+            [*experts, panels, inputs, self.columns], parameter.out.type.element_type
         )
-        i64 = ir.IntegerType.get_signless(64)
         with ir.InsertionPoint(parameter), parameter.location:
             packed = ParameterOp(parameter.sources, type_)
         packed.attributes[LAYOUT] = ir.DictAttr.get(
-            {
-                "columns": ir.IntegerAttr.get(i64, self.columns),
-                "transposed": ir.IntegerAttr.get(i64, int(transposed)),
-            }
+            {"columns": _i64(self.columns), "transposed": _i64(int(transposed))}
         )
         for linear in linears:
-            with ir.InsertionPoint(linear), linear.location:
-                new = PackedLinearOp(
-                    linear.x,
-                    packed.out,
-                    ir.IntegerAttr.get(i64, self.rows),
-                    linear.out.type,
-                    bias=linear.bias,
-                )
-            linear.out.replace_all_uses_with(new.out)
-            linear.operation.erase()
+            self._replace(linear, packed.out)
         for lookup in lookups:
             self._look_up(lookup, packed.out, transposed)
         parameter.operation.erase()
 
+    def _replace(self, linear: LinearOp | ExpertLinearOp, packed: ir.Value) -> None:
+        with ir.InsertionPoint(linear), linear.location:
+            if isinstance(linear, ExpertLinearOp):
+                new = PackedExpertLinearOp(
+                    linear.x, linear.expert, packed, linear.top_k, linear.out.type
+                )
+            else:
+                new = PackedLinearOp(
+                    linear.x, packed, _i64(self.rows), linear.out.type, bias=linear.bias
+                )
+        linear.out.replace_all_uses_with(new.out)
+        linear.operation.erase()
+
     def _look_up(self, lookup: tensor.ExtractOp, packed: ir.Value, transposed: bool) -> None:
-        row, column = reversed(lookup.indices) if transposed else lookup.indices
+        *expert, row, column = lookup.indices
+        if transposed:
+            row, column = column, row
         with ir.InsertionPoint(lookup), lookup.location:
             columns = index(self.columns)
-            where = [arith.divui(row, columns), column, arith.remui(row, columns)]
+            where = [*expert, arith.divui(row, columns), column, arith.remui(row, columns)]
             lookup.result.replace_all_uses_with(tensor.extract(packed, where))
         lookup.operation.erase()
 
 
 def _is_linear(use: ir.OpOperand) -> bool:
-    return use.owner.operation.name == "llmc.linear" and use.operand_number == 1
+    return (use.owner.operation.name, use.operand_number) in _WEIGHTS
 
 
 def _is_lookup(use: ir.OpOperand) -> bool:
     return use.owner.operation.name == "tensor.extract" and use.operand_number == 0
+
+
+def _i64(value: int) -> ir.IntegerAttr:
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)

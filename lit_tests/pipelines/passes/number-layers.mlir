@@ -1,1 +1,42 @@
-// RUN: llmc-opt %s --pass-pipeline='builtin.module(number-layers)'
+// RUN: llmc-opt %s --pass-pipeline='builtin.module(number-layers)' | filecheck %s
+
+// The number comes last; what the layer does not use goes.
+// CHECK-LABEL: func.func private @decode.layer0(
+// CHECK-SAME:    %arg0: tensor<1x4xf32>, %arg1: tensor<1x4xf32>, %arg2: index)
+// CHECK-SAME:    llmc.layer_argument = 2 : index
+func.func private @decode.layer0(%hidden: tensor<1x4xf32>, %unused: tensor<1xi64>,
+                                 %cos: tensor<1x4xf32>) -> tensor<1x4xf32> {
+  // CHECK-NEXT: arith.addf %arg0, %arg1
+  %0 = arith.addf %hidden, %cos : tensor<1x4xf32>
+  return %0 : tensor<1x4xf32>
+}
+
+// CHECK-LABEL: func.func private @decode.layer1(%arg0: tensor<1x4xf32>, %arg1: index)
+// CHECK-SAME:    llmc.layer_argument = 1 : index
+func.func private @decode.layer1(%hidden: tensor<1x4xf32>) -> tensor<1x4xf32> {
+  return %hidden : tensor<1x4xf32>
+}
+
+// A function without a body is not a layer.
+// CHECK: func.func private @declared(tensor<1x4xf32>) -> tensor<1x4xf32>{{$}}
+func.func private @declared(tensor<1x4xf32>) -> tensor<1x4xf32>
+
+// Layers are counted by kind; the trunk keeps its arguments.
+// CHECK-LABEL: func.func @decode(%arg0: tensor<1x4xf32>, %arg1: tensor<1xi64>)
+// CHECK-NOT:   llmc.layer_argument
+func.func @decode(%x: tensor<1x4xf32>, %positions: tensor<1xi64>) -> tensor<1x4xf32> {
+  // CHECK:      %[[ZERO:.+]] = arith.constant 0 : index
+  // CHECK-NEXT: %[[A:.+]] = call @decode.layer0(%arg0, %arg0, %[[ZERO]])
+  %0 = call @decode.layer0(%x, %positions, %x)
+      : (tensor<1x4xf32>, tensor<1xi64>, tensor<1x4xf32>) -> tensor<1x4xf32>
+  // CHECK:      %[[ALSO_ZERO:.+]] = arith.constant 0 : index
+  // CHECK-NEXT: %[[B:.+]] = call @decode.layer1(%[[A]], %[[ALSO_ZERO]])
+  %1 = call @decode.layer1(%0) : (tensor<1x4xf32>) -> tensor<1x4xf32>
+  // CHECK:      %[[ONE:.+]] = arith.constant 1 : index
+  // CHECK-NEXT: %[[C:.+]] = call @decode.layer0(%[[B]], %arg0, %[[ONE]])
+  %2 = call @decode.layer0(%1, %positions, %x)
+      : (tensor<1x4xf32>, tensor<1xi64>, tensor<1x4xf32>) -> tensor<1x4xf32>
+  // CHECK-NEXT: call @declared(%[[C]]) :
+  %3 = call @declared(%2) : (tensor<1x4xf32>) -> tensor<1x4xf32>
+  return %3 : tensor<1x4xf32>
+}

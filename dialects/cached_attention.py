@@ -1,0 +1,74 @@
+"""`llmc.cached_attention`: attention that reads keys and values where they lie in the cache."""
+
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, ext
+
+from llmc.dialects.attention import AttentionOp
+from llmc.dialects.checks import require, same, tensor_of, verified
+from llmc.dialects.index_notation import as_value, size, slice_of
+from llmc.dialects.llmc import Operation
+
+
+class CachedAttentionOp(Operation, name="cached_attention", traits=[ext.Pure]):
+    """`llmc.attention` over columns 0 to `past + T - 1` of one layer of a KV cache.
+
+    `query` is `[B, H, T, D]`, the caches are `[layers, sequences, G, capacity, D or E]`; the
+    sequences are those from number `sequence` on.
+
+        %o = "llmc.cached_attention"(%q, %keys, %values, %start, %layer, %sequence, %past)
+           {scale = 0.125 : f64, window = 0 : i64, softcap = 0.0 : f64}
+           : (tensor<1x9x?x64xf32>, tensor<30x?x3x?x64xf32>, tensor<30x?x3x?x64xf32>,
+              tensor<1xi64>, index, index, index) -> tensor<1x9x?x64xf32>
+    """
+
+    query: ext.Operand[Any]
+    keys: ext.Operand[Any]
+    values: ext.Operand[Any]
+    start: ext.Operand[Any]
+    layer: ext.Operand[ir.IndexType]
+    sequence: ext.Operand[ir.IndexType]
+    past: ext.Operand[ir.IndexType]
+    scale: ir.FloatAttr
+    window: ir.IntegerAttr
+    softcap: ir.FloatAttr
+    out: ext.Result[Any]
+
+    @verified
+    def verify_invariants(self) -> None:
+        """Checks heads and channels of the query against the caches."""
+        batch, heads, _, channels = tensor_of(self.query, "query", 4)
+        keys, values = tensor_of(self.keys, "keys", 5), tensor_of(self.values, "values", 5)
+        same("keys", "its channels", keys[4], channels)
+        same("values", "its heads", values[2], keys[2])
+        same("start", "its length", tensor_of(self.start, "start", 1)[0], batch)
+        require(
+            heads is not None and keys[2] is not None and heads % keys[2] == 0,
+            f"operand 'query' must have a multiple of {keys[2]} heads, but has {heads}",
+        )
+        same("out", "its channels", tensor_of(self.out, "out", 4)[3], values[4])
+
+    def lower(self) -> ir.Value:
+        """Slices of the caches, and `llmc.attention` over them."""
+        batch, tokens = size(self.query, 0), size(self.query, 2)
+        columns = arith.addi(self.past, as_value(tokens))
+        held = []
+        for cache in (self.keys, self.values):
+            _, _, heads, _, channels = cache.type.shape
+            extents = [batch, heads, columns, channels]
+            offsets = [self.layer, self.sequence, 0, 0, 0]
+            held.append(slice_of(cache, offsets, [1, *extents], extents))
+        attention = AttentionOp(
+            self.query,
+            *held,
+            self.scale,
+            self.window,
+            self.softcap,
+            self.out.type,
+            past=self.past,
+            start=self.start,
+        )
+        out = attention.lower()
+        attention.operation.erase()
+        return out

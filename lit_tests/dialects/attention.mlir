@@ -1,0 +1,103 @@
+// RUN: not llmc-opt %s --split-input-file 2>&1 | filecheck %s
+// RUN: not llmc-opt %s --split-input-file --pass-pipeline="builtin.module(lower-llmc,func.func(canonicalize,cse))" 2>&1 | filecheck %s --check-prefix=LOWER
+
+// CHECK-LABEL: func.func @plain
+// CHECK:         "llmc.attention"(%arg0, %arg1, %arg2) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 5.000000e-01 : f64, softcap = 0.000000e+00 : f64, window = 0 : i64}
+//
+// Heads are grouped; scores, mask, softmax, mixing.
+// LOWER-LABEL: func.func @plain
+// LOWER:         %[[Q:.+]] = tensor.expand_shape %arg0 {{.+}} into tensor<1x2x3x?x8xf32>
+// LOWER:         %[[SCORES:.+]] = linalg.generic {{.+}} ins(%[[Q]], %arg1 :
+// LOWER:         %[[MASKED:.+]] = linalg.generic {{.+}} ins(%[[SCORES]] :
+// LOWER-NOT:       math.tanh
+// LOWER:           arith.cmpi sle
+// LOWER-NOT:       arith.cmpi
+// LOWER:           arith.select
+// LOWER:         %[[WEIGHTS:.+]] = linalg.softmax dimension(4) ins(%[[MASKED]] :
+// LOWER:         %[[MIXED:.+]] = linalg.generic {{.+}} ins(%[[WEIGHTS]], %arg2 :
+// LOWER:         tensor.collapse_shape %[[MIXED]] {{.+}} into tensor<1x6x?x4xf32>
+func.func @plain(%q: tensor<1x6x?x8xf32>, %k: tensor<1x2x?x8xf32>, %v: tensor<1x2x?x4xf32>) -> tensor<1x6x?x4xf32> {
+  %o = "llmc.attention"(%q, %k, %v) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>,
+      scale = 0.5, window = 0 : i64, softcap = 0.0}
+     : (tensor<1x6x?x8xf32>, tensor<1x2x?x8xf32>, tensor<1x2x?x4xf32>) -> tensor<1x6x?x4xf32>
+  return %o : tensor<1x6x?x4xf32>
+}
+
+// CHECK-LABEL: func.func @all_options
+// CHECK:         "llmc.attention"(%arg0, %arg1, %arg1, %arg2, %arg3)
+// LOWER-LABEL: func.func @all_options
+// LOWER:         linalg.generic {{.+}} ins(%{{.+}}, %arg3 :
+// LOWER:           math.tanh
+// LOWER:           arith.cmpi sle, %{{.+}}, %arg2
+// LOWER:           arith.cmpi sgt
+// LOWER:           arith.cmpi sge
+// LOWER:           arith.select
+func.func @all_options(%q: tensor<?x2x1x8xf32>, %k: tensor<?x2x?x8xf32>, %past: index, %start: tensor<?xi64>) -> tensor<?x2x1x8xf32> {
+  %o = "llmc.attention"(%q, %k, %k, %past, %start) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>,
+      scale = 0.5, window = 3 : i64, softcap = 2.0}
+     : (tensor<?x2x1x8xf32>, tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, index, tensor<?xi64>) -> tensor<?x2x1x8xf32>
+  return %o : tensor<?x2x1x8xf32>
+}
+
+// -----
+
+func.func @heads(%q: tensor<1x5x3x8xf32>, %k: tensor<1x2x3x8xf32>) {
+  // CHECK: error: 'llmc.attention' op operand 'query' must have a multiple of 2 heads, but has 5
+  %o = "llmc.attention"(%q, %k, %k) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.5, window = 0 : i64, softcap = 0.0}
+     : (tensor<1x5x3x8xf32>, tensor<1x2x3x8xf32>, tensor<1x2x3x8xf32>) -> tensor<1x5x3x8xf32>
+  return
+}
+
+// -----
+
+func.func @key(%q: tensor<1x2x3x8xf32>, %k: tensor<1x2x3x6xf32>) {
+  // CHECK: error: 'llmc.attention' op operand 'key' must have its channels = 8, but has 6
+  %o = "llmc.attention"(%q, %k, %k) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.5, window = 0 : i64, softcap = 0.0}
+     : (tensor<1x2x3x8xf32>, tensor<1x2x3x6xf32>, tensor<1x2x3x6xf32>) -> tensor<1x2x3x6xf32>
+  return
+}
+
+// -----
+
+func.func @value(%q: tensor<1x2x3x8xf32>, %k: tensor<1x2x3x8xf32>, %v: tensor<1x2x4x8xf32>) {
+  // CHECK: error: 'llmc.attention' op operand 'value' must have its tokens = 3, but has 4
+  %o = "llmc.attention"(%q, %k, %v) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.5, window = 0 : i64, softcap = 0.0}
+     : (tensor<1x2x3x8xf32>, tensor<1x2x3x8xf32>, tensor<1x2x4x8xf32>) -> tensor<1x2x3x8xf32>
+  return
+}
+
+// -----
+
+func.func @start(%q: tensor<2x2x3x8xf32>, %start: tensor<1xi64>) {
+  // CHECK: error: 'llmc.attention' op operand 'start' must have its length = 2, but has 1
+  %o = "llmc.attention"(%q, %q, %q, %start) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 1>, scale = 0.5, window = 0 : i64, softcap = 0.0}
+     : (tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>, tensor<1xi64>) -> tensor<2x2x3x8xf32>
+  return
+}
+
+// -----
+
+func.func @result(%q: tensor<2x2x3x8xf32>) {
+  // CHECK: error: 'llmc.attention' op result must have dimension 3 = 8, but has 4
+  %o = "llmc.attention"(%q, %q, %q) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.5, window = 0 : i64, softcap = 0.0}
+     : (tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>) -> tensor<2x2x3x4xf32>
+  return
+}
+
+// -----
+
+func.func @window(%q: tensor<2x2x3x8xf32>) {
+  // CHECK: error: 'llmc.attention' op attribute 'window' must not be negative
+  %o = "llmc.attention"(%q, %q, %q) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.5, window = -1 : i64, softcap = 0.0}
+     : (tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>) -> tensor<2x2x3x8xf32>
+  return
+}
+
+// -----
+
+func.func @segments(%q: tensor<2x2x3x8xf32>) {
+  // CHECK: error: 'llmc.attention' op there are 3 operands, but 'operandSegmentSizes' names 4
+  %o = "llmc.attention"(%q, %q, %q) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>, scale = 0.5, window = 0 : i64, softcap = 0.0}
+     : (tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>) -> tensor<2x2x3x8xf32>
+  return
+}

@@ -1,0 +1,61 @@
+// RUN: not llmc-opt %s --split-input-file 2>&1 | filecheck %s
+// RUN: not llmc-opt %s --split-input-file --pass-pipeline="builtin.module(lower-llmc,func.func(canonicalize,cse))" 2>&1 | filecheck %s --check-prefix=LOWER
+
+// CHECK-LABEL: func.func @append
+// CHECK:         "llmc.cache_append"(%arg0, %arg1, %arg2, %arg3, %arg4)
+//
+// What lies beside the rows is not touched, so that IREE can write in place.
+// LOWER-LABEL: func.func @append
+// LOWER:         %[[TOKENS:.+]] = tensor.dim %arg1
+// LOWER-NEXT:    %[[NEW:.+]] = tensor.insert_slice %arg1 into %arg0[%arg2, %arg3, 0, %arg4, 0] [1, 1, 3, %[[TOKENS]], 4]
+// LOWER-NEXT:    return %[[NEW]]
+func.func @append(%cache: tensor<2x?x3x?x4xf32>, %rows: tensor<1x3x?x4xf32>, %layer: index, %sequence: index, %column: index) -> tensor<2x?x3x?x4xf32> {
+  %new = "llmc.cache_append"(%cache, %rows, %layer, %sequence, %column)
+       : (tensor<2x?x3x?x4xf32>, tensor<1x3x?x4xf32>, index, index, index) -> tensor<2x?x3x?x4xf32>
+  return %new : tensor<2x?x3x?x4xf32>
+}
+
+// -----
+
+func.func @heads(%cache: tensor<2x?x3x?x4xf32>, %rows: tensor<1x2x?x4xf32>, %i: index) {
+  // CHECK: error: 'llmc.cache_append' op operand 'rows' must have its heads = 3, but has 2
+  %new = "llmc.cache_append"(%cache, %rows, %i, %i, %i)
+       : (tensor<2x?x3x?x4xf32>, tensor<1x2x?x4xf32>, index, index, index) -> tensor<2x?x3x?x4xf32>
+  return
+}
+
+// -----
+
+func.func @channels(%cache: tensor<2x?x3x?x4xf32>, %rows: tensor<1x3x?x8xf32>, %i: index) {
+  // CHECK: error: 'llmc.cache_append' op operand 'rows' must have its channels = 4, but has 8
+  %new = "llmc.cache_append"(%cache, %rows, %i, %i, %i)
+       : (tensor<2x?x3x?x4xf32>, tensor<1x3x?x8xf32>, index, index, index) -> tensor<2x?x3x?x4xf32>
+  return
+}
+
+// -----
+
+func.func @element(%cache: tensor<2x?x3x?x4xf16>, %rows: tensor<1x3x?x4xf32>, %i: index) {
+  // CHECK: error: 'llmc.cache_append' op operand 'rows' must hold f16
+  %new = "llmc.cache_append"(%cache, %rows, %i, %i, %i)
+       : (tensor<2x?x3x?x4xf16>, tensor<1x3x?x4xf32>, index, index, index) -> tensor<2x?x3x?x4xf16>
+  return
+}
+
+// -----
+
+func.func @result(%cache: tensor<2x?x3x?x4xf32>, %rows: tensor<1x3x?x4xf32>, %i: index) {
+  // CHECK: error: 'llmc.cache_append' op result must be tensor<2x?x3x?x4xf32> as 'cache' is
+  %new = "llmc.cache_append"(%cache, %rows, %i, %i, %i)
+       : (tensor<2x?x3x?x4xf32>, tensor<1x3x?x4xf32>, index, index, index) -> tensor<2x?x3x9x4xf32>
+  return
+}
+
+// -----
+
+func.func @no_index(%cache: tensor<2x?x3x?x4xf32>, %rows: tensor<1x3x?x4xf32>, %i: i64) {
+  // CHECK: error: expected base type 'builtin.index' but got 'builtin.integer'
+  %new = "llmc.cache_append"(%cache, %rows, %i, %i, %i)
+       : (tensor<2x?x3x?x4xf32>, tensor<1x3x?x4xf32>, i64, i64, i64) -> tensor<2x?x3x?x4xf32>
+  return
+}

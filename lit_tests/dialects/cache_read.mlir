@@ -1,0 +1,40 @@
+// RUN: not llmc-opt %s --split-input-file 2>&1 | filecheck %s
+// RUN: not llmc-opt %s --split-input-file --pass-pipeline="builtin.module(lower-llmc,func.func(canonicalize,cse))" 2>&1 | filecheck %s --check-prefix=LOWER
+
+// CHECK-LABEL: func.func @one_sequence
+// CHECK:         "llmc.cache_read"(%arg0, %arg1, %arg2, %arg3, %arg4)
+// LOWER-LABEL: func.func @one_sequence
+// LOWER-NEXT:    tensor.extract_slice %arg0[%arg1, %arg2, 0, 0, 0] [1, 1, 3, %arg4, 4] [1, 1, 1, 1, 1] : tensor<2x?x3x?x4xf32> to tensor<1x3x?x4xf32>
+func.func @one_sequence(%cache: tensor<2x?x3x?x4xf32>, %layer: index, %sequence: index, %batch: index, %columns: index) -> tensor<1x3x?x4xf32> {
+  %keys = "llmc.cache_read"(%cache, %layer, %sequence, %batch, %columns)
+        : (tensor<2x?x3x?x4xf32>, index, index, index, index) -> tensor<1x3x?x4xf32>
+  return %keys : tensor<1x3x?x4xf32>
+}
+
+// The operand says how many sequences, where the type does not.
+// CHECK-LABEL: func.func @batch
+// LOWER-LABEL: func.func @batch
+// LOWER-NEXT:    tensor.extract_slice %arg0[%arg1, %arg2, 0, 0, 0] [1, %arg3, 3, %arg4, 4]
+func.func @batch(%cache: tensor<2x?x3x?x4xf32>, %layer: index, %sequence: index, %batch: index, %columns: index) -> tensor<?x3x?x4xf32> {
+  %keys = "llmc.cache_read"(%cache, %layer, %sequence, %batch, %columns)
+        : (tensor<2x?x3x?x4xf32>, index, index, index, index) -> tensor<?x3x?x4xf32>
+  return %keys : tensor<?x3x?x4xf32>
+}
+
+// -----
+
+func.func @heads(%cache: tensor<2x?x3x?x4xf32>, %i: index) {
+  // CHECK: error: 'llmc.cache_read' op result must have its heads = 3, but has 2
+  %keys = "llmc.cache_read"(%cache, %i, %i, %i, %i)
+        : (tensor<2x?x3x?x4xf32>, index, index, index, index) -> tensor<1x2x?x4xf32>
+  return
+}
+
+// -----
+
+func.func @rank(%cache: tensor<?x3x?x4xf32>, %i: index) {
+  // CHECK: error: 'llmc.cache_read' op operand 'cache' must have rank 5
+  %keys = "llmc.cache_read"(%cache, %i, %i, %i, %i)
+        : (tensor<?x3x?x4xf32>, index, index, index, index) -> tensor<1x3x?x4xf32>
+  return
+}

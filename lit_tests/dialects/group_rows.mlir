@@ -1,0 +1,40 @@
+// RUN: not llmc-opt %s --split-input-file 2>&1 | filecheck %s
+
+// CHECK-LABEL: func.func @group
+// CHECK-NEXT:    "llmc.group_rows"(%arg0) : (tensor<?xi64>) -> (tensor<?xi32>, tensor<17xi32>)
+func.func @group(%expert: tensor<?xi64>) -> (tensor<?xi32>, tensor<17xi32>) {
+  %order, %first = "llmc.group_rows"(%expert) : (tensor<?xi64>) -> (tensor<?xi32>, tensor<17xi32>)
+  return %order, %first : tensor<?xi32>, tensor<17xi32>
+}
+
+// -----
+
+func.func @rows(%expert: tensor<6xi64>) {
+  // CHECK: error: 'llmc.group_rows' op {{.*}}'order' must have its length = 6, but has 5
+  %order, %first = "llmc.group_rows"(%expert) : (tensor<6xi64>) -> (tensor<5xi32>, tensor<17xi32>)
+  return
+}
+
+// -----
+
+func.func @experts(%expert: tensor<6xi64>) {
+  // CHECK: error: 'llmc.group_rows' op {{.*}}'first' must have a static shape
+  %order, %first = "llmc.group_rows"(%expert) : (tensor<6xi64>) -> (tensor<6xi32>, tensor<?xi32>)
+  return
+}
+
+// -----
+
+func.func @floats(%expert: tensor<6xf32>) {
+  // CHECK: error: 'llmc.group_rows' op operand 'expert' must hold integers
+  %order, %first = "llmc.group_rows"(%expert) : (tensor<6xf32>) -> (tensor<6xi32>, tensor<17xi32>)
+  return
+}
+
+// -----
+
+func.func @element(%expert: tensor<6xi64>) {
+  // CHECK: error: 'llmc.group_rows' op result 'order' must hold i32
+  %order, %first = "llmc.group_rows"(%expert) : (tensor<6xi64>) -> (tensor<6xi64>, tensor<17xi32>)
+  return
+}

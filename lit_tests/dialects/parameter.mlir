@@ -1,0 +1,48 @@
+// RUN: not llmc-opt %s --split-input-file 2>&1 | filecheck %s
+
+// CHECK-LABEL: func.func @one
+// CHECK-NEXT:    "llmc.parameter"() {sources = ["model.norm.weight"]} : () -> tensor<6xf32>
+func.func @one() -> tensor<6xf32> {
+  %w = "llmc.parameter"() {sources = ["model.norm.weight"]} : () -> tensor<6xf32>
+  return %w : tensor<6xf32>
+}
+
+// -----
+
+func.func @unnamed() {
+  // CHECK: error: 'llmc.parameter' op attribute 'sources' must name a parameter
+  %w = "llmc.parameter"() {sources = []} : () -> tensor<6xf32>
+  return
+}
+
+// -----
+
+func.func @numbered() {
+  // CHECK: error: 'llmc.parameter' op attribute 'sources' must hold strings
+  %w = "llmc.parameter"() {sources = [0]} : () -> tensor<6xf32>
+  return
+}
+
+// -----
+
+func.func @missing() {
+  // CHECK: error: 'llmc.parameter' op attribute "sources" is expected but not provided
+  %w = "llmc.parameter"() : () -> tensor<6xf32>
+  return
+}
+
+// -----
+
+func.func @open() {
+  // CHECK: error: 'llmc.parameter' op result must have a static shape
+  %w = "llmc.parameter"() {sources = ["w"]} : () -> tensor<?xf32>
+  return
+}
+
+// -----
+
+func.func @no_tensor() {
+  // CHECK: error: 'llmc.parameter' op result must be a ranked tensor, but is f32
+  %w = "llmc.parameter"() {sources = ["w"]} : () -> f32
+  return
+}

@@ -1,0 +1,63 @@
+// RUN: not llmc-opt %s --split-input-file 2>&1 | filecheck %s
+// RUN: not llmc-opt %s --split-input-file --pass-pipeline="builtin.module(lower-llmc,func.func(canonicalize,cse))" 2>&1 | filecheck %s --check-prefix=LOWER
+
+// CHECK-LABEL: func.func @whole
+// CHECK:         "llmc.rotary"(%arg0, %arg1, %arg2)
+//
+// One pass over the data: each pair of channels is turned, and nothing is concatenated.
+// LOWER-LABEL: func.func @whole
+// LOWER:         %[[PAIRS:.+]] = tensor.expand_shape %arg0 {{.+}} into tensor<1x3x?x2x4xf32>
+// LOWER:         %[[TURNED:.+]] = linalg.generic {{.+}} ins(%[[PAIRS]],
+// LOWER:           arith.negf
+// LOWER:           arith.addf
+// LOWER:         %[[Y:.+]] = tensor.collapse_shape %[[TURNED]]
+// LOWER:         return %[[Y]]
+func.func @whole(%x: tensor<1x3x?x8xf32>, %cos: tensor<1x?x8xf32>, %sin: tensor<1x?x8xf32>) -> tensor<1x3x?x8xf32> {
+  %y = "llmc.rotary"(%x, %cos, %sin)
+     : (tensor<1x3x?x8xf32>, tensor<1x?x8xf32>, tensor<1x?x8xf32>) -> tensor<1x3x?x8xf32>
+  return %y : tensor<1x3x?x8xf32>
+}
+
+// The channels behind those that are rotated stay as they are.
+// CHECK-LABEL: func.func @partial
+// LOWER-LABEL: func.func @partial
+// LOWER:         tensor.extract_slice %arg0[0, 0, 0, 0] [5, 3, 7, 4]
+// LOWER:         linalg.generic
+// LOWER:         tensor.insert_slice %{{.+}} into %arg0[0, 0, 0, 0] [5, 3, 7, 4]
+func.func @partial(%x: tensor<5x3x7x8xf32>, %cos: tensor<5x7x4xf32>, %sin: tensor<5x7x4xf32>) -> tensor<5x3x7x8xf32> {
+  %y = "llmc.rotary"(%x, %cos, %sin)
+     : (tensor<5x3x7x8xf32>, tensor<5x7x4xf32>, tensor<5x7x4xf32>) -> tensor<5x3x7x8xf32>
+  return %y : tensor<5x3x7x8xf32>
+}
+
+// -----
+
+func.func @batch(%x: tensor<5x3x7x8xf32>, %t: tensor<2x7x8xf32>) {
+  // CHECK: error: 'llmc.rotary' op operand 'cos' must have its batch = 5, but has 2
+  %y = "llmc.rotary"(%x, %t, %t) : (tensor<5x3x7x8xf32>, tensor<2x7x8xf32>, tensor<2x7x8xf32>) -> tensor<5x3x7x8xf32>
+  return
+}
+
+// -----
+
+func.func @tokens(%x: tensor<1x3x7x8xf32>, %t: tensor<1x7x8xf32>, %u: tensor<1x6x8xf32>) {
+  // CHECK: error: 'llmc.rotary' op operand 'sin' must have its tokens = 7, but has 6
+  %y = "llmc.rotary"(%x, %t, %u) : (tensor<1x3x7x8xf32>, tensor<1x7x8xf32>, tensor<1x6x8xf32>) -> tensor<1x3x7x8xf32>
+  return
+}
+
+// -----
+
+func.func @odd(%x: tensor<1x3x7x8xf32>, %t: tensor<1x7x5xf32>) {
+  // CHECK: error: 'llmc.rotary' op operand 'cos' must have an even last dimension
+  %y = "llmc.rotary"(%x, %t, %t) : (tensor<1x3x7x8xf32>, tensor<1x7x5xf32>, tensor<1x7x5xf32>) -> tensor<1x3x7x8xf32>
+  return
+}
+
+// -----
+
+func.func @channels(%x: tensor<1x3x7x8xf32>, %t: tensor<1x7x10xf32>) {
+  // CHECK: error: 'llmc.rotary' op operand 'cos' rotates 10 channels of 8
+  %y = "llmc.rotary"(%x, %t, %t) : (tensor<1x3x7x8xf32>, tensor<1x7x10xf32>, tensor<1x7x10xf32>) -> tensor<1x3x7x8xf32>
+  return
+}

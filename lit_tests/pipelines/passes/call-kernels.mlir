@@ -1,0 +1,55 @@
+// RUN: llmc-opt %s --pass-pipeline='builtin.module(call-kernels,cse,canonicalize)' | filecheck %s
+
+// A kernel stands in the module once, however often it is called. Its grid: the two panels in one
+// workgroup, and a row of workgroups for each expert.
+// CHECK:       "stream.executable"() ({
+// CHECK-NEXT:    "stream.executable.export"() ({
+// CHECK-NEXT:    ^bb0(%{{.+}}: index, %{{.+}}: index, %{{.+}}: index):
+// CHECK-DAG:       %[[ONE:.+]] = arith.constant 1 : index
+// CHECK-DAG:       %[[FOUR:.+]] = arith.constant 4 : index
+// CHECK:           "stream.return"(%[[ONE]], %[[FOUR]], %[[ONE]])
+// CHECK:         builtin.module {
+// CHECK-NEXT:      func.func @[[MATMUL:expert_matmul_1_4_[a-z0-9_A-Z]+]](
+// CHECK:             scf.for
+// CHECK:               vector.load {{.+}} : memref<4x2x16x8xf16>, vector<8xf16>
+// CHECK:               arith.extf {{.+}} : vector<8xf16> to vector<8xf32>
+// CHECK:               arith.mulf {{.+}} fastmath<contract>
+// CHECK:             vector.store
+// CHECK:       "stream.executable.end"
+
+// CHECK-LABEL: func.func @twice
+// CHECK:         %[[R:.+]] = tensor.dim %arg1
+// CHECK:         %[[T:.+]] = tensor.dim %arg0
+// CHECK:         %[[Y:.+]] = "flow.dispatch"(%[[T]], %[[R]], %[[R]], %[[T]], %[[R]], %[[R]], %arg0, %arg1, %arg2, %arg3, %[[T]], %[[R]], %[[R]])
+// CHECK-SAME:      entry_points = [@[[MATMUL]]::@[[MATMUL]]]
+// CHECK-SAME:      operandSegmentSizes = array<i32: 3, 7, 2, 1>
+// CHECK:         "flow.dispatch"({{.+}}, %[[Y]], %arg1, %arg2, %arg3, {{.+}}) {entry_points = [@[[MATMUL]]::@[[MATMUL]]]
+func.func @twice(%x: tensor<?x16xf32>, %order: tensor<?xi32>, %first: tensor<5xi32>,
+                 %w: tensor<4x2x16x8xf16>) -> tensor<?x16xf32> {
+  %y = "llmc.grouped_expert_linear"(%x, %order, %first, %w) {tile = 4 : i64, top_k = 1 : i64}
+     : (tensor<?x16xf32>, tensor<?xi32>, tensor<5xi32>, tensor<4x2x16x8xf16>) -> tensor<?x16xf32>
+  %z = "llmc.grouped_expert_linear"(%y, %order, %first, %w) {tile = 4 : i64, top_k = 1 : i64}
+     : (tensor<?x16xf32>, tensor<?xi32>, tensor<5xi32>, tensor<4x2x16x8xf16>) -> tensor<?x16xf32>
+  return %z : tensor<?x16xf32>
+}
+
+// What the last panel has too much is cut off.
+// CHECK-LABEL: func.func @padded
+// CHECK-NEXT:    %[[Y:.+]] = "flow.dispatch"(%arg0, %arg1, %arg2)
+// CHECK-SAME:      -> tensor<2x16xf32>
+// CHECK-NEXT:    tensor.extract_slice %[[Y]][0, 0] [2, 10] [1, 1]
+func.func @padded(%x: tensor<1x6xf32>, %expert: tensor<2xi64>, %w: tensor<4x2x6x8xf32>)
+    -> tensor<2x10xf32> {
+  %y = "llmc.packed_expert_linear"(%x, %expert, %w) {top_k = 2 : i64}
+     : (tensor<1x6xf32>, tensor<2xi64>, tensor<4x2x6x8xf32>) -> tensor<2x10xf32>
+  return %y : tensor<2x10xf32>
+}
+
+// CHECK-LABEL: func.func @group
+// CHECK:         "flow.dispatch"
+// CHECK-SAME:      entry_points = [@group_rows_
+// CHECK-SAME:      -> (tensor<?xi32>, tensor<5xi32>)
+func.func @group(%expert: tensor<?xi64>) -> (tensor<?xi32>, tensor<5xi32>) {
+  %order, %first = "llmc.group_rows"(%expert) : (tensor<?xi64>) -> (tensor<?xi32>, tensor<5xi32>)
+  return %order, %first : tensor<?xi32>, tensor<5xi32>
+}

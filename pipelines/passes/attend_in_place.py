@@ -1,0 +1,59 @@
+"""`attend-in-place`: lets attention read the KV cache itself."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch_mlir import ir
+
+from llmc.dialects import AttentionOp, CachedAttentionOp, CacheReadOp
+from llmc.pipelines.passes.base import Pass, find
+
+
+@dataclass(frozen=True)
+class AttendInPlace(Pass):
+    """Fuses `llmc.cache_read` of keys and values into the `llmc.attention` over them.
+
+    Only where many tokens attend at once: for one token IREE fuses the reads by itself, and for
+    many the scores would be as large as tokens times columns.
+    """
+
+    name: ClassVar[str] = "attend-in-place"
+
+    def apply(self, module: ir.Module) -> None:
+        """Rewrites every attention of an open number of tokens of a fixed number of sequences."""
+        for op in find(module.operation, "llmc.attention"):
+            attention = op.opview
+            keys, values = (_cache_read(value) for value in (attention.key, attention.value))
+            if keys and values and _has_many_rows(attention):
+                _fuse(attention, keys, values)
+
+
+def _cache_read(value: ir.Value) -> CacheReadOp | None:
+    owner = value.owner
+    is_read = not isinstance(owner, ir.Block) and owner.name == "llmc.cache_read"
+    return owner.opview if is_read else None
+
+
+def _has_many_rows(attention: AttentionOp) -> bool:
+    type_ = attention.query.type
+    stateful = attention.past is not None and attention.start is not None
+    return stateful and type_.is_dynamic_dim(2) and not type_.is_dynamic_dim(0)
+
+
+def _fuse(attention: AttentionOp, keys: CacheReadOp, values: CacheReadOp) -> None:
+    with ir.InsertionPoint(attention), attention.location:
+        fused = CachedAttentionOp(
+            attention.query,
+            keys.cache,
+            values.cache,
+            attention.start,
+            keys.layer,
+            keys.sequence,
+            attention.past,
+            attention.scale,
+            attention.window,
+            attention.softcap,
+            attention.out.type,
+        )
+    attention.out.replace_all_uses_with(fused.out)
+    attention.operation.erase()

@@ -1,0 +1,104 @@
+"""`call-kernels`: replaces operations that linalg cannot say fast enough by kernels of our own."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch_mlir import ir
+
+from llmc.dialects import (
+    CachedAttentionOp,
+    GroupedExpertLinearOp,
+    GroupRowsOp,
+    PackedExpertLinearOp,
+)
+from llmc.dialects.index_notation import size, slice_of
+from llmc.pipelines.kernels.attention import AttentionShape, attention
+from llmc.pipelines.kernels.expert_linear import expert_matmul, expert_matvec
+from llmc.pipelines.kernels.group_rows import group_rows
+from llmc.pipelines.kernels.kernel import Kernel, dispatch
+from llmc.pipelines.passes.base import Pass, find
+
+
+@dataclass(frozen=True)
+class CallKernels(Pass):
+    """Puts the kernels into the module, each once, and dispatches them where they are needed.
+
+    `lanes` is the number of floats in a vector register.
+    """
+
+    name: ClassVar[str] = "call-kernels"
+    lanes: int = 16
+
+    def apply(self, module: ir.Module) -> None:
+        """Rewrites operation by operation."""
+        module.context.allow_unregistered_dialects = True
+        for op in find(module.operation, *KERNELS):
+            with ir.InsertionPoint(op), op.location:
+                results = KERNELS[op.name](op.opview, self.lanes)
+            for old, new in zip(op.results, results, strict=True):
+                old.replace_all_uses_with(new)
+            op.erase()
+
+
+def _attend(op: CachedAttentionOp, lanes: int) -> list[ir.Value]:
+    batch, heads, _, channels = op.query.type.shape
+    _, _, key_heads, _, value_channels = op.values.type.shape
+    shape = AttentionShape(
+        batch,
+        heads,
+        key_heads,
+        channels,
+        value_channels,
+        op.scale.value,
+        op.window.value,
+        op.softcap.value,
+    )
+    return dispatch(
+        attention(shape, lanes),
+        [op.query, op.keys, op.values, op.start],
+        [op.out.type],
+        [size(op.query, 2)],
+        scalars=[op.layer, op.sequence, op.past],
+    )
+
+
+def _group_rows(op: GroupRowsOp, _lanes: int) -> list[ir.Value]:
+    types = [op.order.type, op.first.type]
+    return dispatch(group_rows(), [op.expert], types, _dynamic_rows(op.expert))
+
+
+def _matvec(op: PackedExpertLinearOp, _lanes: int) -> list[ir.Value]:
+    rows = size(op.expert, 0)
+    kernel = expert_matvec(op.weight.type, op.top_k.value, rows if isinstance(rows, int) else None)
+    return [_product(kernel, [op.x, op.expert, op.weight], op.expert, op.out.type)]
+
+
+def _matmul(op: GroupedExpertLinearOp, _lanes: int) -> list[ir.Value]:
+    kernel = expert_matmul(op.weight.type, op.top_k.value, op.tile.value)
+    return [_product(kernel, [op.x, op.order, op.first, op.weight], op.order, op.out.type)]
+
+
+def _product(
+    kernel: Kernel, operands: list[ir.Value], per_row: ir.Value, out: ir.RankedTensorType
+) -> ir.Value:
+    """The columns of the kernel's result that `out` has: the last panel may be padded."""
+    _, panels, _, columns = operands[-1].type.shape
+    padded = ir.RankedTensorType.get([out.shape[0], panels * columns], out.element_type)
+    (y,) = dispatch(kernel, operands, [padded], _dynamic_rows(per_row))
+    if padded == out:
+        return y
+    extents = [size(per_row, 0), out.shape[1]]
+    return slice_of(y, [0, 0], extents, extents)
+
+
+def _dynamic_rows(per_row: ir.Value) -> list[ir.Value]:
+    return [size(per_row, 0)] if per_row.type.is_dynamic_dim(0) else []
+
+
+KERNELS: dict[str, Callable[..., list[ir.Value]]] = {
+    "llmc.cached_attention": _attend,
+    "llmc.group_rows": _group_rows,
+    "llmc.grouped_expert_linear": _matmul,
+    "llmc.packed_expert_linear": _matvec,
+}

@@ -1,0 +1,68 @@
+"""What the tests share: options for those that take long, and one tiny compiled model."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+_OPTIONS = {
+    "thorough": "run the tests that compare much text with PyTorch",
+    "all_families": "run the tests of every family of models",
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    for marker, help_ in _OPTIONS.items():
+        parser.addoption(_option(marker), action="store_true", help=help_)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for marker in _OPTIONS:
+        config.addinivalue_line("markers", f"{marker}: left out unless {_option(marker)} is given")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left_out = {marker for marker in _OPTIONS if not config.getoption(_option(marker))}
+    kept, deselected = [], []
+    for item in items:
+        marked = any(item.get_closest_marker(marker) for marker in left_out)
+        (deselected if marked else kept).append(item)
+    config.hook.pytest_deselected(items=deselected)
+    items[:] = kept
+
+
+def _option(marker: str) -> str:
+    return "--" + marker.replace("_", "-")
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Hugging Face folder with a random llama whose context is long."""
+    from tests.tiny_models import save_tiny_model
+
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    save_tiny_model("llama", folder)
+    config = folder / "config.json"
+    values = json.loads(config.read_text())
+    config.write_text(json.dumps({**values, "max_position_embeddings": 32768}))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_cache(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache that holds nothing but the bundle of `tiny_folder`, compiled without options."""
+    from llmc.frontend.cache import cached_bundle
+    from llmc.frontend.options import CompileOptions
+
+    cache = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("LLMC_CACHE", str(cache))
+        cached_bundle(str(tiny_folder), CompileOptions())
+    return cache
+
+
+@pytest.fixture(scope="session")
+def tiny_bundle(tiny_cache: Path) -> Path:
+    """The bundle of `tiny_folder`. Tests copy it before they change it."""
+    (folder,) = (tiny_cache / "bundles").glob("[!.]*")
+    return folder

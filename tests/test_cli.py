@@ -1,0 +1,329 @@
+"""The commands of llmc on a tiny bundle: what they print, and that they import little."""
+
+import json
+import os
+import pty
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import llmc.runtime
+from llmc.runtime import GenerationOptions
+from llmc.tools.llmc import main
+
+LLMC = Path(sys.executable).with_name("llmc")
+
+
+@pytest.fixture(scope="module")
+def model(tiny_bundle):
+    return llmc.runtime.load(tiny_bundle)
+
+
+@pytest.fixture(scope="module")
+def endless(tiny_bundle, tmp_path_factory):
+    """The bundle as one of a model that knows no end of a text."""
+    folder = tmp_path_factory.mktemp("endless") / "bundle"
+    shutil.copytree(tiny_bundle, folder)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["tokenizer"]["eos_token_ids"] = []
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return folder
+
+
+@pytest.fixture
+def llmc_out(capfd):
+    """Runs a command that succeeds; its standard output."""
+
+    def run(*words: object) -> str:
+        assert main([str(word) for word in words]) == 0
+        return capfd.readouterr().out
+
+    return run
+
+
+def test_run_streams_the_answer(llmc_out, tiny_bundle, model):
+    expected = model.generate("Hello", max_new_tokens=40)
+    assert len(expected.text) > 10
+    answer = llmc_out("run", tiny_bundle, "--prompt", "Hello", "--max-new-tokens", 40)
+    assert answer == expected.text + "\n"
+
+
+def test_run_json(llmc_out, tiny_bundle, model):
+    words = ("run", tiny_bundle, "--prompt", "Grüß", "--max-new-tokens", 9, "--json")
+    facts = json.loads(llmc_out(*words))
+    expected = model.generate("Grüß", max_new_tokens=9)
+    assert list(facts) == [
+        "prompt",
+        "prompt_token_ids",
+        "token_ids",
+        "text",
+        "finish_reason",
+        "prefill_tokens_per_s",
+        "decode_tokens_per_s",
+        "load_s",
+        "compile_s",
+        "peak_rss_bytes",
+    ]
+    assert facts["prompt"] == "Grüß"
+    assert facts["prompt_token_ids"] == model.encode("Grüß")
+    assert facts["token_ids"] == expected.token_ids
+    assert facts["text"] == expected.text
+    assert facts["finish_reason"] == "length"
+    assert facts["prefill_tokens_per_s"] > 0
+    assert facts["decode_tokens_per_s"] > 0
+    assert 0 < facts["load_s"] < 60
+    assert facts["compile_s"] == 0
+    assert 10e6 < facts["peak_rss_bytes"] < 100e9
+
+
+def test_raw_prompt_is_left_as_it_is(llmc_out, tiny_bundle, model):
+    words = ("run", tiny_bundle, "--prompt", "Hello", "--max-new-tokens", 1, "--json")
+    raw, chat = json.loads(llmc_out(*words, "--raw")), json.loads(llmc_out(*words))
+    assert model.tokenizer.decode(raw["prompt_token_ids"]) == "Hello"
+    assert len(chat["prompt_token_ids"]) > len(raw["prompt_token_ids"])
+
+
+def test_stop_strings_end_the_text_before_them(llmc_out, tiny_bundle, model):
+    text = model.generate("Hello", max_new_tokens=60).text
+    late, early = text[20:23], text[10:12]
+    words = ["run", tiny_bundle, "--prompt", "Hello", "--max-new-tokens", 60, "--json"]
+    facts = json.loads(llmc_out(*words, f"--stop={late}", f"--stop={early}"))
+    assert facts["text"] == text[: min(text.index(late), text.index(early))]
+    assert facts["finish_reason"] == "stop"
+
+
+def test_same_seed_same_text(llmc_out, tiny_bundle):
+    words = ("run", tiny_bundle, "--prompt", "Hello", "--max-new-tokens", 40)
+    sampling = ("--temperature", 2, "--top-k", 50, "--top-p", 0.95, "--min-p", 0.01)
+    first, again, other = (llmc_out(*words, *sampling, "--seed", seed) for seed in (1, 1, 2))
+    assert first == again != other
+
+
+def test_repetition_penalty_is_applied(llmc_out, endless):
+    words = ("run", endless, "--prompt", "Hello", "--max-new-tokens", 60, "--json")
+    penalised = json.loads(llmc_out(*words, "--repetition-penalty", 100))["token_ids"]
+    assert len(set(penalised)) == len(penalised)
+
+
+def test_end_of_the_context(llmc_out, tiny_bundle, capfd, tmp_path):
+    shutil.copytree(tiny_bundle, tmp_path / "bundle")
+    path = tmp_path / "bundle" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    path.write_text(json.dumps({**manifest, "context": 12}))
+    words = ("run", tmp_path / "bundle", "--raw", "--prompt", "0123456789")
+    facts = json.loads(llmc_out(*words, "--json"))
+    assert facts["finish_reason"] == "length"
+    assert len(facts["prompt_token_ids"]) + len(facts["token_ids"]) <= 12
+    assert main([*map(str, words)]) == 0
+    assert "12 tokens is full" in capfd.readouterr().err
+
+
+def test_logits(llmc_out, tiny_bundle, model, tmp_path):
+    tokens = [1, 50, 7, 300]
+    words = ("logits", tiny_bundle, "--tokens", "1,50,7,300", "-o")
+    assert llmc_out(*words, tmp_path / "last.npy") == ""
+    llmc_out(*words, tmp_path / "all", "--all")
+    last, every = np.load(tmp_path / "last.npy"), np.load(tmp_path / "all")
+    assert last.dtype == every.dtype == np.float32
+    assert every.shape == (4, 320)
+    np.testing.assert_array_equal(last, model.logits(tokens))
+    np.testing.assert_allclose(every[-1], last, atol=1e-5)
+    np.testing.assert_allclose(every[1], model.logits(tokens[:2]), atol=1e-5)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_inspect(llmc_out, tiny_bundle):
+    manifest = json.loads((tiny_bundle / "manifest.json").read_text())
+    assert json.loads(llmc_out("inspect", tiny_bundle, "--json")) == manifest
+    text = llmc_out("inspect", tiny_bundle, "--verify")
+    assert "llama, 2 layers" in text
+    assert "params.irpa" in text
+
+
+def test_devices(llmc_out):
+    assert "cpu" in llmc_out("devices")
+
+
+def test_compiling_a_bundle_copies_it(llmc_out, tiny_bundle, tmp_path):
+    assert llmc_out("compile", tiny_bundle, "-o", tmp_path / "copy") == f"{tmp_path / 'copy'}\n"
+    names = {path.name for path in tiny_bundle.iterdir()}
+    assert {path.name for path in (tmp_path / "copy").iterdir()} == names
+    llmc_out("inspect", tmp_path / "copy", "--verify")
+    llmc_out("compile", tiny_bundle, "-o", tmp_path / "copy")
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def llmc_process(*words: object, **options) -> subprocess.Popen:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([LLMC, *map(str, words)], **{**pipes, **options})
+
+
+def test_prompt_from_standard_input(tiny_bundle, model):
+    process = llmc_process("run", tiny_bundle, "--prompt", "-", "--max-new-tokens", 9, "--json")
+    out, err = process.communicate("Grüß\n\n".encode())
+    facts = json.loads(out)
+    assert facts["prompt"] == "Grüß\n"
+    assert facts["token_ids"] == model.generate("Grüß\n", max_new_tokens=9).token_ids
+    assert err == b""
+
+
+def test_closed_pipe_is_no_error(endless):
+    process = llmc_process("run", endless, "--prompt", "Hello", "--max-new-tokens", 8000)
+    process.stdout.read(10)
+    process.stdout.close()
+    assert process.wait() == 128 + signal.SIGPIPE
+    assert process.stderr.read() == b""
+
+
+def test_terminal_without_unicode(endless, model):
+    words = ("run", endless, "--prompt", "Hello", "--max-new-tokens", 99)
+    process = llmc_process(*words, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    out = process.communicate()[0]
+    assert process.returncode == 0
+    assert b"\\u" in out
+
+
+def test_interrupted_run_is_silent(endless):
+    process = llmc_process("run", endless, "--prompt", "Hello", "--max-new-tokens", 8000)
+    process.stdout.read(10)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate()[1] == b""
+    assert process.returncode == 128 + signal.SIGINT
+
+
+FORBIDDEN = ("torch", "torch_mlir", "transformers", "iree.compiler")
+LIGHT = f"""
+import sys
+import llmc.runtime
+from llmc.tools.llmc import main
+
+model, bundle = sys.argv[1:]
+llmc.runtime.load(bundle).generate("Hello", max_new_tokens=2)
+assert main(["run", bundle, "--prompt", "Hello", "--max-new-tokens", "2"]) == 0
+assert main(["run", model, "--prompt", "Hello", "--max-new-tokens", "2"]) == 0
+assert main(["inspect", bundle]) == 0
+try:
+    main(["--help"])
+except SystemExit:
+    pass
+assert not [name for name in {FORBIDDEN} if name in sys.modules]
+"""
+
+
+def test_running_needs_neither_pytorch_nor_the_compiler(tiny_folder, tiny_cache, tiny_bundle):
+    """Nor does finding the bundle of a model in the cache."""
+    result = subprocess.run(
+        [sys.executable, "-c", LIGHT, tiny_folder, tiny_bundle],
+        env={**os.environ, "LLMC_CACHE": str(tiny_cache)},
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stderr
+
+
+CHAT = b"""Hello
+How are you?
+/stats
+/set temperature=0.5 seed=7
+/set top_k
+/set top_p=9
+/zork
+ /zork
+\xff
+/help
+/reset
+Hello
+/exit
+never read
+"""
+
+
+def test_chat_through_a_pipe(tiny_bundle, model):
+    process = llmc_process("chat", tiny_bundle, "--max-new-tokens", 6)
+    out, err = process.communicate(CHAT)
+    assert process.returncode == 0
+    chat, options = model.chat(), GenerationOptions(max_new_tokens=6)
+    greedy = [last(chat.send(text, options)).text for text in ("Hello", "How are you?")]
+    assert out.decode().startswith(f"{greedy[0]}\n{greedy[1]}\n")
+    told = err.decode()
+    assert f" {chat.tokens} of 8192 tokens" in told
+    assert "temperature=0.5" in told
+    assert "seed=7" in told
+    assert told.count("error:") == 4
+
+
+def test_chat_that_fills_the_context(tiny_bundle, tmp_path):
+    shutil.copytree(tiny_bundle, tmp_path / "bundle")
+    path = tmp_path / "bundle" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    path.write_text(json.dumps({**manifest, "context": 60}))
+    process = llmc_process("chat", tmp_path / "bundle", "--max-new-tokens", 50)
+    out, err = process.communicate(b"Hello\n" * 3 + b"/reset\nHello\n")
+    assert process.returncode == 0
+    first, again = out.splitlines()[0], out.splitlines()[-1]
+    assert first == again != b""
+    assert b"context of 60 tokens is full" in err
+    assert b"but the context of this bundle is 60" in err
+
+
+def last(steps):
+    *_, (_, result) = steps
+    return result
+
+
+class Terminal:
+    """A process that believes that a person sits before it."""
+
+    def __init__(self, *words: object) -> None:
+        self.pid, self.descriptor = pty.fork()
+        if self.pid == 0:
+            os.execve(LLMC, [str(LLMC), *map(str, words)], {**os.environ, "TERM": "dumb"})
+
+    def type(self, text: str) -> None:
+        os.write(self.descriptor, text.encode())
+
+    def read_until(self, text: str) -> str:
+        """What appears up to and with `text`."""
+        shown, end = b"", time.monotonic() + 30
+        while not shown.endswith(text.encode()):
+            left = end - time.monotonic()
+            assert select.select([self.descriptor], [], [], max(left, 0))[0], shown
+            shown += os.read(self.descriptor, 1)
+        return shown.decode(errors="replace")
+
+    def wait(self) -> int:
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+@pytest.fixture
+def terminal(endless):
+    """`llmc chat` with a model that goes on for long."""
+    terminal = Terminal("chat", endless, "--max-new-tokens", 8000)
+    yield terminal
+    os.close(terminal.descriptor)  # which hangs up on what still runs
+
+
+def test_ctrl_c_stops_the_answer_and_not_the_chat(terminal):
+    terminal.read_until("> ")
+    terminal.type("Hello\n")
+    terminal.read_until("Hello\r\n")
+    os.read(terminal.descriptor, 1)
+    time.sleep(0.2)
+    terminal.type("\x03")
+    terminal.read_until("(stopped)")
+    terminal.read_until("> ")
+    terminal.type("/stats\n")
+    kept = terminal.read_until("of 8192 tokens").split("context")[-1]
+    assert 30 < int(kept.split()[0]) < 8000
+    terminal.read_until("> ")
+    terminal.type("half a line\x03")
+    terminal.read_until("> ")
+    terminal.type("\x04")
+    assert terminal.wait() == 0

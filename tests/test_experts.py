@@ -1,0 +1,173 @@
+"""Linear layers over experts give what their torch twin gives, however rows are routed."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import iree.runtime as rt
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch_mlir import ir
+
+from llmc import dialects
+from llmc.frontend import torch_ops
+from llmc.pipelines import pipeline
+from llmc.pipelines.iree import compile_module
+from llmc.pipelines.parameters import stored_parameters, write_archive
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.passes.bind_parameters import BindParameters
+from llmc.pipelines.passes.group_expert_rows import GroupExpertRows
+from llmc.pipelines.passes.lower_llmc import LowerLlmc
+from llmc.pipelines.passes.pack_weights import PackWeights
+from llmc.pipelines.targets.cpu import CPUTarget
+from llmc.runtime.abi import PARAMETER_SCOPE
+
+COLUMNS, TILE = 8, 4
+ELEMENTS = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer of `experts` matrices `[outputs, inputs]`, and how it is compiled."""
+
+    experts: int
+    outputs: int
+    inputs: int = 24
+    top_k: int = 1
+    storage: str = "f32"
+    transposed: bool = False
+    packed: bool = True
+
+    def weights(self) -> Tensor:
+        shape = (self.experts, self.outputs, self.inputs)
+        weights = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+        weights = weights.to(ELEMENTS[self.storage]).float()
+        return weights.mT.contiguous() if self.transposed else weights
+
+
+LAYERS = [
+    Layer(experts=4, outputs=16),
+    Layer(experts=64, outputs=40, top_k=8),  # an odd number of panels
+    Layer(experts=8, outputs=30, top_k=2),  # the last panel is padded
+    Layer(experts=5, outputs=16, storage="f16"),
+    Layer(experts=5, outputs=32, storage="bf16", transposed=True),
+    Layer(experts=6, outputs=20, top_k=3, transposed=True),
+    Layer(experts=6, outputs=20, top_k=2, packed=False),
+    Layer(experts=6, outputs=20, storage="f16", transposed=True, packed=False),
+]
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A layer's two functions: for any number of tokens, and for one."""
+
+    layer: Layer
+    any_rows: Callable[..., np.ndarray]
+    one_token: Callable[..., np.ndarray]
+
+
+def load(text: str, steps: tuple[Pass | str, ...], weights: dict[str, Tensor], folder: Path):
+    """Compiles a module of llmc operations; a function that looks up its functions by name."""
+    context = ir.Context()
+    dialects.load(context)
+    module = ir.Module.parse(text, context)
+    pipeline.run(pipeline.Stage("test", steps), module)
+    stored = stored_parameters(module)
+    pipeline.run(pipeline.hand_over(CPUTarget()), module)
+    compile_module(module, CPUTarget(), folder / "module.vmfb")
+    write_archive(stored, weights, folder / "params.irpa")
+    config = rt.Config("local-task")
+    index = rt.ParameterIndex()
+    index.load(str(folder / "params.irpa"))
+    code = rt.VmModule.copy_buffer(config.vm_instance, (folder / "module.vmfb").read_bytes())
+    provider = index.create_provider(PARAMETER_SCOPE)
+    modules = [
+        rt.create_io_parameters_module(config.vm_instance, provider),
+        rt.create_hal_module(config.vm_instance, config.device),
+        code,
+    ]
+    vm = rt.VmContext(config.vm_instance, modules=modules)
+    return lambda name: rt.FunctionInvoker(vm, config.device, code.lookup_function(name))
+
+
+def layer_function(name: str, layer: Layer, tokens: str) -> str:
+    rows = "?" if tokens == "?" else str(int(tokens) * layer.top_k)
+    x, expert = f"tensor<{tokens}x{layer.inputs}xf32>", f"tensor<{rows}xi64>"
+    weight = f"tensor<{'x'.join(map(str, layer.weights().shape))}xf32>"
+    out = f"tensor<{rows}x{layer.outputs}xf32>"
+    return f"""
+      func.func @{name}(%x: {x}, %expert: {expert}) -> {out} {{
+        %w = "llmc.parameter"() {{sources = ["w"]}} : () -> {weight}
+        %y = "llmc.expert_linear"(%x, %expert, %w)
+           {{top_k = {layer.top_k} : i64, transposed = {int(layer.transposed)} : i64}}
+           : ({x}, {expert}, {weight}) -> {out}
+        return %y : {out}
+      }}"""
+
+
+@pytest.fixture(scope="module", params=LAYERS, ids=repr)
+def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Compiled:
+    layer = request.param
+    packing = (PackWeights(columns=COLUMNS),) if layer.packed else ()
+    steps = (*packing, BindParameters(layer.storage), GroupExpertRows(TILE), LowerLlmc())
+    text = layer_function("any_rows", layer, "?") + layer_function("one_token", layer, "1")
+    find = load(text, steps, {"w": layer.weights()}, tmp_path_factory.mktemp("layer"))
+    return Compiled(layer, find("any_rows"), find("one_token"))
+
+
+def assert_as_torch(layer: Layer, run: Callable[..., np.ndarray], expert: Tensor) -> None:
+    """The compiled layer gives the torch twin's result, to the error of a sum in float32."""
+    x = torch.randn(
+        len(expert) // layer.top_k, layer.inputs, generator=torch.Generator().manual_seed(1)
+    )
+    arguments = (expert, layer.weights().double(), layer.top_k, layer.transposed)
+    expected = torch_ops.expert_linear(x.double(), *arguments)
+    size = torch_ops.expert_linear(
+        x.double().abs(), expert, layer.weights().double().abs(), layer.top_k, layer.transposed
+    )
+    found = torch.from_numpy(run(x.numpy(), expert.numpy()).to_host())
+    assert ((found - expected).abs() <= layer.inputs * 2.0**-24 * size).all()
+
+
+def random_experts(rows: int, experts: int) -> Tensor:
+    return torch.randint(experts, (rows,), generator=torch.Generator().manual_seed(rows))
+
+
+@pytest.mark.parametrize("tokens", [1, 2, 3, 37])
+def test_random_routing(compiled, tokens):
+    layer = compiled.layer
+    expert = random_experts(tokens * layer.top_k, layer.experts)
+    assert_as_torch(layer, compiled.any_rows, expert)
+
+
+@pytest.mark.parametrize("rows", [TILE - 1, TILE, TILE + 1, 5 * TILE + 2])
+@pytest.mark.parametrize("last", [False, True])
+def test_all_rows_to_one_expert(compiled, rows, last):
+    layer = compiled.layer
+    which = layer.experts - 1 if last else 0
+    assert_as_torch(layer, compiled.any_rows, torch.full((rows * layer.top_k,), which))
+
+
+def test_one_token(compiled):
+    layer = compiled.layer
+    assert_as_torch(layer, compiled.one_token, random_experts(layer.top_k, layer.experts))
+
+
+@pytest.fixture(scope="module")
+def group_rows(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., np.ndarray]:
+    types = "(tensor<?xi64>) -> (tensor<?xi32>, tensor<8xi32>)"
+    text = f"""
+      func.func @group(%expert: tensor<?xi64>) -> (tensor<?xi32>, tensor<8xi32>) {{
+        %order, %first = "llmc.group_rows"(%expert) : {types}
+        return %order, %first : tensor<?xi32>, tensor<8xi32>
+      }}"""
+    return load(text, (), {}, tmp_path_factory.mktemp("groups"))("group")
+
+
+@pytest.mark.parametrize("expert", [[3], [6, 0, 6, 3, 3, 0, 6], [5] * 9, list(range(7)) * 30])
+def test_group_rows_sorts_stably(group_rows, expert):
+    order, first = (result.to_host() for result in group_rows(np.array(expert)))
+    assert order.tolist() == np.argsort(expert, kind="stable").tolist()
+    assert first.tolist() == np.searchsorted(np.sort(expert), np.arange(8)).tolist()

@@ -1,0 +1,125 @@
+"""Compiled models of every family give PyTorch's logits and PyTorch's greedy tokens."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import PreTrainedModel
+
+import llmc.runtime
+from llmc.frontend.compile import compile_model
+from llmc.frontend.options import CompileOptions
+from llmc.runtime.generation import GenerationOptions, generate_batch
+from tests.in_memory import as_loaded
+from tests.tiny_models import FAMILIES, tiny_config, tiny_model
+
+# One of each kind: grouped heads; two kinds of layers, windows and tied weights; experts.
+QUICK = ("llama", "gemma3_text", "qwen3_moe")
+# What a family may have beyond the tiny configurations.
+VARIATIONS = {
+    "llama": {"attention_bias": True, "mlp_bias": True},
+    "qwen2": {
+        "use_sliding_window": True,
+        "sliding_window": 8,
+        "layer_types": ["full_attention", "sliding_attention"],
+    },
+    "stablelm": {"use_qkv_bias": True, "use_parallel_residual": True},
+}
+# No multiple of what a kernel computes together: panels of packed weights are padded.
+VOCAB_SIZE = 269
+CONTEXT = 64
+PROMPT, CHUNK, STEPS = 20, 5, 16  # the prompt is longer than the window of 8
+# Of the logits' spread; PyTorch's float32 is at 1.2e-5 from its float64, sums in another order are
+# as far from that.
+TOLERANCE = 3e-5
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One model, compiled and in PyTorch."""
+
+    compiled: llmc.runtime.Model
+    torch: PreTrainedModel
+
+
+def make_pair(family: str, folder: Path, dtype: str = "f32") -> Pair:
+    """A random model of `family` and its bundle with matrices stored as `dtype`."""
+    values = tiny_config(family).to_dict() | VARIATIONS.get(family, {})
+    values["vocab_size"] = VOCAB_SIZE
+    config = type(tiny_config(family)).from_dict(values)
+    model = tiny_model(config)
+    model.set_attn_implementation("eager")  # the only one that knows soft caps
+    compile_model(as_loaded(model), CompileOptions(dtype=dtype, context=CONTEXT), folder)
+    return Pair(llmc.runtime.load(folder), model)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(name, marks=[] if name in QUICK else [pytest.mark.all_families])
+        for name in FAMILIES
+    ],
+)
+def pair(request, tmp_path_factory):
+    return make_pair(request.param, tmp_path_factory.mktemp(request.param) / "bundle")
+
+
+def random_tokens(count: int, seed: int = 0) -> list[int]:
+    return np.random.default_rng(seed).integers(0, VOCAB_SIZE, count).tolist()
+
+
+@torch.no_grad()
+def torch_logits(model: PreTrainedModel, tokens: list[int]) -> np.ndarray:
+    """PyTorch's logits `[T, V]` after each token."""
+    return model(torch.tensor([tokens]), use_cache=False).logits[0].numpy()
+
+
+def assert_logits(pair: Pair) -> None:
+    """Prefill, a second prefill on what is held, then token by token: PyTorch's logits."""
+    tokens = random_tokens(PROMPT + CHUNK + STEPS)
+    expected = torch_logits(pair.torch, tokens)
+    spread = expected.std()
+    assert spread > 0.3, "logits that hardly differ prove nothing"
+    engine = pair.compiled.engine
+    engine.reset(1, len(tokens))
+    held = PROMPT + CHUNK
+    found = {
+        PROMPT - 1: engine.prefill(tokens[:PROMPT], 0),
+        held - 1: engine.prefill(tokens[PROMPT:held], PROMPT),
+    }
+    for past in range(held, len(tokens)):
+        found[past] = engine.decode(tokens[past : past + 1], past, [0])[0]
+    for place, logits in found.items():
+        np.testing.assert_allclose(logits, expected[place], rtol=0, atol=TOLERANCE * spread)
+
+
+def test_logits_are_pytorchs(pair):
+    assert_logits(pair)
+
+
+def test_batch_continues_each_prompt_as_pytorch_does(pair):
+    prompts = [random_tokens(count, seed) for seed, count in enumerate((5, PROMPT, 11))]
+    results = generate_batch(
+        pair.compiled.engine,
+        pair.compiled.tokenizer,
+        eos=(),
+        prompts=prompts,
+        context=CONTEXT,
+        options=GenerationOptions(max_new_tokens=12),
+    )
+    for prompt, result in zip(prompts, results, strict=True):
+        tokens = list(prompt)
+        for _ in range(12):
+            tokens.append(int(torch_logits(pair.torch, tokens)[-1].argmax()))
+        assert result.token_ids == tokens[len(prompt) :]
+
+
+@pytest.mark.parametrize(("dtype", "element"), [("f16", torch.float16), ("bf16", torch.bfloat16)])
+def test_narrow_storage_rounds_matrices_and_nothing_else(dtype, element, tmp_path):
+    pair = make_pair("llama", tmp_path / "bundle", dtype)
+    for weight in pair.torch.parameters():
+        if weight.ndim > 1:
+            weight.copy_(weight.to(element))
+    assert_logits(pair)

@@ -1,0 +1,59 @@
+"""What IREE makes of a model: how much code, and what a decode step moves."""
+
+import re
+
+import iree.compiler
+import pytest
+from torch_mlir import ir
+
+from llmc.frontend.importer import import_programs
+from llmc.frontend.interception import IMPLEMENTATION
+from llmc.frontend.programs import VARIANTS, export_variant
+from llmc.pipelines import pipeline
+from llmc.pipelines.iree import OPTIONS
+from llmc.pipelines.targets.cpu import CPUTarget
+from llmc.runtime import abi
+from tests.tiny_models import tiny_config, tiny_model
+
+DEPTHS = (2, 5)
+
+
+def compile_decode_to_stream(layers: int) -> str:
+    """The decode variant of a llama of so many layers, in IREE's stream dialect."""
+    config = tiny_config("llama")
+    config.num_hidden_layers = layers
+    model = tiny_model(config)
+    model.set_attn_implementation(IMPLEMENTATION)
+    decode = next(variant for variant in VARIANTS if variant.name == abi.DECODE)
+    module = import_programs([export_variant(model, decode, context=64)], ir.Context())
+    target = CPUTarget()
+    for stage in (*pipeline.stages(target, "f32"), pipeline.hand_over(target)):
+        pipeline.run(stage, module)
+    flags = [*target.flags, *OPTIONS, "--compile-to=stream"]
+    return iree.compiler.compile_str(str(module), extra_args=flags).decode()
+
+
+@pytest.fixture(scope="module")
+def streams():
+    return {layers: compile_decode_to_stream(layers) for layers in DEPTHS}
+
+
+def test_code_does_not_grow_with_depth(streams):
+    shallow, deep = (streams[layers] for layers in DEPTHS)
+    for kind in (r"util\.func \w+ @[\w.]+", r"stream\.executable private @[\w.]+"):
+        assert len(re.findall(kind, shallow)) > 1
+        assert re.findall(kind, shallow) == re.findall(kind, deep)
+    for layers, text in streams.items():
+        assert len(re.findall(r"util\.call @decode\.layer0", text)) == layers
+
+
+def test_a_layer_copies_neither_cache_nor_weights(streams):
+    text = streams[DEPTHS[0]]
+    layer = text[text.index("util.func private @decode.layer0") :]
+    layer = layer[: layer.index("util.return")]
+    # The cache is of lifetime `variable`, and written where it lies; weights are `constant`.
+    assert re.search(r"rw %\w+\[.*resource<variable>", layer)
+    assert re.search(r"ro %\w+\[.*resource<constant>", layer)
+    moves = re.findall(r"stream\.\w+\.(?:copy|clone|fill) .*", layer)
+    assert moves, "small ones are there: the pattern must find them"
+    assert not [move for move in moves if re.search("resource<(variable|constant)>", move)]

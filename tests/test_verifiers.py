@@ -1,0 +1,133 @@
+"""Documented examples are valid; mangled ones are refused in words, or else can be lowered."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pytest
+from torch_mlir import ir
+from torch_mlir.dialects import ext
+
+from llmc import dialects
+from llmc.pipelines.passes.base import find
+from llmc.pipelines.passes.lower_llmc import LowerLlmc
+
+WRONG_TYPES = (
+    "f32",
+    "memref<4xf32>",
+    "tensor<*xf32>",
+    "tensor<f32>",
+    "tensor<?xi64>",
+    "tensor<3x5xf64>",
+    "tensor<?x?x?xf32>",
+    "tensor<?x?x?x?xf32>",
+    "tensor<?x?x?x?x?xf16>",
+    "tensor<2x3x5x7xcomplex<f32>>",
+    "tensor<0x0x0xf16>",
+)
+WRONG_ATTRIBUTES = ("unit", '"text"', "-1 : i64", "0 : i64", "3 : i8", "0.0", "[]", "[1]")
+
+
+@dataclass(frozen=True)
+class Generic:
+    """An operation in its generic form, taken apart."""
+
+    name: str
+    operands: tuple[str, ...]
+    attributes: dict[str, str]
+    results: tuple[str, ...]
+
+    @property
+    def module(self) -> str:
+        """A function that holds it, with its operands as arguments."""
+        names = [f"%{number}" for number in range(len(self.operands))]
+        arguments = ", ".join(map("{}: {}".format, names, self.operands))
+        attributes = ", ".join(map("{} = {}".format, self.attributes, self.attributes.values()))
+        results = ", ".join(self.results)
+        return f"""func.func @f({arguments}) {{
+          %r:{len(self.results)} = "{self.name}"({", ".join(names)}) {{{attributes}}}
+            : ({", ".join(self.operands)}) -> ({results})
+          return
+        }}"""
+
+
+@pytest.fixture(scope="module")
+def context() -> ir.Context:
+    context = ir.Context()
+    dialects.load(context)
+    return context
+
+
+def example_text(op: type) -> str:
+    """The example in an operation's description, in a function that has its operands."""
+    lines = [line for line in inspect.getdoc(op).splitlines() if line.startswith("    ")]
+    text = " ".join(lines)
+    names = re.search(r'"llmc\.\w+"\((.*?)\)', text)[1].split(", ")
+    types = re.search(r": \(([^()]*)\)\s+->", text)[1].split(", ")
+    arguments = ", ".join(f"{n}: {t}" for n, t in zip(names, types, strict=True) if n)
+    return f"func.func @example({arguments}) {{ {text} return }}"
+
+
+def example(op: type, context: ir.Context) -> Generic:
+    module = ir.Module.parse(example_text(op), context)
+    (parsed,) = find(module.operation, op.OPERATION_NAME)
+    return Generic(
+        parsed.name,
+        tuple(str(operand.type) for operand in parsed.operands),
+        {name: str(attribute) for name, attribute in parsed.attributes.items()},
+        tuple(str(result.type) for result in parsed.results),
+    )
+
+
+def mangled(op: Generic) -> Iterator[Generic]:
+    """`op` with one thing about it changed."""
+    for kind in ("operands", "results"):
+        types = getattr(op, kind)
+        for number in range(len(types)):
+            for wrong in WRONG_TYPES:
+                yield replace(op, **{kind: (*types[:number], wrong, *types[number + 1 :])})
+        yield replace(op, **{kind: types[:-1]})
+        yield replace(op, **{kind: (*types, "tensor<4xf32>")})
+    for name in op.attributes:
+        yield replace(op, attributes={n: a for n, a in op.attributes.items() if n != name})
+        for wrong in WRONG_ATTRIBUTES:
+            yield replace(op, attributes=op.attributes | {name: wrong})
+
+
+OPERATIONS = pytest.mark.parametrize("op", dialects.OPERATIONS.values(), ids=dialects.OPERATIONS)
+
+
+@OPERATIONS
+def test_example_is_valid_and_reads_back(op, context):
+    parsed = ir.Module.parse(example_text(op), context)
+    assert op.OPERATION_NAME in str(parsed)
+    assert str(ir.Module.parse(str(parsed), context)) == str(parsed)
+
+
+@OPERATIONS
+def test_what_is_accepted_can_be_lowered(op, context):
+    refused = 0
+    for case in mangled(example(op, context)):
+        try:
+            module = ir.Module.parse(case.module, context)
+        except ir.MLIRError:
+            refused += 1
+            continue
+        with context, ir.Location.unknown():
+            LowerLlmc().apply(module)
+            assert module.operation.verify(), case.module
+    assert refused
+
+
+@OPERATIONS
+def test_a_wrong_operand_is_named(op, context):
+    right = example(op, context)
+    names = [field.name for field in op._fields if isinstance(field, ext.OperandDef)]
+    for number, (name, type_) in enumerate(zip(names, right.operands, strict=False)):
+        if not type_.startswith("tensor"):
+            continue
+        for wrong in ("f32", "tensor<f32>"):
+            operands = (*right.operands[:number], wrong, *right.operands[number + 1 :])
+            with pytest.raises(ir.MLIRError, match=f"'{op.OPERATION_NAME}' op .*'{name}'"):
+                ir.Module.parse(replace(right, operands=operands).module, context)

@@ -1,0 +1,149 @@
+"""Command-line options that several commands share, and how a wrong one is reported."""
+
+import argparse
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from llmc.frontend.options import DEFAULT_CONTEXT, DTYPES, CompileOptions
+from llmc.runtime import GenerationOptions, SamplingOptions, UserError
+
+_COMPILE_FIELDS = ("target", "dtype", "context", "layers")
+
+
+class ArgumentParser(argparse.ArgumentParser):
+    """Raises UserError where argparse would print its usage."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(allow_abbrev=False, **settings)
+
+    def error(self, message: str) -> NoReturn:
+        """Called by argparse."""
+        raise UserError(f"{message} (see {self.prog} --help)")
+
+
+def positive(text: str) -> int:
+    """An argument that is a whole number above 0."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number above 0, not {text!r}")
+    return int(text)
+
+
+def unicode_text(text: str) -> str:
+    """An argument that is text; the bytes of another encoding arrive as lone surrogates."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise argparse.ArgumentTypeError("is not valid UTF-8") from error
+    return text
+
+
+def stop_string(text: str) -> str:
+    """An argument that is text and not empty."""
+    if not text:
+        raise argparse.ArgumentTypeError("must not be empty")
+    return unicode_text(text)
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """What to run or compile."""
+    parser.add_argument(
+        "model",
+        metavar="MODEL",
+        help="a Hugging Face folder, a GGUF file, a compiled bundle, or smollm2, the sample",
+    )
+
+
+def add_compile_options(parser: argparse.ArgumentParser) -> None:
+    """How to compile a model that is not a bundle yet."""
+    group = parser.add_argument_group("compilation, for a model that is not a bundle")
+    group.add_argument(
+        "--target", help="the CPU to compile for: cpu is this one (default), or cpu:NAME by LLVM"
+    )
+    group.add_argument(
+        "--dtype",
+        choices=DTYPES,
+        help="type to store matrices in; as-is keeps 16-bit ones (default f32)",
+    )
+    group.add_argument(
+        "--context",
+        type=positive,
+        metavar="N",
+        help=f"most tokens of prompt and answer (default: the model's, at most {DEFAULT_CONTEXT})",
+    )
+    group.add_argument("--layers", type=positive, metavar="N", help="keep the first N layers only")
+    group.add_argument(
+        "--dump-ir",
+        type=Path,
+        metavar="DIR",
+        help="write the module after each stage into DIR",
+    )
+    group.add_argument("-v", "--verbose", action="store_true", help="tell more")
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """How to run a bundle."""
+    parser.add_argument(
+        "--threads", type=positive, metavar="N", help="CPU threads (default: all it may use)"
+    )
+
+
+def add_generation_options(parser: argparse.ArgumentParser) -> None:
+    """How to choose tokens and when to stop; without any, the likeliest token is taken."""
+    usual = SamplingOptions()
+    group = parser.add_argument_group("generation")
+    group.add_argument(
+        "--max-new-tokens",
+        type=positive,
+        metavar="N",
+        help=f"tokens to generate at most (default {GenerationOptions().max_new_tokens})",
+    )
+    group.add_argument(
+        "--temperature",
+        type=float,
+        metavar="T",
+        help=f"randomness: {usual.temperature:g}, the default, takes the likeliest token",
+    )
+    group.add_argument("--top-k", type=int, metavar="K", help="draw from the K likeliest tokens")
+    group.add_argument(
+        "--top-p", type=float, metavar="P", help="draw from the likeliest that sum to P"
+    )
+    group.add_argument(
+        "--min-p", type=float, metavar="P", help="draw from those at least P times the likeliest"
+    )
+    group.add_argument(
+        "--repetition-penalty",
+        type=float,
+        metavar="R",
+        help="above 1 makes tokens that were seen less likely",
+    )
+    group.add_argument("--seed", type=int, metavar="S", help="the same seed draws the same text")
+    group.add_argument(
+        "--stop",
+        action="append",
+        type=stop_string,
+        metavar="STR",
+        help="end the text before STR; may be given more than once",
+    )
+
+
+def compile_options(arguments: argparse.Namespace) -> CompileOptions:
+    """What `add_compile_options` parsed; UserError for a value out of range."""
+    return CompileOptions(**_given(arguments, _COMPILE_FIELDS))
+
+
+def given_compile_options(arguments: argparse.Namespace) -> list[str]:
+    """The options of `add_compile_options` that ask for something, as they are written."""
+    names = _given(arguments, (*_COMPILE_FIELDS, "dump_ir"))
+    return [f"--{name.replace('_', '-')}" for name in names]
+
+
+def generation_options(arguments: argparse.Namespace) -> GenerationOptions:
+    """What `add_generation_options` parsed; UserError for a value out of range."""
+    sampling = SamplingOptions(**_given(arguments, SamplingOptions.__dataclass_fields__))
+    general = _given(arguments, ("max_new_tokens",))
+    return GenerationOptions(stop=tuple(arguments.stop or ()), sampling=sampling, **general)
+
+
+def _given(arguments: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
+    return {name: value for name in names if (value := getattr(arguments, name)) is not None}

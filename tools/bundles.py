@@ -1,0 +1,71 @@
+"""From the MODEL of a command line to a bundle, compiled into the cache where need be."""
+
+import argparse
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from llmc.frontend.options import Progress
+from llmc.runtime import Model, UserError, load
+from llmc.runtime.manifest import MANIFEST, MODULE
+from llmc.tools.arguments import compile_options, given_compile_options
+from llmc.tools.terminal import note, stage_display
+
+
+def load_model(arguments: argparse.Namespace) -> tuple[Model, float]:
+    """MODEL, ready to run, and the seconds spent on compiling it. Raises UserError, IREEError."""
+    folder, compile_s = find_bundle(arguments)
+    model = load(folder, arguments.threads)
+    if arguments.verbose:
+        note(f"{folder}: loaded in {model.load_s:.2f} s")
+    return model, compile_s
+
+
+def find_bundle(arguments: argparse.Namespace) -> tuple[Path, float]:
+    """The bundle that MODEL is, or is compiled into; and the seconds spent on compiling it.
+
+    Raises UserError, IREEError.
+    """
+    options = compile_options(arguments)
+    if is_bundle(arguments):
+        return Path(arguments.model), 0.0
+    try:
+        # Here, for it is needed to run a bundle neither: `filelock` comes with the compiler.
+        from llmc.frontend.cache import cached_bundle
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"compiling a model needs {error.name}: pip install 'llmc-compiler[compile]'"
+        ) from error
+    with compiling(arguments) as progress:
+        cached = cached_bundle(
+            arguments.model, options, progress=progress, dump_ir=arguments.dump_ir
+        )
+    return cached.folder, cached.compile_s
+
+
+def is_bundle(arguments: argparse.Namespace) -> bool:
+    """Whether MODEL is a bundle, maybe a damaged one. UserError if it is to be compiled anew."""
+    folder = Path(arguments.model)
+    try:
+        names = {name for name in ("config.json", MANIFEST, MODULE) if (folder / name).exists()}
+    except OSError as error:
+        raise UserError(f"cannot read {folder}: {error.strerror}") from error
+    found = bool(names) and "config.json" not in names
+    if found and (given := given_compile_options(arguments)):
+        raise UserError(f"{folder} is compiled already: {given[0]} is for a model that is not")
+    return found
+
+
+@contextmanager
+def compiling(arguments: argparse.Namespace) -> Iterator[Progress]:
+    """Gives what shows stages. Hides, unless `-v` is given, what libraries tell programmers."""
+    with stage_display(arguments.verbose) as progress, warnings.catch_warnings():
+        if not arguments.verbose:
+            warnings.simplefilter("ignore")
+            logging.disable()
+        try:
+            yield progress
+        finally:
+            logging.disable(logging.NOTSET)

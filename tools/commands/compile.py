@@ -1,0 +1,60 @@
+"""`llmc compile`: a model into a bundle."""
+
+import argparse
+import shutil
+from pathlib import Path
+
+from llmc.runtime.manifest import MANIFEST, Manifest
+from llmc.tools.arguments import add_compile_options, add_model, compile_options
+from llmc.tools.bundles import compiling, find_bundle, is_bundle
+from llmc.tools.commands.inspect import describe
+from llmc.tools.terminal import note, write
+
+HELP = "compile a model into a bundle"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the command."""
+    add_model(parser)
+    parser.add_argument(
+        "-o",
+        dest="output",
+        type=Path,
+        metavar="DIR",
+        help="the bundle's folder; a bundle there is replaced (default: a folder in the cache)",
+    )
+    add_compile_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Prints the bundle's folder. A bundle is verified, and copied if `-o` is given."""
+    options = compile_options(arguments)
+    folder = arguments.output
+    if is_bundle(arguments):
+        folder = _verified_copy(Path(arguments.model), folder)
+    elif folder is None:
+        folder, _ = find_bundle(arguments)
+    else:
+        from llmc.frontend.build import build_bundle
+
+        with compiling(arguments) as progress:
+            build_bundle(
+                arguments.model, options, folder, progress=progress, dump_ir=arguments.dump_ir
+            )
+    if arguments.verbose:
+        note("\n".join(describe(Manifest.read(folder))))
+    write(f"{folder}\n")
+
+
+def _verified_copy(source: Path, output: Path | None) -> Path:
+    """A copy of the bundle `source` in `output`, or `source` itself without one."""
+    from llmc.frontend.output_folder import appearing, writing
+
+    manifest = Manifest.read(source)
+    manifest.verify_hashes(source)
+    if output is None:
+        return source
+    with appearing(output) as folder, writing(output):
+        for name in (*manifest.files, MANIFEST):
+            shutil.copyfile(source / name, folder / name)
+    return output

@@ -1,0 +1,66 @@
+"""`llmc inspect`: what a bundle is."""
+
+import argparse
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.filesize import decimal
+
+from llmc.runtime.manifest import Manifest
+from llmc.tools.terminal import write
+
+HELP = "show what a bundle is"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the command."""
+    parser.add_argument("bundle", type=Path, metavar="BUNDLE", help="a bundle's folder")
+    parser.add_argument("--json", action="store_true", help="print the manifest as JSON")
+    parser.add_argument(
+        "--verify", action="store_true", help="read all files and compare their SHA-256"
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Prints the manifest. UserError for a damaged bundle."""
+    manifest = Manifest.read(arguments.bundle)
+    manifest.check_sizes(arguments.bundle)
+    if arguments.verify:
+        manifest.verify_hashes(arguments.bundle)
+    if arguments.json:
+        write(json.dumps(asdict(manifest), indent=2) + "\n")
+        return
+    for line in describe(manifest):
+        write(f"{line}\n")
+    if arguments.verify:
+        write("verified    all files are as they were written\n")
+
+
+def describe(manifest: Manifest) -> Iterator[str]:
+    """The manifest as lines for a person, without what could steer a terminal."""
+    for name, value in _facts(manifest):
+        printable = "".join(letter if letter.isprintable() else "?" for letter in value)
+        yield f"{name:<12}{printable}"
+
+
+def _facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    model, target, compiled = manifest.model, manifest.target, manifest.compile
+    yield "name", manifest.name
+    yield "model", f"{model.family}, {model.layers} layers, hidden size {model.hidden_size}"
+    yield "parameters", f"{model.parameters / 1e6:.1f} million, stored as {model.dtype}"
+    yield "vocabulary", f"{model.vocab_size} tokens"
+    yield "chat", "yes" if manifest.tokenizer.chat_template else "no chat template: use --raw"
+    context_bytes = manifest.context * manifest.kv_bytes_per_token
+    yield "context", f"{manifest.context} tokens, whose KV cache takes {decimal(context_bytes)}"
+    yield "target", f"{target.device} {target.arch} {target.cpu}"
+    yield "features", " ".join(target.features)
+    for name, file in manifest.files.items():
+        yield "file", f"{name}, {decimal(file.size)}"
+    for package, version in manifest.versions.items():
+        yield "made by", f"{package} {version}"
+    options = " ".join(f"{key}={value}" for key, value in compiled.options.items())
+    yield "options", options
+    stages = ", ".join(f"{stage.name} {stage.seconds:.1f}" for stage in compiled.stages)
+    yield "compiled", f"in {compiled.seconds:.1f} s ({stages})"

@@ -1,0 +1,63 @@
+"""`llmc logits`: the numbers behind the next token, for comparing with anything."""
+
+import argparse
+import secrets
+from pathlib import Path
+
+import numpy as np
+
+from llmc.runtime import UserError
+from llmc.tools.arguments import add_compile_options, add_model, add_run_options
+from llmc.tools.bundles import load_model
+
+HELP = "write the logits after some tokens to a file"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the command."""
+    add_model(parser)
+    parser.add_argument(
+        "--tokens", required=True, type=_token_ids, metavar="ID,ID,...", help="the token ids to run"
+    )
+    parser.add_argument(
+        "--all", action="store_true", help="after each token, not only after the last"
+    )
+    parser.add_argument(
+        "-o",
+        dest="output",
+        required=True,
+        type=Path,
+        metavar="FILE.npy",
+        help="where to write them: float32 [vocabulary], with --all [tokens, vocabulary]",
+    )
+    add_run_options(parser)
+    add_compile_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Writes the file, which appears whole or not at all."""
+    model, _ = load_model(arguments)
+    _save(model.logits(arguments.tokens, every=arguments.all), arguments.output)
+
+
+def _token_ids(text: str) -> list[int]:
+    try:
+        ids = [int(token) for token in text.split(",")]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError("must be whole numbers with commas between") from error
+    if min(ids) < 0:
+        raise argparse.ArgumentTypeError(f"there is no token {min(ids)}: ids begin at 0")
+    return ids
+
+
+def _save(logits: np.ndarray, output: Path) -> None:
+    draft = output.with_name(f".{output.name}.{secrets.token_hex(4)}")
+    try:
+        try:
+            with draft.open("wb") as file:
+                np.save(file, logits)
+            draft.replace(output)
+        finally:
+            draft.unlink(missing_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot write {output}: {error.strerror or error}") from error

@@ -1,0 +1,54 @@
+"""`llmc`: the command line. Finds the command, runs it, and reports what went wrong."""
+
+import signal
+
+from llmc.pipelines.errors import IREEError
+from llmc.runtime import UserError
+from llmc.tools.arguments import ArgumentParser
+from llmc.tools.commands import chat, compile, devices, inspect, logits, run
+from llmc.tools.terminal import close_output, note, show_any_text
+
+_COMMANDS = {
+    "run": run,
+    "chat": chat,
+    "compile": compile,
+    "inspect": inspect,
+    "logits": logits,
+    "devices": devices,
+}
+_DESCRIPTION = "Compiles large language models and runs them."
+_EPILOG = "Models are compiled once: bundles are kept in $LLMC_CACHE, by default ~/.cache/llmc."
+
+
+def main(words: list[str] | None = None) -> int:
+    """Runs the command in `words`, by default those of the command line; the exit status.
+
+    That is 0, 1 where IREE fails, 2 for what the user can mend, and 128 and a signal's number after
+    Ctrl-C or when standard output is closed.
+    """
+    show_any_text()
+    try:
+        arguments = _parser().parse_args(words)
+        arguments.run(arguments)
+    except UserError as error:
+        note(f"llmc: error: {' '.join(str(error).split())}")
+        return 2
+    except IREEError as error:
+        note(str(error))
+        return 1
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        close_output()
+        return 128 + signal.SIGPIPE
+    return 0
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(prog="llmc", description=_DESCRIPTION, epilog=_EPILOG)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for name, command in _COMMANDS.items():
+        subparser = commands.add_parser(name, help=command.HELP, description=command.HELP)
+        command.add_arguments(subparser)
+        subparser.set_defaults(run=command.run)
+    return parser

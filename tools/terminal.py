@@ -1,0 +1,116 @@
+"""What llmc writes: text and data to standard output, all else to standard error."""
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import TextIOWrapper
+
+from rich.console import Console
+
+from llmc.frontend.options import Progress
+from llmc.runtime import Generation, GenerationOptions, UserError
+
+_STAGES = {
+    "wait": "Waiting for another llmc that compiles the same model",
+    "start": "Starting PyTorch and MLIR",
+    "open": "Opening the model",
+    "read": "Reading the weights",
+    "export": "Exporting with torch.export",
+    "import": "Importing through torch-mlir",
+    "state": "Giving the module its KV cache",
+    "weights": "Laying out the weights",
+    "kernels": "Scheduling kernels",
+    "linalg": "Lowering to linalg",
+    "iree": "Compiling with IREE",
+    "archive": "Writing the weights",
+    "manifest": "Hashing the files",
+}
+
+
+class OutputError(UserError):
+    """Standard output takes no more."""
+
+
+def show_any_text() -> None:
+    """Lets standard output take text that its encoding lacks, escaped, as standard error does."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def write(text: str) -> None:
+    """Writes `text` to standard output at once. Raises OutputError, BrokenPipeError."""
+    if sys.stdout is None:
+        raise OutputError("standard output is closed")
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        close_output()
+        raise OutputError(f"cannot write to standard output: {error.strerror}") from error
+
+
+def close_output() -> None:
+    """Drops what standard output still holds, which Python would try to write at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+
+
+def standard_input() -> TextIOWrapper:
+    """Where the user's text comes from; UserError if it is closed."""
+    if not isinstance(sys.stdin, TextIOWrapper):
+        raise UserError("standard input is closed")
+    return sys.stdin
+
+
+def note(text: str) -> None:
+    """Tells the person something that is not output, on a line of its own."""
+    print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def stage_display(verbose: bool) -> Iterator[Progress]:
+    """Gives what shows the stages of a compilation, and how long each took.
+
+    Where standard error is no terminal, the lines come when all is well, since an error is to be
+    the only line there; with `verbose` they come as the stages end.
+    """
+    console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+    held: list[str] = []
+
+    @contextmanager
+    def show(name: str) -> Iterator[None]:
+        title = _STAGES.get(name, name)
+        begin = time.perf_counter()
+        with console.status(title) if console.is_terminal else contextlib.nullcontext():
+            yield
+        line = f"{title:<34}{time.perf_counter() - begin:6.1f} s"
+        if console.is_terminal or verbose:
+            console.print(line)
+        else:
+            held.append(line)
+
+    yield show
+    for line in held:
+        console.print(line)
+
+
+def is_cut(result: Generation, options: GenerationOptions) -> bool:
+    """Whether the text ended because the context was full."""
+    return result.finish_reason == "length" and len(result.token_ids) < options.max_new_tokens
+
+
+def show_speed(result: Generation) -> None:
+    """How fast the prompt was run, and the tokens after the first, which came with the prompt."""
+    decoded = len(result.token_ids) - 1
+    rows = (
+        ("prefill", result.prefill_tokens, result.prefill_s, result.prefill_tokens_per_s),
+        ("decode", decoded, result.decode_s, result.decode_tokens_per_s),
+    )
+    for name, tokens, seconds, speed in rows:
+        if tokens > 0:
+            note(f"{name:<8}{tokens:6} tokens {seconds:8.2f} s {speed:8.1f} tokens/s")
