@@ -9,7 +9,6 @@ import argparse
 import statistics
 import tempfile
 import time
-from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -25,10 +24,7 @@ from llmc.runtime.engine import Engine
 
 def prepare(context: int, held: int, folder: Path) -> Engine:
     """The sample model's engine with all of `context` allocated and `held` tokens in it."""
-    console = Console(stderr=True)
-    with (
-        console.status(f"compiling for {context} tokens") if console.is_terminal else nullcontext()
-    ):
+    with Console(stderr=True).status(f"compiling for {context} tokens"):
         compile_model(open_model(SAMPLE), CompileOptions(context=context), folder)
     engine = llmc.runtime.load(folder).engine
     engine.reset(1, context)

@@ -1,6 +1,8 @@
 """The llmc dialect: LLM-level operations, what they mean in linalg, and their verifiers."""
 
 from torch_mlir import ir
+from torch_mlir.dialects import torch as torch_dialect
+from torch_mlir.passmanager import PassManager
 
 from llmc.dialects.attention import AttentionOp
 from llmc.dialects.cached_attention import CachedAttentionOp
@@ -38,7 +40,13 @@ OPERATIONS = {
 __all__ = [*(op.__name__ for op in OPERATIONS.values()), "OPERATIONS", "Llmc", "load"]
 
 
+# torch_c and tm_tensor have no binding that loads them; passes that depend on them do.
+_LOADERS = "builtin.module(torch-func-backend-type-conversion,func.func(convert-torch-to-tmtensor))"
+
+
 def load(context: ir.Context) -> None:
-    """Makes the llmc dialect known to `context`."""
+    """Makes known to `context` the llmc dialect, and torch-mlir's, which the importer uses."""
+    torch_dialect.register_dialect(context)
     with context, ir.Location.unknown():
         Llmc.load()
+        PassManager.parse(_LOADERS).run(ir.Module.create().operation)

@@ -14,7 +14,6 @@ import torch
 from torch._decomp import get_decompositions
 from torch_mlir import ir
 from torch_mlir.dialects import func
-from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 from torch_mlir.extras.fx_importer import FxImporter
 from torch_mlir.passmanager import PassManager
@@ -42,7 +41,7 @@ def import_programs(variants: Sequence[VariantPrograms], context: ir.Context) ->
     For each variant V there is a public function `V(tokens, positions) -> logits` and a private
     `V.layer<k>` for each kind of layer, called once for each layer of that kind, in their order.
     """
-    _load_dialects(context)
+    dialects.load(context)
     module = ir.Module.create(ir.Location.unknown(context))
     for variant in variants:
         _import_variant(variant, module)
@@ -50,15 +49,6 @@ def import_programs(variants: Sequence[VariantPrograms], context: ir.Context) ->
         PassManager.parse(TO_TORCH_BACKEND).run(module.operation)
         PassManager.parse(TO_LINALG).run(module.operation)
     return module
-
-
-def _load_dialects(context: ir.Context) -> None:
-    torch_dialect.register_dialect(context)
-    dialects.load(context)
-    with context, ir.Location.unknown():
-        # torch_c has no binding that loads it; a pass that depends on it does.
-        loader = PassManager.parse("builtin.module(torch-func-backend-type-conversion)")
-        loader.run(ir.Module.create().operation)
 
 
 def _import_variant(variant: VariantPrograms, module: ir.Module) -> None:

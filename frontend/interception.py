@@ -42,12 +42,14 @@ def _attend(
         for name, given in others.items()
         if isinstance(given, Tensor) and name not in ("position_ids", "cache_position")
     ]
-    if not isinstance(attention_mask, Window | None):
+    window = sliding_window or 0
+    if isinstance(attention_mask, Window):
+        window = attention_mask.size
+    elif attention_mask is not None:
         unknown.append("a mask that is no causal window")
     if unknown:
         what = ", ".join(unknown)
         raise UserError(f"{type(module).__name__} attends with {what}: llmc cannot compile it")
-    window = attention_mask.size if attention_mask else sliding_window or 0
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     out = torch_ops.attention(query, key, value, scale, window, softcap or 0.0)
     return out.transpose(1, 2), None

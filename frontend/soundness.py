@@ -61,8 +61,9 @@ def _is_local(module: nn.Module, call: LayerCall) -> bool:
             leaves = torch.utils._pytree.tree_leaves(result)
             out = next(leaf for leaf in leaves if isinstance(leaf, Tensor))
             outputs.append(torch.cat([out[:, :token], out[:, token + 1 :]], dim=1))
-    tolerance = 1e-5 * float(outputs[0].abs().max())
-    return torch.allclose(*outputs, atol=tolerance, rtol=0, equal_nan=True)
+    before, after = outputs
+    tolerance = 1e-5 * float(before.abs().max())
+    return torch.allclose(before, after, atol=tolerance, rtol=0, equal_nan=True)
 
 
 def _cut_off(

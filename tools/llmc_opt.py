@@ -7,8 +7,6 @@ from io import StringIO
 from pathlib import Path
 
 from torch_mlir import ir
-from torch_mlir.dialects import torch as torch_dialect
-from torch_mlir.passmanager import PassManager
 
 from llmc import dialects
 from llmc.pipelines.passes.base import PassError
@@ -103,16 +101,11 @@ class _Source:
 
 
 def _context(source: _Source) -> ir.Context:
-    """A context with all dialects that a stage of llmc can leave."""
+    """A context that shows diagnostics as `source` does."""
     context = ir.Context()
     context.emit_error_diagnostics = True
     context.attach_diagnostic_handler(source.show)
     dialects.load(context)
-    torch_dialect.register_dialect(context)
-    with context, ir.Location.unknown():
-        # torch_c and tm_tensor have no binding that loads them; passes that depend on them do.
-        loaders = "torch-func-backend-type-conversion,func.func(convert-torch-to-tmtensor)"
-        PassManager.parse(f"{ANCHOR}({loaders})").run(ir.Module.create().operation)
     return context
 
 

@@ -1,0 +1,100 @@
+"""The attention kernel gives what PyTorch gives, whatever the shape and the state of the cache."""
+
+from dataclasses import dataclass
+
+import iree.compiler
+import iree.runtime
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch_mlir import ir
+
+from llmc import dialects
+from llmc.pipelines.passes.call_kernels import CallKernels
+from llmc.pipelines.pipeline import Stage, run
+from llmc.pipelines.targets.cpu import CPUTarget
+
+
+@dataclass(frozen=True)
+class Shape:
+    heads: int
+    key_heads: int
+    channels: int
+    value_channels: int
+    window: int = 0
+    softcap: float = 0.0
+    lanes: int = 8
+
+    @property
+    def function(self) -> str:
+        caches = [
+            f"tensor<2x?x{self.key_heads}x?x{n}xf32>" for n in (self.channels, self.value_channels)
+        ]
+        query = f"tensor<1x{self.heads}x?x{self.channels}xf32>"
+        out = f"tensor<1x{self.heads}x?x{self.value_channels}xf32>"
+        return f"""
+          func.func @attend(%q: {query}, %k: {caches[0]}, %v: {caches[1]}, %start: tensor<1xi64>,
+                            %layer: index, %sequence: index, %past: index) -> {out} {{
+            %o = "llmc.cached_attention"(%q, %k, %v, %start, %layer, %sequence, %past)
+                 {{scale = 0.25 : f64, window = {self.window} : i64, softcap = {self.softcap} : f64}}
+               : ({query}, {caches[0]}, {caches[1]}, tensor<1xi64>, index, index, index) -> {out}
+            return %o : {out}
+          }}"""
+
+
+SHAPES = [
+    Shape(heads=9, key_heads=3, channels=64, value_channels=64),
+    Shape(heads=4, key_heads=4, channels=20, value_channels=12, lanes=16),
+    Shape(heads=8, key_heads=1, channels=256, value_channels=256, window=5, lanes=16),
+    Shape(heads=6, key_heads=2, channels=16, value_channels=7, window=17, softcap=3.0, lanes=4),
+]
+
+
+@pytest.fixture(scope="module", params=SHAPES, ids=lambda shape: f"{shape.heads}x{shape.channels}")
+def compiled(request):
+    context = ir.Context()
+    dialects.load(context)
+    module = ir.Module.parse(request.param.function, context)
+    run(Stage("test", (CallKernels(lanes=request.param.lanes),)), module)
+    binary = iree.compiler.compile_str(str(module), extra_args=CPUTarget().flags)
+    loaded = iree.runtime.load_vm_flatbuffer(binary, driver="local-task")
+    return request.param, loaded.attend
+
+
+def reference(query: Tensor, keys: Tensor, values: Tensor, shape: Shape, start: int, past: int):
+    """Attention in float64 over columns that have numbers."""
+    groups = shape.heads // shape.key_heads
+    keys, values = (t.double().repeat_interleave(groups, 0) for t in (keys, values))
+    scores = query.double() @ keys.mT * 0.25
+    if shape.softcap:
+        scores = shape.softcap * torch.tanh(scores / shape.softcap)
+    row = past + torch.arange(query.shape[1])[:, None]
+    column = torch.arange(keys.shape[1])[None, :]
+    seen = (column <= row) & (column >= start)
+    if shape.window:
+        seen &= column > row - shape.window
+    return torch.softmax(scores.masked_fill(~seen, float("-inf")), dim=-1) @ values
+
+
+@pytest.mark.parametrize(
+    ("tokens", "past", "start"),
+    [(2, 0, 0), (5, 0, 0), (16, 0, 0), (33, 7, 0), (64, 100, 0), (40, 60, 23), (17, 3, 3)],
+)
+def test_kernel(compiled, tokens, past, start):
+    shape, attend = compiled
+    generator = torch.Generator().manual_seed(tokens)
+    columns, capacity = past + tokens, past + tokens + 5
+    query = torch.randn(1, shape.heads, tokens, shape.channels, generator=generator)
+    caches = []
+    for channels in (shape.channels, shape.value_channels):
+        cache = torch.full((2, 3, shape.key_heads, capacity, channels), float("nan"))
+        # Only what may be read holds numbers.
+        cache[1, 2, :, start:columns].normal_(generator=generator)
+        caches.append(cache)
+    starts = np.array([start], np.int64)
+    out = attend(query.numpy(), *(c.numpy() for c in caches), starts, 1, 2, past).to_host()
+    held = [cache[1, 2, :, :columns].nan_to_num() for cache in caches]
+    expected = reference(query[0], *held, shape, start, past)
+    # Scores of about 40 are summed in float32.
+    torch.testing.assert_close(torch.tensor(out[0]).double(), expected, atol=2e-5, rtol=0)

@@ -1,0 +1,74 @@
+"""What holds for every pass: it has a name that llmc-opt knows, and its output can be read back."""
+
+import importlib
+import pkgutil
+
+import pytest
+from torch_mlir import ir
+
+import llmc.pipelines.passes
+from llmc import dialects
+from llmc.frontend.importer import import_programs
+from llmc.frontend.interception import IMPLEMENTATION
+from llmc.frontend.programs import VARIANTS, export_variant
+from llmc.pipelines import pipeline
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.passes.pack_weights import PackWeights
+from llmc.pipelines.registry import PASSES, parse_pipeline
+from llmc.pipelines.targets.cpu import CPUTarget
+from llmc.runtime import abi
+from llmc.runtime.errors import UserError
+from tests.tiny_models import tiny_config, tiny_model
+
+
+def new_context() -> ir.Context:
+    context = ir.Context()
+    context.allow_unregistered_dialects = True  # of what is IREE's
+    dialects.load(context)
+    return context
+
+
+def test_every_pass_is_registered_under_the_name_of_its_file():
+    for module in pkgutil.iter_modules(llmc.pipelines.passes.__path__):
+        importlib.import_module(f"llmc.pipelines.passes.{module.name}")
+    assert set(PASSES.values()) == set(Pass.__subclasses__())
+    for name, pass_ in PASSES.items():
+        assert pass_.__module__.rpartition(".")[2] == name.replace("-", "_")
+
+
+def test_a_pipeline_is_a_list_of_steps():
+    text = " builtin.module( pack-weights{columns=8 rows=4}, func.func(canonicalize,cse) )\n"
+    steps = parse_pipeline(text, ir.Context())
+    assert steps == (PackWeights(columns=8, rows=4), "func.func(canonicalize,cse)")
+    assert parse_pipeline("builtin.module()", ir.Context()) == ()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "cse", "any(cse)", "builtin.module(cse", "builtin.module(}{)"]
+)
+def test_what_is_no_pipeline_is_an_error_of_the_users(text):
+    with pytest.raises(UserError):
+        parse_pipeline(text, ir.Context())
+
+
+@pytest.fixture(scope="module")
+def imported() -> str:
+    """The decode variant of a mixture of experts, as imported."""
+    model = tiny_model(tiny_config("qwen3_moe"))
+    model.set_attn_implementation(IMPLEMENTATION)
+    model.set_experts_implementation(IMPLEMENTATION)
+    decode = next(variant for variant in VARIANTS if variant.name == abi.DECODE)
+    return str(import_programs([export_variant(model, decode, context=64)], ir.Context()))
+
+
+def test_each_step_can_be_taken_up_from_text(imported):
+    target = CPUTarget()
+    whole = ir.Module.parse(imported, new_context())
+    text = imported
+    for stage in (*pipeline.stages(target, "f16"), pipeline.hand_over(target)):
+        pipeline.run(stage, whole)
+        for step in stage.steps:
+            module = ir.Module.parse(text, new_context())
+            pipeline.run(pipeline.Stage("step", (step,)), module)
+            text = str(module)
+    assert text == str(whole)
