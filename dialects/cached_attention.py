@@ -6,7 +6,17 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, ext
 
 from llmc.dialects.attention import AttentionOp
-from llmc.dialects.checks import require, same, tensor_of, verified
+from llmc.dialects.checks import (
+    floats,
+    integers,
+    require,
+    same,
+    same_element,
+    shaped,
+    static,
+    tensor_of,
+    verified,
+)
 from llmc.dialects.index_notation import as_value, size, slice_of
 from llmc.dialects.llmc import Operation
 
@@ -38,16 +48,24 @@ class CachedAttentionOp(Operation, name="cached_attention", traits=[ext.Pure]):
     @verified
     def verify_invariants(self) -> None:
         """Checks heads and channels of the query against the caches."""
-        batch, heads, _, channels = tensor_of(self.query, "query", 4)
+        batch, heads, tokens, channels = tensor_of(self.query, "query", 4)
+        floats("query", self.query)
         keys, values = tensor_of(self.keys, "keys", 5), tensor_of(self.values, "values", 5)
+        for name, cache in (("keys", self.keys), ("values", self.values)):
+            floats(name, cache, widened_to=self.query)
+            static(name, tensor_of(cache, name)[2::2])
         same("keys", "its channels", keys[4], channels)
         same("values", "its heads", values[2], keys[2])
         same("start", "its length", tensor_of(self.start, "start", 1)[0], batch)
+        integers("start", self.start)
         require(
-            heads is not None and keys[2] is not None and heads % keys[2] == 0,
+            heads is not None and heads % keys[2] == 0,
             f"operand 'query' must have a multiple of {keys[2]} heads, but has {heads}",
         )
-        same("out", "its channels", tensor_of(self.out, "out", 4)[3], values[4])
+        require(self.window.value >= 0, "attribute 'window' must not be negative")
+        require(self.softcap.value >= 0, "attribute 'softcap' must not be negative")
+        shaped("out", self.out, [batch, heads, tokens, values[4]])
+        same_element("out", self.out, self.query)
 
     def lower(self) -> ir.Value:
         """Slices of the caches, and `llmc.attention` over them."""

@@ -1,7 +1,8 @@
 """The llmc dialect: what a language model does, one level above linalg.
 
-Each operation lives in a file of its own beside its meaning: the class declares operands, attributes
-and results, `verify_invariants` checks them, and `lower` says in linalg what it computes.
+Each operation lives in a file of its own beside its meaning: the class declares operands,
+attributes and results, `verify_invariants` checks them, and `lower` says in linalg what it
+computes.
 """
 
 from typing import Any

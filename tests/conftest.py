@@ -1,6 +1,7 @@
 """What the tests share: options for those that take long, and one tiny compiled model."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -65,4 +66,15 @@ def tiny_cache(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> P
 def tiny_bundle(tiny_cache: Path) -> Path:
     """The bundle of `tiny_folder`. Tests copy it before they change it."""
     (folder,) = (tiny_cache / "bundles").glob("[!.]*")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def endless_bundle(tiny_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`tiny_bundle` as one of a model that knows no end of a text."""
+    folder = tmp_path_factory.mktemp("endless") / "bundle"
+    shutil.copytree(tiny_bundle, folder)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["tokenizer"]["eos_token_ids"] = []
+    (folder / "manifest.json").write_text(json.dumps(manifest))
     return folder

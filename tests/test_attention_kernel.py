@@ -37,7 +37,8 @@ class Shape:
           func.func @attend(%q: {query}, %k: {caches[0]}, %v: {caches[1]}, %start: tensor<1xi64>,
                             %layer: index, %sequence: index, %past: index) -> {out} {{
             %o = "llmc.cached_attention"(%q, %k, %v, %start, %layer, %sequence, %past)
-                 {{scale = 0.25 : f64, window = {self.window} : i64, softcap = {self.softcap} : f64}}
+                 {{scale = 0.25 : f64, window = {self.window} : i64,
+                   softcap = {self.softcap} : f64}}
                : ({query}, {caches[0]}, {caches[1]}, tensor<1xi64>, index, index, index) -> {out}
             return %o : {out}
           }}"""

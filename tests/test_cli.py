@@ -2,20 +2,16 @@
 
 import json
 import os
-import pty
-import select
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import llmc.runtime
-from llmc.runtime import GenerationOptions
 from llmc.tools.llmc import main
 
 LLMC = Path(sys.executable).with_name("llmc")
@@ -24,17 +20,6 @@ LLMC = Path(sys.executable).with_name("llmc")
 @pytest.fixture(scope="module")
 def model(tiny_bundle):
     return llmc.runtime.load(tiny_bundle)
-
-
-@pytest.fixture(scope="module")
-def endless(tiny_bundle, tmp_path_factory):
-    """The bundle as one of a model that knows no end of a text."""
-    folder = tmp_path_factory.mktemp("endless") / "bundle"
-    shutil.copytree(tiny_bundle, folder)
-    manifest = json.loads((folder / "manifest.json").read_text())
-    manifest["tokenizer"]["eos_token_ids"] = []
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    return folder
 
 
 @pytest.fixture
@@ -106,8 +91,8 @@ def test_same_seed_same_text(llmc_out, tiny_bundle):
     assert first == again != other
 
 
-def test_repetition_penalty_is_applied(llmc_out, endless):
-    words = ("run", endless, "--prompt", "Hello", "--max-new-tokens", 60, "--json")
+def test_repetition_penalty_is_applied(llmc_out, endless_bundle):
+    words = ("run", endless_bundle, "--prompt", "Hello", "--max-new-tokens", 60, "--json")
     penalised = json.loads(llmc_out(*words, "--repetition-penalty", 100))["token_ids"]
     assert len(set(penalised)) == len(penalised)
 
@@ -160,6 +145,12 @@ def test_compiling_a_bundle_copies_it(llmc_out, tiny_bundle, tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
 
 
+@pytest.fixture(autouse=True)
+def buffered(monkeypatch):
+    """As users have it: output that Python could not write is written again when it ends."""
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+
+
 def llmc_process(*words: object, **options) -> subprocess.Popen:
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen([LLMC, *map(str, words)], **{**pipes, **options})
@@ -174,24 +165,24 @@ def test_prompt_from_standard_input(tiny_bundle, model):
     assert err == b""
 
 
-def test_closed_pipe_is_no_error(endless):
-    process = llmc_process("run", endless, "--prompt", "Hello", "--max-new-tokens", 8000)
+def test_closed_pipe_is_no_error(endless_bundle):
+    process = llmc_process("run", endless_bundle, "--prompt", "Hello", "--max-new-tokens", 8000)
     process.stdout.read(10)
     process.stdout.close()
     assert process.wait() == 128 + signal.SIGPIPE
     assert process.stderr.read() == b""
 
 
-def test_terminal_without_unicode(endless, model):
-    words = ("run", endless, "--prompt", "Hello", "--max-new-tokens", 99)
+def test_terminal_without_unicode(endless_bundle, model):
+    words = ("run", endless_bundle, "--prompt", "Hello", "--max-new-tokens", 99)
     process = llmc_process(*words, env={**os.environ, "PYTHONIOENCODING": "ascii"})
     out = process.communicate()[0]
     assert process.returncode == 0
     assert b"\\u" in out
 
 
-def test_interrupted_run_is_silent(endless):
-    process = llmc_process("run", endless, "--prompt", "Hello", "--max-new-tokens", 8000)
+def test_interrupted_run_is_silent(endless_bundle):
+    process = llmc_process("run", endless_bundle, "--prompt", "Hello", "--max-new-tokens", 8000)
     process.stdout.read(10)
     process.send_signal(signal.SIGINT)
     assert process.communicate()[1] == b""
@@ -226,104 +217,3 @@ def test_running_needs_neither_pytorch_nor_the_compiler(tiny_folder, tiny_cache,
         text=True,
     )
     assert result.returncode == 0, result.stderr
-
-
-CHAT = b"""Hello
-How are you?
-/stats
-/set temperature=0.5 seed=7
-/set top_k
-/set top_p=9
-/zork
- /zork
-\xff
-/help
-/reset
-Hello
-/exit
-never read
-"""
-
-
-def test_chat_through_a_pipe(tiny_bundle, model):
-    process = llmc_process("chat", tiny_bundle, "--max-new-tokens", 6)
-    out, err = process.communicate(CHAT)
-    assert process.returncode == 0
-    chat, options = model.chat(), GenerationOptions(max_new_tokens=6)
-    greedy = [last(chat.send(text, options)).text for text in ("Hello", "How are you?")]
-    assert out.decode().startswith(f"{greedy[0]}\n{greedy[1]}\n")
-    told = err.decode()
-    assert f" {chat.tokens} of 8192 tokens" in told
-    assert "temperature=0.5" in told
-    assert "seed=7" in told
-    assert told.count("error:") == 4
-
-
-def test_chat_that_fills_the_context(tiny_bundle, tmp_path):
-    shutil.copytree(tiny_bundle, tmp_path / "bundle")
-    path = tmp_path / "bundle" / "manifest.json"
-    manifest = json.loads(path.read_text())
-    path.write_text(json.dumps({**manifest, "context": 60}))
-    process = llmc_process("chat", tmp_path / "bundle", "--max-new-tokens", 50)
-    out, err = process.communicate(b"Hello\n" * 3 + b"/reset\nHello\n")
-    assert process.returncode == 0
-    first, again = out.splitlines()[0], out.splitlines()[-1]
-    assert first == again != b""
-    assert b"context of 60 tokens is full" in err
-    assert b"but the context of this bundle is 60" in err
-
-
-def last(steps):
-    *_, (_, result) = steps
-    return result
-
-
-class Terminal:
-    """A process that believes that a person sits before it."""
-
-    def __init__(self, *words: object) -> None:
-        self.pid, self.descriptor = pty.fork()
-        if self.pid == 0:
-            os.execve(LLMC, [str(LLMC), *map(str, words)], {**os.environ, "TERM": "dumb"})
-
-    def type(self, text: str) -> None:
-        os.write(self.descriptor, text.encode())
-
-    def read_until(self, text: str) -> str:
-        """What appears up to and with `text`."""
-        shown, end = b"", time.monotonic() + 30
-        while not shown.endswith(text.encode()):
-            left = end - time.monotonic()
-            assert select.select([self.descriptor], [], [], max(left, 0))[0], shown
-            shown += os.read(self.descriptor, 1)
-        return shown.decode(errors="replace")
-
-    def wait(self) -> int:
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-
-
-@pytest.fixture
-def terminal(endless):
-    """`llmc chat` with a model that goes on for long."""
-    terminal = Terminal("chat", endless, "--max-new-tokens", 8000)
-    yield terminal
-    os.close(terminal.descriptor)  # which hangs up on what still runs
-
-
-def test_ctrl_c_stops_the_answer_and_not_the_chat(terminal):
-    terminal.read_until("> ")
-    terminal.type("Hello\n")
-    terminal.read_until("Hello\r\n")
-    os.read(terminal.descriptor, 1)
-    time.sleep(0.2)
-    terminal.type("\x03")
-    terminal.read_until("(stopped)")
-    terminal.read_until("> ")
-    terminal.type("/stats\n")
-    kept = terminal.read_until("of 8192 tokens").split("context")[-1]
-    assert 30 < int(kept.split()[0]) < 8000
-    terminal.read_until("> ")
-    terminal.type("half a line\x03")
-    terminal.read_until("> ")
-    terminal.type("\x04")
-    assert terminal.wait() == 0

@@ -213,7 +213,9 @@ def test_unusable_cache(refusal, tiny_folder, tmp_path, monkeypatch):
 
 def refused(script: str) -> str:
     """The line that the shell command writes on standard error."""
-    result = subprocess.run(["bash", "-c", script], capture_output=True)
+    # As users have it: output that Python could not write is written again when it ends.
+    environment = {key: os.environ[key] for key in os.environ if key != "PYTHONUNBUFFERED"}
+    result = subprocess.run(["bash", "-c", script], capture_output=True, env=environment)
     assert result.returncode == 2
     return only_line(result.stderr.decode())
 
@@ -227,6 +229,8 @@ def test_installed_command(tiny_bundle):
 
 def test_output_that_takes_nothing(tiny_bundle):
     assert "No space" in refused(f"{LLMC} run {tiny_bundle} --prompt x > /dev/full")
+    assert "No space" in refused(f"{LLMC} devices > /dev/full")
+    assert "No space" in refused(f"{LLMC} --help > /dev/full")
     assert "closed" in refused(f"{LLMC} run {tiny_bundle} --prompt x >&-")
 
 

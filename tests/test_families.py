@@ -116,6 +116,7 @@ def test_batch_continues_each_prompt_as_pytorch_does(pair):
         assert result.token_ids == tokens[len(prompt) :]
 
 
+@pytest.mark.all_families
 @pytest.mark.parametrize(("dtype", "element"), [("f16", torch.float16), ("bf16", torch.bfloat16)])
 def test_narrow_storage_rounds_matrices_and_nothing_else(dtype, element, tmp_path):
     pair = make_pair("llama", tmp_path / "bundle", dtype)

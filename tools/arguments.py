@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 from llmc.frontend.options import DEFAULT_CONTEXT, DTYPES, CompileOptions
 from llmc.runtime import GenerationOptions, SamplingOptions, UserError
+from llmc.tools.terminal import write
 
 _COMPILE_FIELDS = ("target", "dtype", "context", "layers")
 
@@ -20,6 +21,10 @@ class ArgumentParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Called by argparse."""
         raise UserError(f"{message} (see {self.prog} --help)")
+
+    def print_help(self, file: object = None) -> None:
+        """Called by argparse."""
+        write(self.format_help())
 
 
 def positive(text: str) -> int:

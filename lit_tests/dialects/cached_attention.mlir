@@ -1,59 +1,58 @@
 // RUN: not llmc-opt %s --split-input-file 2>&1 | filecheck %s
 // RUN: not llmc-opt %s --split-input-file --pass-pipeline="builtin.module(lower-llmc,func.func(canonicalize,cse))" 2>&1 | filecheck %s --check-prefix=LOWER
 
-// CHECK-LABEL: func.func @attend
-// CHECK:         "llmc.cached_attention"(%arg0, %arg1, %arg2, %arg3, %arg4, %arg5, %arg6) {scale
+// CHECK-LABEL: func.func @prefill
+// CHECK:         "llmc.cached_attention"(%arg0, %arg1, %arg2, %arg3, %arg4, %arg5, %arg6) {scale = 5.000000e-01 : f64, softcap = 0.000000e+00 : f64, window = 3 : i64}
 //
-// The columns held and the new ones, of one layer, then attention over them.
-// LOWER-LABEL: func.func @attend
-// LOWER:         %[[COLUMNS:.+]] = arith.addi %arg6
-// LOWER:         %[[K:.+]] = tensor.extract_slice %arg1[%arg4, %arg5, 0, 0, 0] [1, 1, 2, %[[COLUMNS]], 16]
-// LOWER:         %[[V:.+]] = tensor.extract_slice %arg2[%arg4, %arg5, 0, 0, 0] [1, 1, 2, %[[COLUMNS]], 16]
-// LOWER:         linalg.generic {{.+}} ins(%{{.+}}, %[[K]] :
+// It means attention over the columns that are held, the new ones included.
+// LOWER-LABEL: func.func @prefill
+// LOWER:         %[[TOKENS:.+]] = tensor.dim %arg0
+// LOWER:         %[[END:.+]] = arith.addi %arg6, %[[TOKENS]]
+// LOWER:         %[[KEYS:.+]] = tensor.extract_slice %arg1[%arg4, %arg5, 0, 0, 0] [1, 1, 2, %[[END]], 8]
+// LOWER:         %[[VALUES:.+]] = tensor.extract_slice %arg2[%arg4, %arg5, 0, 0, 0] [1, 1, 2, %[[END]], 4]
+// LOWER:         linalg.generic {{.+}} ins(%{{.+}}, %[[KEYS]] :
 // LOWER:         linalg.softmax
-// LOWER:         linalg.generic {{.+}} ins(%{{.+}}, %[[V]] :
-func.func @attend(%q: tensor<1x4x?x16xf32>, %keys: tensor<3x?x2x?x16xf32>,
-                  %values: tensor<3x?x2x?x16xf32>, %start: tensor<1xi64>, %layer: index,
-                  %sequence: index, %past: index) -> tensor<1x4x?x16xf32> {
+// LOWER:         linalg.generic {{.+}} ins(%{{.+}}, %[[VALUES]] :
+// LOWER-NOT:     llmc.
+func.func @prefill(%q: tensor<1x6x?x8xf32>, %keys: tensor<5x?x2x?x8xf32>, %values: tensor<5x?x2x?x4xf32>, %start: tensor<1xi64>, %layer: index, %sequence: index, %past: index) -> tensor<1x6x?x4xf32> {
   %o = "llmc.cached_attention"(%q, %keys, %values, %start, %layer, %sequence, %past)
-     {scale = 0.25 : f64, window = 0 : i64, softcap = 0.0 : f64}
-     : (tensor<1x4x?x16xf32>, tensor<3x?x2x?x16xf32>, tensor<3x?x2x?x16xf32>, tensor<1xi64>,
-        index, index, index) -> tensor<1x4x?x16xf32>
-  return %o : tensor<1x4x?x16xf32>
+       {scale = 0.5, window = 3 : i64, softcap = 0.0}
+     : (tensor<1x6x?x8xf32>, tensor<5x?x2x?x8xf32>, tensor<5x?x2x?x4xf32>, tensor<1xi64>, index, index, index) -> tensor<1x6x?x4xf32>
+  return %o : tensor<1x6x?x4xf32>
 }
 
 // -----
 
-func.func @channels(%q: tensor<1x4x?x8xf32>, %cache: tensor<3x?x2x?x16xf32>,
-                    %start: tensor<1xi64>, %i: index) {
-  // CHECK: error: 'llmc.cached_attention' op operand 'keys' must have its channels = 8, but has 16
-  %o = "llmc.cached_attention"(%q, %cache, %cache, %start, %i, %i, %i)
-     {scale = 0.25 : f64, window = 0 : i64, softcap = 0.0 : f64}
-     : (tensor<1x4x?x8xf32>, tensor<3x?x2x?x16xf32>, tensor<3x?x2x?x16xf32>, tensor<1xi64>,
-        index, index, index) -> tensor<1x4x?x16xf32>
+func.func @heads(%q: tensor<1x5x?x8xf32>, %cache: tensor<5x?x2x?x8xf32>, %start: tensor<1xi64>, %i: index) {
+  // CHECK: error: 'llmc.cached_attention' op operand 'query' must have a multiple of 2 heads, but has 5
+  %o = "llmc.cached_attention"(%q, %cache, %cache, %start, %i, %i, %i) {scale = 0.5, window = 0 : i64, softcap = 0.0}
+     : (tensor<1x5x?x8xf32>, tensor<5x?x2x?x8xf32>, tensor<5x?x2x?x8xf32>, tensor<1xi64>, index, index, index) -> tensor<1x5x?x8xf32>
   return
 }
 
 // -----
 
-func.func @heads(%q: tensor<1x3x?x16xf32>, %cache: tensor<3x?x2x?x16xf32>,
-                 %start: tensor<1xi64>, %i: index) {
-  // CHECK: error: 'llmc.cached_attention' op operand 'query' must have a multiple of 2 heads, but has 3
-  %o = "llmc.cached_attention"(%q, %cache, %cache, %start, %i, %i, %i)
-     {scale = 0.25 : f64, window = 0 : i64, softcap = 0.0 : f64}
-     : (tensor<1x3x?x16xf32>, tensor<3x?x2x?x16xf32>, tensor<3x?x2x?x16xf32>, tensor<1xi64>,
-        index, index, index) -> tensor<1x3x?x16xf32>
+func.func @channels(%q: tensor<1x6x?x4xf32>, %cache: tensor<5x?x2x?x8xf32>, %start: tensor<1xi64>, %i: index) {
+  // CHECK: error: 'llmc.cached_attention' op operand 'keys' must have its channels = 4, but has 8
+  %o = "llmc.cached_attention"(%q, %cache, %cache, %start, %i, %i, %i) {scale = 0.5, window = 0 : i64, softcap = 0.0}
+     : (tensor<1x6x?x4xf32>, tensor<5x?x2x?x8xf32>, tensor<5x?x2x?x8xf32>, tensor<1xi64>, index, index, index) -> tensor<1x6x?x8xf32>
   return
 }
 
 // -----
 
-func.func @start(%q: tensor<1x4x?x16xf32>, %cache: tensor<3x?x2x?x16xf32>,
-                 %start: tensor<2xi64>, %i: index) {
-  // CHECK: error: 'llmc.cached_attention' op operand 'start' must have its length = 1, but has 2
-  %o = "llmc.cached_attention"(%q, %cache, %cache, %start, %i, %i, %i)
-     {scale = 0.25 : f64, window = 0 : i64, softcap = 0.0 : f64}
-     : (tensor<1x4x?x16xf32>, tensor<3x?x2x?x16xf32>, tensor<3x?x2x?x16xf32>, tensor<2xi64>,
-        index, index, index) -> tensor<1x4x?x16xf32>
+func.func @open(%q: tensor<1x6x?x8xf32>, %cache: tensor<5x?x?x?x8xf32>, %start: tensor<1xi64>, %i: index) {
+  // CHECK: error: 'llmc.cached_attention' op operand 'keys' must have a static shape
+  %o = "llmc.cached_attention"(%q, %cache, %cache, %start, %i, %i, %i) {scale = 0.5, window = 0 : i64, softcap = 0.0}
+     : (tensor<1x6x?x8xf32>, tensor<5x?x?x?x8xf32>, tensor<5x?x?x?x8xf32>, tensor<1xi64>, index, index, index) -> tensor<1x6x?x8xf32>
+  return
+}
+
+// -----
+
+func.func @result(%q: tensor<1x6x3x8xf32>, %cache: tensor<5x?x2x?x8xf32>, %start: tensor<1xi64>, %i: index) {
+  // CHECK: error: 'llmc.cached_attention' op result must have dimension 2 = 3, but has 4
+  %o = "llmc.cached_attention"(%q, %cache, %cache, %start, %i, %i, %i) {scale = 0.5, window = 0 : i64, softcap = 0.0}
+     : (tensor<1x6x3x8xf32>, tensor<5x?x2x?x8xf32>, tensor<5x?x2x?x8xf32>, tensor<1xi64>, index, index, index) -> tensor<1x6x4x8xf32>
   return
 }
