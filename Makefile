@@ -15,11 +15,11 @@ demo: $(VENV)/.compile
 	$(BIN)/llmc run smollm2 --prompt "$(PROMPT)"
 
 test: $(VENV)/.dev lint
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q --all-families
 	$(BIN)/lit -q lit_tests
 
 test-thorough: $(VENV)/.dev lint
-	$(BIN)/python -m pytest -q --thorough
+	$(BIN)/python -m pytest -q --all-families --thorough
 	$(BIN)/lit -q lit_tests
 
 lint: $(VENV)/.dev

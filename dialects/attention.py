@@ -66,7 +66,7 @@ class AttentionOp(Operation, name="attention", traits=[ext.Pure]):
         for name, operand in (("key", self.key), ("value", self.value)):
             shape = tensor_of(operand, name, 4)
             floats(name, operand, widened_to=self.query)
-            static(name, shape[1::2])
+            static(name, operand, 1, 3)
             same(name, "its batch", shape[0], batch)
             same(name, "its heads", shape[1], groups)
             groups = shape[1]

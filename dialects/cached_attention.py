@@ -53,7 +53,7 @@ class CachedAttentionOp(Operation, name="cached_attention", traits=[ext.Pure]):
         keys, values = tensor_of(self.keys, "keys", 5), tensor_of(self.values, "values", 5)
         for name, cache in (("keys", self.keys), ("values", self.values)):
             floats(name, cache, widened_to=self.query)
-            static(name, tensor_of(cache, name)[2::2])
+            static(name, cache, 2, 4)
         same("keys", "its channels", keys[4], channels)
         same("values", "its heads", values[2], keys[2])
         same("start", "its length", tensor_of(self.start, "start", 1)[0], batch)

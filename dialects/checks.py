@@ -73,9 +73,11 @@ def shaped(name: str, value: ir.Value, extents: list[int | None]) -> None:
         same(name, f"dimension {dim}", actual, extents[dim])
 
 
-def static(name: str, extents: list[int | None]) -> None:
-    """None of the `extents` of tensor `name` is dynamic."""
-    require(None not in extents, f"{_title(name)} must have a static shape")
+def static(name: str, value: ir.Value, *dims: int) -> None:
+    """Tensor `name` is static in `dims`; in all its dimensions where none are given."""
+    for dim in dims or range(value.type.rank):
+        open_ = value.type.is_dynamic_dim(dim)
+        require(not open_, f"{_title(name)} must be static in dimension {dim}, but is {value.type}")
 
 
 def require(condition: bool, message: str) -> None:

@@ -43,7 +43,7 @@ class ExpertLinearOp(Operation, name="expert_linear", traits=[ext.Pure]):
     def verify_invariants(self) -> None:
         """Checks rows, K and N across operands."""
         _, outputs, inputs = stored = tensor_of(self.weight, "weight", 3)
-        static("weight", stored)
+        static("weight", self.weight)
         if self.transposed.value:
             outputs, inputs = inputs, outputs
         check_expert_rows(self, inputs, outputs)

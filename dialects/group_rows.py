@@ -27,6 +27,7 @@ class GroupRowsOp(Operation, name="group_rows", traits=[ext.Pure]):
         rows = tensor_of(self.expert, "expert", 1)[0]
         integers("expert", self.expert)
         same("order", "its length", tensor_of(self.order, "order", 1)[0], rows)
-        static("first", tensor_of(self.first, "first", 1))
+        tensor_of(self.first, "first", 1)
+        static("first", self.first)
         for name, value in (("order", self.order), ("first", self.first)):
             require(str(value.type.element_type) == "i32", f"result '{name}' must hold i32")

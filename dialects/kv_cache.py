@@ -89,7 +89,7 @@ class CacheReadOp(Operation, name="cache_read", traits=[ext.Pure]):
     def verify_invariants(self) -> None:
         """Checks heads and channels of the result against the cache."""
         cache, out = tensor_of(self.cache, "cache", 5), tensor_of(self.out, "out", 4)
-        static("cache", [cache[2], cache[4]])
+        static("cache", self.cache, 2, 4)
         same("out", "its heads", out[1], cache[2])
         same("out", "its channels", out[3], cache[4])
         same_element("out", self.out, self.cache)

@@ -42,7 +42,7 @@ class LinearOp(Operation, name="linear", traits=[ext.Pure]):
         require(len(shape) >= 2, "operand 'x' must have at least 2 dimensions")
         floats("x", self.x)
         floats("weight", self.weight, widened_to=self.x)
-        static("weight", stored)
+        static("weight", self.weight)
         outputs, inputs = self._outputs_and_inputs(stored)
         same("x", "its last dimension", shape[-1], inputs)
         if self.bias is not None:

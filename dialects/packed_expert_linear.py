@@ -67,10 +67,10 @@ class GroupedExpertLinearOp(Operation, name="grouped_expert_linear", traits=[ext
 def _check_product(op: Any) -> int | None:
     """Checks `x`, `weight` and `out`; the result's rows."""
     stored = tensor_of(op.weight, "weight", 4)
-    static("weight", stored)
+    static("weight", op.weight)
     _, panels, inputs, columns = stored
     rows, outputs = tensor_of(op.out, "out", 2)
-    static("out", [outputs])
+    static("out", op.out, 1)
     same("weight", "its panels", panels, -(-outputs // columns))
     check_expert_rows(op, inputs, outputs)
     return rows

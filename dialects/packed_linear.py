@@ -53,11 +53,11 @@ class PackedLinearOp(Operation, name="packed_linear", traits=[ext.Pure]):
         require(len(shape) >= 2, "operand 'x' must have at least 2 dimensions")
         floats("x", self.x)
         floats("weight", self.weight, widened_to=self.x)
-        static("weight", stored)
+        static("weight", self.weight)
         panels, inputs, columns = stored
         same("x", "its last dimension", shape[-1], inputs)
         outputs = tensor_of(self.out, "out", len(shape))[-1]
-        static("out", [outputs])
+        static("out", self.out, len(shape) - 1)
         same("weight", "its panels", panels, -(-outputs // columns))
         if self.bias is not None:
             same("bias", "its length", tensor_of(self.bias, "bias", 1)[0], outputs)

@@ -27,4 +27,5 @@ class ParameterOp(Operation, name="parameter", traits=[ext.Pure]):
         require(len(names) > 0, "attribute 'sources' must name a parameter")
         for name in names:
             require(isinstance(name, ir.StringAttr), "attribute 'sources' must hold strings")
-        static("out", tensor_of(self.out, "out"))
+        tensor_of(self.out, "out")
+        static("out", self.out)

@@ -33,7 +33,7 @@ class RMSNormOp(Operation, name="rms_norm", traits=[ext.Pure]):
         floats("x", self.x)
         stored = tensor_of(self.weight, "weight", 1)
         same_element("weight", self.weight, self.x)
-        static("weight", stored)
+        static("weight", self.weight)
         same("weight", "its length", stored[0], shape[-1])
         require(self.out.type == self.x.type, f"result must be {self.x.type} as 'x' is")
         require(self.epsilon.value >= 0, "attribute 'epsilon' must not be negative")

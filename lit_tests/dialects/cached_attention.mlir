@@ -14,6 +14,7 @@
 // LOWER:         linalg.softmax
 // LOWER:         linalg.generic {{.+}} ins(%{{.+}}, %[[VALUES]] :
 // LOWER-NOT:     llmc.
+// LOWER:         return
 func.func @prefill(%q: tensor<1x6x?x8xf32>, %keys: tensor<5x?x2x?x8xf32>, %values: tensor<5x?x2x?x4xf32>, %start: tensor<1xi64>, %layer: index, %sequence: index, %past: index) -> tensor<1x6x?x4xf32> {
   %o = "llmc.cached_attention"(%q, %keys, %values, %start, %layer, %sequence, %past)
        {scale = 0.5, window = 3 : i64, softcap = 0.0}
@@ -42,7 +43,7 @@ func.func @channels(%q: tensor<1x6x?x4xf32>, %cache: tensor<5x?x2x?x8xf32>, %sta
 // -----
 
 func.func @open(%q: tensor<1x6x?x8xf32>, %cache: tensor<5x?x?x?x8xf32>, %start: tensor<1xi64>, %i: index) {
-  // CHECK: error: 'llmc.cached_attention' op operand 'keys' must have a static shape
+  // CHECK: error: 'llmc.cached_attention' op operand 'keys' must be static in dimension 2, but is tensor<5x?x?x?x8xf32>
   %o = "llmc.cached_attention"(%q, %cache, %cache, %start, %i, %i, %i) {scale = 0.5, window = 0 : i64, softcap = 0.0}
      : (tensor<1x6x?x8xf32>, tensor<5x?x?x?x8xf32>, tensor<5x?x?x?x8xf32>, tensor<1xi64>, index, index, index) -> tensor<1x6x?x8xf32>
   return

@@ -18,7 +18,7 @@ func.func @rows(%expert: tensor<6xi64>) {
 // -----
 
 func.func @experts(%expert: tensor<6xi64>) {
-  // CHECK: error: 'llmc.group_rows' op {{.*}}'first' must have a static shape
+  // CHECK: error: 'llmc.group_rows' op {{.*}}'first' must be static in dimension 0
   %order, %first = "llmc.group_rows"(%expert) : (tensor<6xi64>) -> (tensor<6xi32>, tensor<?xi32>)
   return
 }

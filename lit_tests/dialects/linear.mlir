@@ -68,7 +68,7 @@ func.func @result(%x: tensor<2x3x6xf32>, %w: tensor<5x6xf32>) {
 // -----
 
 func.func @open_weight(%x: tensor<3x6xf32>, %w: tensor<?x6xf32>) {
-  // CHECK: error: 'llmc.linear' op operand 'weight' must have a static shape
+  // CHECK: error: 'llmc.linear' op operand 'weight' must be static in dimension 0, but is tensor<?x6xf32>
   %y = "llmc.linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
      : (tensor<3x6xf32>, tensor<?x6xf32>) -> tensor<3x?xf32>
   return

@@ -34,7 +34,7 @@ func.func @missing() {
 // -----
 
 func.func @open() {
-  // CHECK: error: 'llmc.parameter' op result must have a static shape
+  // CHECK: error: 'llmc.parameter' op result must be static in dimension 0, but is tensor<?xf32>
   %w = "llmc.parameter"() {sources = ["w"]} : () -> tensor<?xf32>
   return
 }

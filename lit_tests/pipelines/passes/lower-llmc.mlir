@@ -1,4 +1,8 @@
 // RUN: llmc-opt %s --pass-pipeline='builtin.module(lower-llmc)' | filecheck %s
+// RUN: llmc-opt %s --pass-pipeline='builtin.module(lower-llmc{keep-kernels=true})' | filecheck %s --check-prefix=KEEP
+// RUN: not llmc-opt %s --pass-pipeline='builtin.module(lower-llmc{keep-kernels=2})' 2>&1 | filecheck %s --check-prefix=TWO
+
+// TWO: error: option 'keep-kernels' of pass 'lower-llmc' must be of type bool, not '2'
 
 // Operations are lowered in order, wherever they stand. How is tested in lit_tests/dialects.
 // CHECK-LABEL: func.func @chain
@@ -29,6 +33,18 @@ func.func @refined(%x: tensor<?x6xf32>, %w: tensor<5x6xf32>) -> tensor<2x5xf32> 
   %y = "llmc.linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
      : (tensor<?x6xf32>, tensor<5x6xf32>) -> tensor<2x5xf32>
   return %y : tensor<2x5xf32>
+}
+
+// What a kernel of ours computes is left to it, where that is asked for.
+// CHECK-LABEL: func.func @kernel
+// CHECK-NOT:     llmc.
+// CHECK:         return
+// KEEP-LABEL:  func.func @kernel
+// KEEP-NEXT:     "llmc.cached_attention"
+func.func @kernel(%q: tensor<1x2x?x8xf32>, %cache: tensor<5x?x2x?x8xf32>, %start: tensor<1xi64>, %i: index) -> tensor<1x2x?x8xf32> {
+  %o = "llmc.cached_attention"(%q, %cache, %cache, %start, %i, %i, %i) {scale = 0.5, window = 0 : i64, softcap = 0.0}
+     : (tensor<1x2x?x8xf32>, tensor<5x?x2x?x8xf32>, tensor<5x?x2x?x8xf32>, tensor<1xi64>, index, index, index) -> tensor<1x2x?x8xf32>
+  return %o : tensor<1x2x?x8xf32>
 }
 
 // What has no meaning in linalg stays, as does what is not llmc's.
