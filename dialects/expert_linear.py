@@ -42,7 +42,7 @@ class ExpertLinearOp(Operation, name="expert_linear", traits=[ext.Pure]):
     @verified
     def verify_invariants(self) -> None:
         """Checks rows, K and N across operands."""
-        _, outputs, inputs = stored = tensor_of(self.weight, "weight", 3)
+        _, outputs, inputs = tensor_of(self.weight, "weight", 3)
         static("weight", self.weight)
         if self.transposed.value:
             outputs, inputs = inputs, outputs
