@@ -211,6 +211,17 @@ def test_unusable_cache(refusal, tiny_folder, tmp_path, monkeypatch):
     assert str(tmp_path / "file") in refusal("run", tiny_folder, "--prompt", "x")
 
 
+@pytest.mark.parametrize("words", [("run", "--prompt", "x"), ("compile",)])
+def test_base_install(refusal, tiny_folder, monkeypatch, words):
+    monkeypatch.setitem(sys.modules, "filelock", None)
+    monkeypatch.delitem(sys.modules, "llmc.frontend.cache", raising=False)
+    monkeypatch.setattr("llmc.frontend.toolchain._PACKAGES", ("llmc-absent",))
+    command, *options = words
+    assert "llmc-compiler[compile]" in refusal(command, tiny_folder, *options)
+    assert "llmc-compiler[compile]" in refusal("compile", tiny_folder, "-o", "/tmp/absent/out")
+    assert not Path("/tmp/absent").exists()
+
+
 def refused(script: str) -> str:
     """The line that the shell command writes on standard error."""
     # As users have it: output that Python could not write is written again when it ends.

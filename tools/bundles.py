@@ -32,7 +32,7 @@ def find_bundle(arguments: argparse.Namespace) -> tuple[Path, float]:
     if is_bundle(arguments):
         return Path(arguments.model), 0.0
     try:
-        # Here, for it is needed to run a bundle neither: `filelock` comes with the compiler.
+        # Here, for it needs `filelock`, which comes with the compiler.
         from llmc.frontend.cache import cached_bundle
     except ModuleNotFoundError as error:
         raise UserError(

@@ -22,7 +22,6 @@ _STAGES = {
     "import": "Importing through torch-mlir",
     "state": "Giving the module its KV cache",
     "weights": "Laying out the weights",
-    "kernels": "Scheduling kernels",
     "linalg": "Lowering to linalg",
     "iree": "Compiling with IREE",
     "archive": "Writing the weights",

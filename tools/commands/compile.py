@@ -4,6 +4,8 @@ import argparse
 import shutil
 from pathlib import Path
 
+from llmc.frontend.build import build_bundle
+from llmc.frontend.output_folder import appearing, writing
 from llmc.runtime.manifest import MANIFEST, Manifest
 from llmc.tools.arguments import add_compile_options, add_model, compile_options
 from llmc.tools.bundles import compiling, find_bundle, is_bundle
@@ -35,8 +37,6 @@ def run(arguments: argparse.Namespace) -> None:
     elif folder is None:
         folder, _ = find_bundle(arguments)
     else:
-        from llmc.frontend.build import build_bundle
-
         with compiling(arguments) as progress:
             build_bundle(
                 arguments.model, options, folder, progress=progress, dump_ir=arguments.dump_ir
@@ -48,8 +48,6 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _verified_copy(source: Path, output: Path | None) -> Path:
     """A copy of the bundle `source` in `output`, or `source` itself without one."""
-    from llmc.frontend.output_folder import appearing, writing
-
     manifest = Manifest.read(source)
     manifest.verify_hashes(source)
     if output is None:
