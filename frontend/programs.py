@@ -51,7 +51,17 @@ class Program:
     parameters: tuple[str, ...]
 
 
-def export_variant(model: PreTrainedModel, variant: Variant, context: int) -> "VariantPrograms":
+@dataclass(frozen=True)
+class VariantPrograms:
+    """The exported programs of one variant; `kinds[k]` is the layer function of kind k."""
+
+    variant: Variant
+    layers: Layers
+    trunk: Program
+    kinds: tuple[Program, ...]
+
+
+def export_variant(model: PreTrainedModel, variant: Variant, context: int) -> VariantPrograms:
     """Exports `variant` of `model` for sequences of up to `context` tokens.
 
     Raises UserError where the model is not what llmc can compile.
@@ -62,7 +72,11 @@ def export_variant(model: PreTrainedModel, variant: Variant, context: int) -> "V
         if variant.tokens is None:
             require_local_layers(layers)
         probe = study_layers(model, *(size + 2 * (size > 1) for size in sizes))
-        dims = {"batch": Dim("batch", min=2, max=1024), "tokens": Dim("tokens", min=2, max=context)}
+        most_tokens = max(context, *sizes)
+        dims = {
+            "batch": Dim("batch", min=2, max=1024),
+            "tokens": Dim("tokens", min=2, max=most_tokens),
+        }
         open_dims = {
             size: dims[name]
             for name, size, fixed in zip(dims, sizes, (variant.batch, variant.tokens), strict=True)
@@ -75,16 +89,6 @@ def export_variant(model: PreTrainedModel, variant: Variant, context: int) -> "V
             for kind in range(len(layers.representatives))
         )
     return VariantPrograms(variant, layers, trunk, kinds)
-
-
-@dataclass(frozen=True)
-class VariantPrograms:
-    """The exported programs of one variant; `kinds[k]` is the layer function of kind k."""
-
-    variant: Variant
-    layers: Layers
-    trunk: Program
-    kinds: tuple[Program, ...]
 
 
 # What the code of a model that was not written for tracing may raise.
