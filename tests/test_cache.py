@@ -179,7 +179,6 @@ def test_killed_builder_frees_those_that_wait(compiler, tiny_bundle, cache):
 LLMC = Path(sys.executable).with_name("llmc")
 
 
-@pytest.mark.thorough
 def test_real_compilations_killed_and_at_once(tiny_folder, cache):
     command = [LLMC, "run", tiny_folder, "--prompt", "x", "--max-new-tokens", "1", "--json"]
     killed = subprocess.Popen(command)
@@ -195,7 +194,6 @@ def test_real_compilations_killed_and_at_once(tiny_folder, cache):
     assert not list((cache / "bundles").glob(".*.llmc-*"))
 
 
-@pytest.mark.thorough
 def test_disk_that_fills_up_while_compiling(tiny_folder, tmp_path):
     script = f"ulimit -f 300; {LLMC} compile {tiny_folder} -o {tmp_path}/out"
     result = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
