@@ -1,7 +1,7 @@
 """llmc against IREE alone on the same graph: the sample model, float32, in one interleaved run.
 
 IREE alone: the same import, lowered to plain linalg, layers inlined, `--iree-opt-level=O3`; what
-llmc adds is the layout of weights and one function for all layers.
+llmc adds is the layout of weights, the kernel of attention and one function for all layers.
 
     python benchmarks/against_iree.py [--rounds 5] [--prompt 128] [--new 32]
 """
@@ -24,6 +24,7 @@ from llmc.frontend.source import SAMPLE, open_model
 from llmc.pipelines import pipeline
 from llmc.pipelines.iree import compile_module
 from llmc.pipelines.parameters import stored_parameters, write_archive
+from llmc.pipelines.passes.attend_in_place import AttendInPlace
 from llmc.pipelines.passes.base import layer_functions
 from llmc.pipelines.passes.pack_weights import PackWeights
 from llmc.pipelines.targets.cpu import CPUTarget
@@ -38,7 +39,9 @@ def build(model, folder: Path, alone: bool) -> tuple[Engine, float]:
     module = import_programs(variants, ir.Context())
     target = CPUTarget()
     for stage in pipeline.stages(target, "f32"):
-        steps = tuple(s for s in stage.steps if not (alone and isinstance(s, PackWeights)))
+        steps = tuple(
+            s for s in stage.steps if not (alone and isinstance(s, PackWeights | AttendInPlace))
+        )
         pipeline.run(pipeline.Stage(stage.name, steps), module)
     stored = stored_parameters(module)
     pipeline.run(pipeline.hand_over(target), module)

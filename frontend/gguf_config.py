@@ -165,11 +165,14 @@ def _rope(metadata: _Metadata) -> dict[str, Any]:
     theta = metadata.number("rope.freq_base", 10000.0)
     if theta <= 0:
         raise metadata.refused(f"rope.freq_base is {theta}")
-    scaling = metadata.text("rope.scaling.type", "none")
+    # llama.cpp takes a factor without a type to be linear.
+    scaling = metadata.text("rope.scaling.type", "linear")
     if scaling == "none":
         return {"rope_type": "default", "rope_theta": theta}
     if scaling == "linear":
-        factor = metadata.number("rope.scaling.factor")
+        factor = metadata.number("rope.scaling.factor", 1.0)
+        if factor == 1.0:
+            return {"rope_type": "default", "rope_theta": theta}
         return {"rope_type": "linear", "rope_theta": theta, "factor": factor}
     raise metadata.refused(f"its rotary embedding is scaled by {scaling!r}; llmc knows 'linear'")
 

@@ -104,8 +104,8 @@ def llmc_operations(model: PreTrainedModel) -> Iterator[None]:
         )
         patches.enter_context(replaced(nn.Linear, "forward", _linear))
         patches.enter_context(replaced(Conv1D, "forward", _conv1d))
-        for module in _norms(model):
-            patches.enter_context(replaced(module, "forward", _norm_forward(module)))
+        for module, offset in _norms(model):
+            patches.enter_context(replaced(module, "forward", _norm_forward(module, offset)))
         namespace = sys.modules[type(model).__module__]
         if _is_half_rotation(getattr(namespace, "apply_rotary_pos_emb", None)):
             patches.enter_context(replaced(namespace, "apply_rotary_pos_emb", _rotate))
@@ -138,10 +138,11 @@ def _is_half_rotation(function: Callable | None) -> bool:
     return all(map(torch.allclose, theirs, _rotate(query, key, cos, sin)))
 
 
-def _norms(model: nn.Module) -> Iterator[nn.Module]:
+def _norms(model: nn.Module) -> Iterator[tuple[nn.Module, float]]:
+    """The modules of `model` that are the `rms_norm` operation, with its offset."""
     for module in model.modules():
-        if "RMSNorm" in type(module).__name__ and _norm_offset(module) is not None:
-            yield module
+        if "RMSNorm" in type(module).__name__ and (offset := _norm_offset(module)) is not None:
+            yield module, offset
 
 
 def _norm_epsilon(module: nn.Module) -> float | None:
@@ -169,6 +170,6 @@ def _norm_offset(module: nn.Module) -> float | None:
     return None
 
 
-def _norm_forward(module: nn.Module) -> Callable[[Tensor], Tensor]:
-    epsilon, offset = _norm_epsilon(module), _norm_offset(module)
+def _norm_forward(module: nn.Module, offset: float) -> Callable[[Tensor], Tensor]:
+    epsilon = _norm_epsilon(module)
     return lambda x: torch_ops.rms_norm(x, module.weight, epsilon, offset)

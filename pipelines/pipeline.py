@@ -36,7 +36,7 @@ class Stage:
 
 
 def stages(target: CPUTarget, storage: str) -> tuple[Stage, ...]:
-    """The stages from an imported module to what IREE reads.
+    """The stages from an imported module to linalg, before `hand_over`.
 
     `storage` is the element type of the weights' matrices: f32, f16 or bf16.
     """

@@ -168,7 +168,7 @@ def _gpus(driver: Literal["vulkan", "cuda"]) -> list[Device]:
             cores=None,
             features=(),
             memory_bytes=None,
-            note=f"IREE calls it {driver}://{device['path']}",
+            note=f"not supported yet; IREE calls it {driver}://{device['path']}",
         )
         for device in found
     ]

@@ -8,7 +8,7 @@ import numpy as np
 from llmc.runtime import abi
 from llmc.runtime.errors import UserError
 
-# A prompt is run in pieces of so many tokens, which bounds the memory of their attention scores.
+# A prompt is run in pieces of so many tokens, which bounds the memory of their activations.
 PREFILL_CHUNK = 256
 
 
@@ -38,12 +38,10 @@ class Engine:
             name: rt.FunctionInvoker(self._context, device, program.lookup_function(name))
             for name in (abi.RESET, abi.PREFILL, abi.DECODE, abi.DECODE_BATCH)
         }
-        self.capacity = 0
 
     def reset(self, sequences: int, capacity: int) -> None:
         """Forgets all tokens and makes room for `sequences` of up to `capacity` columns."""
         self._functions[abi.RESET](sequences, capacity)
-        self.capacity = capacity
 
     def prefill(
         self, tokens: list[int], past: int, sequence: int = 0, start: int = 0

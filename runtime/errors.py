@@ -4,5 +4,5 @@
 class UserError(Exception):
     """Something the user can mend: one line that names what is wrong and what to do.
 
-    The command line prints it after `error: ` and exits with status 2; a traceback never shows.
+    `llmc` prints it after `llmc: error: ` and exits with status 2; a traceback never shows.
     """

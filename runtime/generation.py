@@ -147,7 +147,7 @@ def generate_batch(
     writers = [_Writer(ids, tokenizer, eos, options) for ids in prompts]
     column = max(map(len, prompts))
     starts = [column - len(ids) for ids in prompts]
-    engine.reset(len(prompts), column + options.max_new_tokens)
+    engine.reset(len(prompts), min(column + options.max_new_tokens, max(starts) + context))
     for number, (writer, ids) in enumerate(zip(writers, prompts, strict=True)):
         begin = time.perf_counter()
         # The padding is run too, so that all that the cache holds are numbers.

@@ -75,6 +75,8 @@ class Model:
         if not prompts:
             return []
         ids = [self.encode(prompt, raw) for prompt in prompts]
+        for tokens in ids:
+            self._check_tokens(tokens)
         context = self.manifest.context
         return generate_batch(
             self.engine, self.tokenizer, self._eos, ids, context, _options(options)
@@ -139,6 +141,7 @@ class Chat:
         model = self._model
         asked: list[Message] = [*self.messages, {"role": "user", "content": content}]
         ids = model.tokenizer.encode_chat(asked)
+        model._check_tokens(ids)
         past = self._common_prefix(ids)
         del self._held[past:]  # the columns after them are written anew
         result = Generation([])

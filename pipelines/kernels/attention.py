@@ -6,6 +6,7 @@ whatever their number of channels. The rows of the heads that share a key head a
 Milakov and Gimelshein, 2018 (online softmax); Dao et al., 2022 (blocks).
 """
 
+import re
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -77,8 +78,8 @@ def attention(shape: AttentionShape, widest: int) -> Kernel:
         rows = _Rows(shape, lanes, tile, extents[0], batch, head, past)
         _Tile(shape, lanes, rows, keys, values, where).run(query, load_index(start, batch), out)
 
-    name = f"attention_{shape.scale:g}_{shape.window}_{shape.softcap:g}".replace(".", "p")
-    return Kernel(name.replace("-", "m").replace("+", ""), grid, build)
+    constants = f"{shape.scale!r}_{shape.window}_{shape.softcap!r}"
+    return Kernel(f"attention_{re.sub(r'[^0-9a-z_]', 'p', constants)}", grid, build)
 
 
 class _Rows:

@@ -20,9 +20,9 @@ class Kernel:
     """A function that runs once for every workgroup of a grid.
 
     `grid(extents)` is the width and height of the grid, `extents` being the dynamic extents of the
-    operands, then of the results, in their order. `build(x, y, extents, *buffers)` writes what
-    workgroup (x, y) does to the memrefs of operands and results. Kernels of one name, for operands
-    and results of the same types, are the same.
+    operands, then of the results, in their order, then the scalars given to `dispatch`.
+    `build(x, y, extents, *buffers)` writes what workgroup (x, y) does to the memrefs of operands
+    and results. Kernels of one name, for operands and results of the same types, are the same.
     """
 
     name: str

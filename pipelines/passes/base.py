@@ -79,7 +79,7 @@ def calls_of(module: ir.Module, function: func.FuncOp) -> list[func.CallOp]:
 
 
 def set_arguments(function: func.FuncOp, kept: list[int], added: list[ir.Type]) -> list[ir.Value]:
-    """Keeps the arguments numbered `kept`, appends some of the types `added` and returns them."""
+    """Keeps the arguments numbered `kept`, appends new ones of the types `added`, returned."""
     block = function.entry_block
     for number in reversed(range(len(block.arguments))):
         if number not in kept:
