@@ -178,7 +178,7 @@ class Terminal:
 
     def read_until(self, text: str) -> str:
         """What appears up to and with `text`."""
-        shown, end = b"", time.monotonic() + 30
+        shown, end = b"", time.monotonic() + 120
         while not shown.endswith(text.encode()):
             left = end - time.monotonic()
             assert select.select([self.descriptor], [], [], max(left, 0))[0], shown
