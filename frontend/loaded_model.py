@@ -60,7 +60,14 @@ class LoadedModel:
         `attn_implementation` is a name that transformers knows: `eager`, `sdpa`, or one registered
         with its `AttentionInterface`.
         """
-        model = build(self.config, attn_implementation)
+        try:
+            model = build(self.config, attn_implementation)
+        except CONFIG_ERRORS as error:
+            # Such a family chooses among attention classes of its own, by name.
+            raise UserError(
+                f"{self.name}: the {self.config.model_type} model does not take its attention from "
+                "transformers' attention interface: llmc cannot compile it"
+            ) from error
         for name, value in self.buffers.items():
             model.get_buffer(name).copy_(value)
         return model

@@ -105,8 +105,21 @@ def generate(
 
     `ids` is the whole prompt, of which the engine holds the first `past` tokens already; at least
     one is left to run. Closing the iterator early is allowed. UserError for a prompt that is empty
-    or longer than `context`.
+    or longer than `context`, and once the engine was reset for another generation.
     """
+    return _steps(engine, engine.epoch, tokenizer, eos, ids, past, context, options)
+
+
+def _steps(
+    engine: Engine,
+    epoch: int,
+    tokenizer: Tokenizer,
+    eos: Sequence[int],
+    ids: list[int],
+    past: int,
+    context: int,
+    options: GenerationOptions,
+) -> Iterator[tuple[str, Generation]]:
     _check_prompt(ids, context)
     writer = _Writer(ids, tokenizer, eos, options)
     result = writer.result
@@ -115,6 +128,7 @@ def generate(
         yield "", result
         return
     result.prefill_tokens = held - past
+    engine.require(epoch)
     begin = time.perf_counter()
     logits = engine.prefill(ids[past:], past)
     first = time.perf_counter()
@@ -125,6 +139,7 @@ def generate(
         yield piece, result
         if writer.done:
             return
+        engine.require(epoch)
         logits = engine.decode([result.token_ids[-1]], held, [0])[0]
         held += 1
 

@@ -117,6 +117,8 @@ class Chat:
     def __init__(self, model: Model) -> None:
         """Starts empty."""
         self._model = model
+        self._held: list[int] = []
+        self._epoch = 0
         self.reset()
 
     @property
@@ -127,8 +129,7 @@ class Chat:
     def reset(self) -> None:
         """Forgets the conversation."""
         self.messages: list[Message] = []
-        self._held: list[int] = []
-        self._model.engine.reset(1, self._model.manifest.context)
+        self._take_cache()
 
     def send(
         self, content: str, options: GenerationOptions
@@ -142,6 +143,8 @@ class Chat:
         asked: list[Message] = [*self.messages, {"role": "user", "content": content}]
         ids = model.tokenizer.encode_chat(asked)
         model._check_tokens(ids)
+        if model.engine.epoch != self._epoch:  # another generation took the cache
+            self._take_cache()
         past = self._common_prefix(ids)
         del self._held[past:]  # the columns after them are written anew
         result = Generation([])
@@ -162,6 +165,11 @@ class Chat:
                 # The last token was chosen, but not run.
                 self._held = ids + result.token_ids[:-1]
                 self.messages = [*asked, {"role": "assistant", "content": result.text}]
+
+    def _take_cache(self) -> None:
+        self._held = []
+        self._model.engine.reset(1, self._model.manifest.context)
+        self._epoch = self._model.engine.epoch
 
     def _common_prefix(self, ids: list[int]) -> int:
         """How many of `ids` the cache holds already; at least one is left to run."""
