@@ -12,9 +12,10 @@ from llmc.frontend.importer import import_programs
 from llmc.frontend.interception import IMPLEMENTATION
 from llmc.frontend.programs import VARIANTS, export_variant
 from llmc.pipelines import pipeline
+from llmc.pipelines.passes import PASSES
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.pack_weights import PackWeights
-from llmc.pipelines.registry import PASSES, parse_pipeline
+from llmc.pipelines.registry import parse_pipeline
 from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.runtime import abi
 from llmc.runtime.errors import UserError

@@ -19,9 +19,13 @@ class PassError(Exception):
 
 @dataclass(frozen=True)
 class Pass(ABC):
-    """A transformation of a module, written in Python."""
+    """A transformation of a module, written in Python.
+
+    `idempotent` claims that a second run changes nothing; a test holds it to that.
+    """
 
     name: ClassVar[str]
+    idempotent: ClassVar[bool] = True
 
     @abstractmethod
     def apply(self, module: ir.Module) -> None:
