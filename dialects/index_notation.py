@@ -9,6 +9,7 @@ element that is broadcast. Shapes may be dynamic. Results have the first operand
 """
 
 from collections.abc import Callable, Mapping
+from string import ascii_uppercase
 from typing import TypeAlias
 
 from torch_mlir import ir
@@ -16,6 +17,11 @@ from torch_mlir.dialects import arith, linalg, tensor
 
 Size: TypeAlias = int | ir.Value
 Body = Callable[..., ir.Value]
+
+
+def letters(count: int) -> str:
+    """Letters for `count` dimensions that need no names of their own: A, B, C."""
+    return ascii_uppercase[:count]
 
 
 def constant(value: float | int, type_: ir.Type) -> ir.Value:
@@ -50,13 +56,20 @@ def filled(extents: list[Size], value: float | int, element: ir.Type) -> ir.Valu
     return linalg.fill(constant(value, element), outs=[tensor.empty(extents, element)])
 
 
-def reduce(notation: str, body: Body, start: float, *operands: ir.Value, **given: Size) -> ir.Value:
+def reduce(
+    notation: str,
+    body: Body,
+    start: float | int,
+    *operands: ir.Value,
+    element: ir.Type | None = None,
+    **given: Size,
+) -> ir.Value:
     """Folds `body(*elements, accumulator)` over the letters that the result lacks.
 
-    `given` holds the size of letters that no operand bears.
+    `element` is the result's element type, `given` the size of letters that no operand bears.
     """
     result, loops, extents = _parse(notation, operands, given)
-    element = operands[0].type.element_type
+    element = element or operands[0].type.element_type
     out = filled([extents[letter] for letter in result], start, element)
     return _generic(notation, loops, body, operands, out)
 
@@ -84,7 +97,11 @@ def pointwise(
 
 
 def loop_index(position: int) -> ir.Value:
-    """Inside a body: the value of the loop at `position` in the result's letters."""
+    """Inside a body: the value of the loop at `position`.
+
+    Loops are in this order: the result's letters, those of `given` that it lacks, the others as the
+    operands bear them.
+    """
     return linalg.IndexOp(position).result
 
 

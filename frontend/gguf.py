@@ -27,7 +27,6 @@ def open_gguf(path: Path, layers: int | None = None) -> LoadedModel:
         storage=storage(file, sources),
         tokenizer_json=tokenizer_json,
         tokenizer=facts,
-        files=(path,),
         weights=partial(read_weights, file, config, sources),
         buffers=rope_buffers(file, config),
     )

@@ -15,6 +15,9 @@ from llmc.frontend.gguf_file import GgufFile
 from llmc.frontend.loaded_model import CONFIG_ERRORS, one_line, quiet
 from llmc.runtime.errors import UserError
 
+# The architectures that weights and tokenizers treat alike.
+GEMMAS = frozenset({"gemma", "gemma2", "gemma3"})
+
 # Metadata keys, without the architecture's prefix, and their names in transformers.
 _SIZES = {
     "block_count": "num_hidden_layers",
@@ -67,7 +70,7 @@ class _Metadata:
 
     def __init__(self, file: GgufFile) -> None:
         self.file = file
-        self.architecture = file.value("general.architecture", str)
+        self.architecture = file.architecture
 
     def stated(self) -> list[str]:
         prefix = self.architecture + "."

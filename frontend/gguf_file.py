@@ -53,6 +53,11 @@ class GgufFile:
     metadata: Mapping[str, Any]
     tensors: Mapping[str, GgufTensor]
 
+    @property
+    def architecture(self) -> str:
+        """llama.cpp's name for the family of models; UserError if the file states none."""
+        return self.value("general.architecture", str)
+
     def value(self, key: str, kind: type[_T], default: _T | None = None) -> _T:
         """The metadata's `key`, of Python type `kind`.
 

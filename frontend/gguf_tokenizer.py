@@ -22,6 +22,7 @@ from tokenizers import (
 from transformers.integrations.gguf import convert_gguf_tokenizer
 from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
 
+from llmc.frontend.gguf_config import GEMMAS
 from llmc.frontend.gguf_file import GgufFile
 from llmc.frontend.loaded_model import one_line, quiet
 from llmc.frontend.tokenizer_json import fitted_json, known_ids
@@ -62,7 +63,6 @@ _LIKE_LLAMA3 = {
     "pixtral",
     "tekken",
 }
-_GEMMAS = {"gemma", "gemma2", "gemma3"}
 # Tokens that end a turn, which older files do not name in their metadata (as in llama.cpp).
 _TURN_ENDS = ("<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>")
 
@@ -137,15 +137,14 @@ def _byte_level(file: GgufFile, tokens: list[str], types: list[int]) -> Tokenize
 
 
 def _sentencepiece(file: GgufFile, tokens: list[str], types: list[int]) -> Tokenizer:
-    architecture = file.value("general.architecture", str)
     vocabulary = {
         "tokenizer_type": "llama",
         "tokens": tokens,
         "token_type": types,
         "scores": _list(file, "scores", float, len(tokens)),
     }
-    tokenizer, _ = convert_gguf_tokenizer(architecture, vocabulary)
-    if architecture not in _GEMMAS:
+    tokenizer, _ = convert_gguf_tokenizer(file.architecture, vocabulary)
+    if file.architecture not in GEMMAS:
         _escape_spaces(tokenizer, file.value("tokenizer.ggml.add_space_prefix", bool, True))
     return tokenizer
 

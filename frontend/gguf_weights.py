@@ -21,6 +21,7 @@ from gguf import (
 from torch import Tensor
 from transformers import PreTrainedConfig
 
+from llmc.frontend.gguf_config import GEMMAS
 from llmc.frontend.gguf_file import GgufFile, GgufTensor
 from llmc.frontend.loaded_model import build, outline, some_of, untied_state
 from llmc.runtime.errors import UserError
@@ -36,7 +37,6 @@ _TORCH_TYPES = {
 _BLOCK = re.compile(r"blk\.(\d+)\.")
 _GATE_UP_EXPERTS = re.compile(r"model\.layers\.(\d+)\.mlp\.experts\.gate_up_proj")
 _GPT2_TRANSPOSED = ("attn_output.weight", "attn_qkv.weight", "ffn_down.weight", "ffn_up.weight")
-_GEMMAS = {"gemma", "gemma2", "gemma3"}
 # Divisors of the rotary frequencies: how Llama 3.1's scaling is written to a file.
 _ROPE_FACTORS = "rope_freqs.weight"
 
@@ -47,8 +47,7 @@ def find_sources(file: GgufFile, config: PreTrainedConfig) -> Sources:
     UserError if a weight has none, if its shape is not the model's, if its type is none that can
     be read, or if a tensor is left over.
     """
-    architecture = _architecture(file)
-    kind = next(kind for kind, name in MODEL_ARCH_NAMES.items() if name == architecture)
+    kind = next(kind for kind, name in MODEL_ARCH_NAMES.items() if name == file.architecture)
     names = get_tensor_name_map(kind, config.num_hidden_layers)
     sources: dict[str, tuple[str, ...]] = {}
     for weight, value in untied_state(outline(config, str(file.path))).items():
@@ -60,7 +59,7 @@ def find_sources(file: GgufFile, config: PreTrainedConfig) -> Sources:
             name = names.get_name(weight, try_suffixes=(".weight", ".bias")) or weight
             # The stacked experts are parameters of their own, without a suffix.
             sources[weight] = (f"{name}.weight" if name.endswith("_exps") else name,)
-        if _is_transposed(architecture, sources[weight][0]):
+        if _is_transposed(file, sources[weight][0]):
             shape = shape[::-1]
         for name in sources[weight]:
             _check(file, name, shape)
@@ -111,10 +110,6 @@ def storage(file: GgufFile, sources: Sources) -> str:
     return str(_TORCH_TYPES.get(kind, kind.name)).removeprefix("torch.")
 
 
-def _architecture(file: GgufFile) -> str:
-    return file.value("general.architecture", str)
-
-
 def _tensors_of(file: GgufFile, layers: int) -> Iterator[str]:
     """The names of the tensors that a model of so many layers should have."""
     for name in file.tensors:
@@ -149,20 +144,20 @@ def _text(shape: tuple[int, ...]) -> str:
     return "x".join(map(str, shape))
 
 
-def _is_transposed(architecture: str, name: str) -> bool:
-    return architecture == "gpt2" and name.endswith(_GPT2_TRANSPOSED)
+def _is_transposed(file: GgufFile, name: str) -> bool:
+    return file.architecture == "gpt2" and name.endswith(_GPT2_TRANSPOSED)
 
 
 def _as_in_transformers(file: GgufFile, config: PreTrainedConfig, name: str) -> Tensor:
     """The tensor with what llama.cpp's converter did to it undone."""
-    tensor, architecture = _to_torch(file.tensors[name]), _architecture(file)
-    if _is_transposed(architecture, name):
+    tensor = _to_torch(file.tensors[name])
+    if _is_transposed(file, name):
         return tensor.t().contiguous()
-    if architecture in _GEMMAS and name.endswith("norm.weight"):
+    if file.architecture in GEMMAS and name.endswith("norm.weight"):
         return tensor - 1  # transformers adds it when it runs
-    if architecture == "llama" and ".attn_q." in name:
+    if file.architecture == "llama" and ".attn_q." in name:
         return _halves_apart(tensor, config.num_attention_heads)
-    if architecture == "llama" and ".attn_k." in name:
+    if file.architecture == "llama" and ".attn_k." in name:
         return _halves_apart(tensor, config.num_key_value_heads)
     return tensor
 

@@ -21,7 +21,7 @@ from llmc.frontend.loaded_model import (
     quiet,
     truncated,
 )
-from llmc.frontend.text_files import TEXT_SUFFIXES, read_json
+from llmc.frontend.text_files import read_json
 from llmc.runtime.errors import UserError
 
 
@@ -41,7 +41,6 @@ def open_folder(folder: Path, layers: int | None = None) -> LoadedModel:
     config = truncated(whole, layers, str(folder))
     outline(config, str(folder / "config.json"))
     tokenizer_json, facts = read_tokenizer(folder, config)
-    texts = (path for path in folder.iterdir() if path.suffix in TEXT_SUFFIXES and path.is_file())
     return LoadedModel(
         name=folder.resolve().name,
         config=config,
@@ -49,7 +48,6 @@ def open_folder(folder: Path, layers: int | None = None) -> LoadedModel:
         storage=str(checkpoint.storage).removeprefix("torch."),
         tokenizer_json=tokenizer_json,
         tokenizer=facts,
-        files=(*sorted(texts), *checkpoint.files),
         weights=partial(checkpoint.weights, config),
     )
 

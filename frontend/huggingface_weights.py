@@ -116,9 +116,15 @@ def _shards(index: Path) -> tuple[Path, ...]:
     if not isinstance(shard_of, dict) or not shard_of:
         raise UserError(f"{index}: its weight_map is missing")
     for name in shard_of.values():
-        # A name with a folder would let a downloaded index read files elsewhere.
-        if not isinstance(name, str) or Path(name).name != name or "\\" in name:
-            raise UserError(f"{index}: {name!r} is not a file name")
+        # A name with a folder would let a downloaded index read files elsewhere; one that ends in
+        # anything else is not among the files that a bundle in the cache is found by.
+        if (
+            not isinstance(name, str)
+            or Path(name).name != name
+            or "\\" in name
+            or not name.endswith(".safetensors")
+        ):
+            raise UserError(f"{index}: {name!r} is not the name of a safetensors file")
         if not (index.parent / name).is_file():
             raise UserError(f"{index.parent}: {name} is missing: download the model again")
     return tuple(index.parent / name for name in sorted(set(shard_of.values())))

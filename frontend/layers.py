@@ -23,7 +23,10 @@ from llmc.runtime.errors import UserError
 
 @dataclass(frozen=True)
 class LayerCall:
-    """How the model called one layer: the layout of arguments and result, tensors set apart."""
+    """How the model called one layer: the layout of arguments and result, tensors set apart.
+
+    `operations` are the llmc operations that the layer ran, by name, with their constants.
+    """
 
     leaves: tuple[Any, ...]
     spec: pytree.TreeSpec
@@ -65,6 +68,11 @@ class Layers:
     def members(self, kind: int) -> list[int]:
         """The indices of the layers of `kind`, in order."""
         return [index for index, its in enumerate(self.kind_of) if its == kind]
+
+
+def only_tensor(result: Any) -> Tensor:
+    """The one tensor in what a layer returned."""
+    return next(leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, Tensor))
 
 
 def find_layers(model: PreTrainedModel) -> tuple[str, nn.ModuleList]:

@@ -4,7 +4,6 @@ import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
@@ -34,8 +33,7 @@ class LoadedModel:
 
     `config` is the text model's, cut to the layers asked for. `context` is the most positions that
     the model was made for. `storage` names the element type of most of the weights as they are
-    stored: a torch type such as `bfloat16`, or a GGUF block type such as `Q4_1`. `files` are all
-    that decide the result.
+    stored: a torch type such as `bfloat16`, or a GGUF block type such as `Q4_1`.
 
     `weights()` reads the weights: by the names of the skeleton's `state_dict`, of tied ones only
     the first, in the element type they are stored in (GGUF blocks as float32). UserError if the
@@ -48,7 +46,6 @@ class LoadedModel:
     storage: str
     tokenizer_json: str
     tokenizer: TokenizerFacts
-    files: tuple[Path, ...]
     weights: Callable[[], dict[str, Tensor]]
     # Values of the skeleton's buffers that the configuration does not give.
     buffers: Mapping[str, Tensor] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from llmc.runtime.errors import UserError
 
 DTYPES = ("f32", "f16", "bf16", "as-is")
-# Without --context: what a chat rarely exceeds. The KV cache is allocated by use, not by bound.
+# Without --context: what a chat rarely exceeds. A KV cache takes up memory only as it fills.
 DEFAULT_CONTEXT = 8192
 
 # Called with the name of a stage; what it returns is entered around that stage.

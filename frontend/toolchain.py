@@ -9,7 +9,7 @@ from pathlib import Path
 
 from llmc.runtime.errors import UserError
 
-_PACKAGES = ("llmc-compiler", "torch", "torch-mlir", "iree-base-compiler", "transformers")
+_PACKAGES = ("llmc-compiler", "torch", "torch-mlir", "iree-base-compiler", "transformers", "gguf")
 _ROOMS = ("dialects", "frontend", "pipelines", "runtime")
 
 

@@ -49,15 +49,12 @@ _LINUX_NAMES = {
 class Device:
     """A device that a bundle can be run on; None is what cannot be found out.
 
-    `cores` counts the logical CPUs that this process may use, `features` are Linux's names of the
-    CPU's features, `memory_bytes` is what this process may use.
+    `cores` counts the logical CPUs that this process may use, `memory_bytes` is what it may use.
     """
 
     kind: Literal["cpu", "vulkan", "cuda"]
     name: str
-    arch: str | None
     cores: int | None
-    features: tuple[str, ...]
     memory_bytes: int | None
     note: str
 
@@ -145,9 +142,7 @@ def _cpu() -> Device:
     return Device(
         kind="cpu",
         name=host_cpu_name(),
-        arch=host_arch(),
         cores=usable,
-        features=tuple(sorted(host_cpu_features())),
         memory_bytes=usable_memory(),
         note=f"limited to {usable} of {present} logical CPUs" if usable < present else "",
     )
@@ -164,9 +159,7 @@ def _gpus(driver: Literal["vulkan", "cuda"]) -> list[Device]:
         Device(
             kind=driver,
             name=device["name"],
-            arch=None,
             cores=None,
-            features=(),
             memory_bytes=None,
             note=f"not supported yet; IREE calls it {driver}://{device['path']}",
         )

@@ -34,22 +34,33 @@ class Engine:
             self._context = rt.VmContext(instance, modules=[weights, hal, program])
         except (RuntimeError, ValueError) as error:
             raise UserError(f"{module.parent}: IREE cannot load it: {_brief(error)}") from error
-        # Counts the resets: whoever saw another number than now has lost the cache.
-        self.epoch = 0
+        self._claims = 0
         self._functions = {
             name: rt.FunctionInvoker(self._context, device, program.lookup_function(name))
             for name in (abi.RESET, abi.PREFILL, abi.DECODE, abi.DECODE_BATCH)
         }
 
-    def require(self, epoch: int) -> None:
-        """Raises UserError if the cache was reset since it was at `epoch`."""
-        if epoch != self.epoch:
-            raise UserError("another generation took this model's KV cache: load the model twice")
+    def reset(self, sequences: int, capacity: int) -> int:
+        """Forgets all tokens and makes room for `sequences` of up to `capacity` columns.
 
-    def reset(self, sequences: int, capacity: int) -> None:
-        """Forgets all tokens and makes room for `sequences` of up to `capacity` columns."""
+        Returns what `claim` does.
+        """
         self._functions[abi.RESET](sequences, capacity)
-        self.epoch += 1
+        return self.claim()
+
+    def claim(self) -> int:
+        """Takes the cache as it is from whoever used it. Returns the claim, for `holds`."""
+        self._claims += 1
+        return self._claims
+
+    def holds(self, claim: int) -> bool:
+        """Whether nobody took the cache since `claim` was made."""
+        return claim == self._claims
+
+    def require(self, claim: int) -> None:
+        """Raises UserError if somebody took the cache since `claim` was made."""
+        if not self.holds(claim):
+            raise UserError("another generation took this model's KV cache: load the model twice")
 
     def prefill(
         self, tokens: list[int], past: int, sequence: int = 0, start: int = 0

@@ -94,6 +94,7 @@ class _Writer:
 
 def generate(
     engine: Engine,
+    claim: int,
     tokenizer: Tokenizer,
     eos: Sequence[int],
     ids: list[int],
@@ -103,23 +104,10 @@ def generate(
 ) -> Iterator[tuple[str, Generation]]:
     """Continues one sequence: yields each new piece of text with the generation so far.
 
-    `ids` is the whole prompt, of which the engine holds the first `past` tokens already; at least
-    one is left to run. Closing the iterator early is allowed. UserError for a prompt that is empty
-    or longer than `context`, and once the engine was reset for another generation.
+    `ids` is the whole prompt, of which the engine's cache, since `claim`, holds the first `past`
+    tokens already; at least one is left to run. Closing the iterator early is allowed. UserError
+    for a prompt that is empty or longer than `context`, and once the claim is lost to another.
     """
-    return _steps(engine, engine.epoch, tokenizer, eos, ids, past, context, options)
-
-
-def _steps(
-    engine: Engine,
-    epoch: int,
-    tokenizer: Tokenizer,
-    eos: Sequence[int],
-    ids: list[int],
-    past: int,
-    context: int,
-    options: GenerationOptions,
-) -> Iterator[tuple[str, Generation]]:
     _check_prompt(ids, context)
     writer = _Writer(ids, tokenizer, eos, options)
     result = writer.result
@@ -128,7 +116,7 @@ def _steps(
         yield "", result
         return
     result.prefill_tokens = held - past
-    engine.require(epoch)
+    engine.require(claim)
     begin = time.perf_counter()
     logits = engine.prefill(ids[past:], past)
     first = time.perf_counter()
@@ -139,7 +127,7 @@ def _steps(
         yield piece, result
         if writer.done:
             return
-        engine.require(epoch)
+        engine.require(claim)
         logits = engine.decode([result.token_ids[-1]], held, [0])[0]
         held += 1
 

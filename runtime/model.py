@@ -65,8 +65,8 @@ class Model:
         """Like `stream`, from token ids."""
         self._check_tokens(ids)
         context = self.manifest.context
-        self.engine.reset(1, min(context, len(ids) + options.max_new_tokens))
-        return generate(self.engine, self.tokenizer, self._eos, ids, 0, context, options)
+        claim = self.engine.reset(1, min(context, len(ids) + options.max_new_tokens))
+        return generate(self.engine, claim, self.tokenizer, self._eos, ids, 0, context, options)
 
     def generate_batch(
         self, prompts: Sequence[str], raw: bool = False, **options: Any
@@ -118,7 +118,7 @@ class Chat:
         """Starts empty."""
         self._model = model
         self._held: list[int] = []
-        self._epoch = 0
+        self._claim = 0
         self.reset()
 
     @property
@@ -143,13 +143,15 @@ class Chat:
         asked: list[Message] = [*self.messages, {"role": "user", "content": content}]
         ids = model.tokenizer.encode_chat(asked)
         model._check_tokens(ids)
-        if model.engine.epoch != self._epoch:  # another generation took the cache
+        if not model.engine.holds(self._claim):
             self._take_cache()
+        claim = self._claim = model.engine.claim()
         past = self._common_prefix(ids)
         del self._held[past:]  # the columns after them are written anew
         result = Generation([])
         steps = generate(
             model.engine,
+            claim,
             model.tokenizer,
             model._eos,
             ids,
@@ -161,15 +163,15 @@ class Chat:
             for piece, result in steps:
                 yield piece, result
         finally:
-            if result.token_ids:
+            # Unless the conversation was reset, or went on with another message.
+            if result.token_ids and claim == self._claim:
                 # The last token was chosen, but not run.
                 self._held = ids + result.token_ids[:-1]
                 self.messages = [*asked, {"role": "assistant", "content": result.text}]
 
     def _take_cache(self) -> None:
         self._held = []
-        self._model.engine.reset(1, self._model.manifest.context)
-        self._epoch = self._model.engine.epoch
+        self._claim = self._model.engine.reset(1, self._model.manifest.context)
 
     def _common_prefix(self, ids: list[int]) -> int:
         """How many of `ids` the cache holds already; at least one is left to run."""

@@ -35,7 +35,8 @@ class SamplingOptions:
         _require(0 <= self.top_p <= 1, "top_p", self.top_p, "between 0 and 1")
         _require(0 <= self.min_p <= 1, "min_p", self.min_p, "between 0 and 1")
         penalty = self.repetition_penalty
-        _require(0 < penalty < math.inf, "repetition_penalty", penalty, "above 0")
+        # So that logits stay finite.
+        _require(1e-3 <= penalty <= 1e3, "repetition_penalty", penalty, "between 0.001 and 1000")
         _require(self.seed is None or self.seed >= 0, "seed", self.seed, "0 or above")
 
 
@@ -105,7 +106,9 @@ def distribution(
     """
     peak = logits[_best(logits)]
     ids = _top_k(logits, options.top_k) if options.top_k else np.arange(len(logits))
-    weights = np.exp((logits[ids].astype(np.float64) - peak) / options.temperature)
+    below = logits[ids].astype(np.float64) - peak
+    with np.errstate(over="ignore"):  # near temperature 0 all but the peak are infinitely far
+        weights = np.exp(below / options.temperature)
     probabilities = weights / weights.sum()
     if options.top_p < 1:
         kept = _top_p(probabilities, options.top_p)

@@ -16,6 +16,5 @@ def as_loaded(model: PreTrainedModel) -> LoadedModel:
         storage="float32",
         tokenizer_json=tiny_tokenizer().to_str(),
         tokenizer=TokenizerFacts(None, None, None, (), None),
-        files=(),
         weights=lambda: untied_state(model),
     )

@@ -15,10 +15,11 @@ from llmc.frontend.cache import CachedBundle, cached_bundle, find_or_build
 from llmc.frontend.file_digests import file_digests
 from llmc.frontend.options import CompileOptions
 from llmc.frontend.output_folder import appearing
-from llmc.frontend.source import open_model, source_files
+from llmc.frontend.source import source_files
 from llmc.frontend.toolchain import code_digest
 from llmc.runtime.errors import UserError
 from llmc.runtime.manifest import FileFacts, Manifest
+from tests.tiny_models import save_tiny_model
 
 
 @pytest.fixture
@@ -223,8 +224,12 @@ def test_bundle_depends_on_contents_and_options(tiny_folder, tiny_cache, tmp_pat
         cached_bundle(str(moved), CompileOptions())
 
 
-def test_key_covers_all_files_of_a_model(tiny_folder):
-    assert set(open_model(str(tiny_folder)).files) <= set(source_files(tiny_folder))
+def test_key_covers_all_files_of_a_model(tmp_path):
+    save_tiny_model("llama", tmp_path, max_shard_size="100KB")
+    files = set(tmp_path.iterdir())
+    assert len([file for file in files if file.suffix == ".safetensors"]) > 2
+    (tmp_path / "README.md").write_text("nothing to do with the result")
+    assert set(source_files(tmp_path)) == files
 
 
 def test_digests(tmp_path):
@@ -295,3 +300,11 @@ def test_output_replaces_a_bundle_only(tiny_bundle, tmp_path):
         pass
     assert len(list(project.iterdir())) == 2
     assert {path.name for path in tmp_path.iterdir()} == {"bundle", "project"}
+
+
+def test_interrupted_output_leaves_no_folders(tmp_path):
+    (tmp_path / "old").mkdir()
+    for output in (tmp_path / "new" / "deep" / "bundle", tmp_path / "old" / "bundle"):
+        with pytest.raises(KeyboardInterrupt), appearing(output):
+            raise KeyboardInterrupt
+    assert list(tmp_path.rglob("*")) == [tmp_path / "old"]

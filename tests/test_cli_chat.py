@@ -111,6 +111,55 @@ def test_interrupted_prefill_is_forgotten(model, other, monkeypatch):
     )
 
 
+def test_chat_goes_on_after_another_generation_took_the_cache(model, other):
+    chat = model.chat()
+    last(chat.send("Hello", SHORT))
+    with contextlib.closing(chat.send("How are you?", SHORT)) as steps:
+        next(steps)
+        model.generate("Something else", max_new_tokens=2)
+        with pytest.raises(UserError, match="took"):
+            next(steps)
+    assert last(chat.send("And now?", SHORT)).token_ids == (
+        fresh_answer(other, chat.messages[:-1]).token_ids
+    )
+    assert len(chat.messages) == 6
+
+
+def test_message_sent_during_an_answer_takes_its_place(model, other):
+    chat = model.chat()
+    with contextlib.closing(chat.send("Hello", SHORT)) as first:
+        next(first)
+        last(chat.send("Something else", SHORT))
+        with pytest.raises(UserError, match="took"):
+            next(first)
+    assert [message["content"] for message in chat.messages[::2]] == ["Something else"]
+    assert last(chat.send("Well?", SHORT)).token_ids == (
+        fresh_answer(other, chat.messages[:-1]).token_ids
+    )
+
+
+def test_reset_during_an_answer_forgets_it(model, other):
+    chat = model.chat()
+    with contextlib.closing(chat.send("Hello", SHORT)) as steps:
+        next(steps)
+        chat.reset()
+    assert chat.messages == []
+    assert last(chat.send("Hello", SHORT)).token_ids == (
+        fresh_answer(other, chat.messages[:-1]).token_ids
+    )
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_text_that_lost_the_cache_to_another_ends_in_an_error(model, begun):
+    first = model.stream("Hello", max_new_tokens=8)
+    if begun:
+        next(first)
+    second = model.generate("Something else", max_new_tokens=8)
+    with pytest.raises(UserError, match="took"):
+        next(first)
+    assert model.generate("Something else", max_new_tokens=8).token_ids == second.token_ids
+
+
 def talk(*words: object) -> subprocess.Popen:
     return subprocess.Popen(
         [LLMC, *map(str, words)],
@@ -126,6 +175,8 @@ How are you?
 /set temperature=0.5 seed=7
 /set top_k
 /set top_p=9
+/set seed=8 --zork=1
+/set
 /zork
  /zork
 \xff
@@ -148,7 +199,9 @@ def test_chat_through_a_pipe(model, endless_bundle):
     assert f" {chat.tokens} of 8192 tokens" in told
     assert "temperature=0.5" in told
     assert "seed=7" in told
-    assert told.count("error:") == 4
+    assert "seed=8" not in told
+    assert "--help" not in told
+    assert told.count("error:") == 5
 
 
 def test_chat_that_fills_the_context(tiny_bundle, tmp_path):

@@ -158,7 +158,6 @@ def test_memory_is_that_of_the_control_groups(tmp_path, groups, path, text, limi
 def test_cpu_comes_first_and_is_described():
     cpu, *others = devices.list_devices()
     assert cpu.kind == "cpu"
-    assert cpu.arch in ("x86_64", "aarch64")
     assert 1 <= cpu.cores <= os.cpu_count()
     assert cpu.name.strip()
     assert {device.kind for device in others} <= {"vulkan", "cuda"}

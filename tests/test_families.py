@@ -11,7 +11,8 @@ from transformers import PreTrainedModel
 import llmc.runtime
 from llmc.frontend.compile import compile_model
 from llmc.frontend.options import CompileOptions
-from llmc.runtime.generation import GenerationOptions, generate_batch
+from llmc.runtime.errors import UserError
+from llmc.runtime.generation import Generation, GenerationOptions, generate_batch
 from tests.in_memory import as_loaded
 from tests.tiny_models import FAMILIES, tiny_config, tiny_model
 
@@ -44,14 +45,14 @@ class Pair:
     torch: PreTrainedModel
 
 
-def make_pair(family: str, folder: Path, dtype: str = "f32") -> Pair:
+def make_pair(family: str, folder: Path, dtype: str = "f32", context: int = CONTEXT) -> Pair:
     """A random model of `family` and its bundle with matrices stored as `dtype`."""
     values = tiny_config(family).to_dict() | VARIATIONS.get(family, {})
     values["vocab_size"] = VOCAB_SIZE
     config = type(tiny_config(family)).from_dict(values)
     model = tiny_model(config)
     model.set_attn_implementation("eager")  # the only one that knows soft caps
-    compile_model(as_loaded(model), CompileOptions(dtype=dtype, context=CONTEXT), folder)
+    compile_model(as_loaded(model), CompileOptions(dtype=dtype, context=context), folder)
     return Pair(llmc.runtime.load(folder), model)
 
 
@@ -74,6 +75,26 @@ def random_tokens(count: int, seed: int = 0) -> list[int]:
 def torch_logits(model: PreTrainedModel, tokens: list[int]) -> np.ndarray:
     """PyTorch's logits `[T, V]` after each token."""
     return model(torch.tensor([tokens]), use_cache=False).logits[0].numpy()
+
+
+def greedy(pair: Pair, prompt: list[int], count: int) -> list[int]:
+    """`prompt` and PyTorch's `count` likeliest tokens after it."""
+    tokens = list(prompt)
+    for _ in range(count):
+        tokens.append(int(torch_logits(pair.torch, tokens)[-1].argmax()))
+    return tokens
+
+
+def continued(pair: Pair, prompts: list[list[int]], new_tokens: int) -> list[Generation]:
+    """What the compiled model makes of `prompts` together, without an end of a text."""
+    return generate_batch(
+        pair.compiled.engine,
+        pair.compiled.tokenizer,
+        eos=(),
+        prompts=prompts,
+        context=pair.compiled.manifest.context,
+        options=GenerationOptions(max_new_tokens=new_tokens),
+    )
 
 
 def assert_logits(pair: Pair) -> None:
@@ -101,19 +122,30 @@ def test_logits_are_pytorchs(pair):
 
 def test_batch_continues_each_prompt_as_pytorch_does(pair):
     prompts = [random_tokens(count, seed) for seed, count in enumerate((5, PROMPT, 11))]
-    results = generate_batch(
-        pair.compiled.engine,
-        pair.compiled.tokenizer,
-        eos=(),
-        prompts=prompts,
-        context=CONTEXT,
-        options=GenerationOptions(max_new_tokens=12),
-    )
+    for prompt, result in zip(prompts, continued(pair, prompts, new_tokens=12), strict=True):
+        assert prompt + result.token_ids == greedy(pair, prompt, 12)
+
+
+def test_batch_ends_with_the_context(pair):
+    prompts = [random_tokens(count) for count in (CONTEXT - 3, CONTEXT, CONTEXT - 9)]
+    results = continued(pair, prompts, new_tokens=10**9)
     for prompt, result in zip(prompts, results, strict=True):
-        tokens = list(prompt)
-        for _ in range(12):
-            tokens.append(int(torch_logits(pair.torch, tokens)[-1].argmax()))
-        assert result.token_ids == tokens[len(prompt) :]
+        assert prompt + result.token_ids == greedy(pair, prompt, CONTEXT - len(prompt))
+        assert result.finish_reason == "length"
+
+
+@pytest.mark.parametrize("context", [1, 2, 3])
+def test_smallest_contexts(context, tmp_path):
+    pair = make_pair("gpt2", tmp_path / "bundle", context=context)
+    tokens = random_tokens(context)
+    np.testing.assert_allclose(
+        pair.compiled.logits(tokens), torch_logits(pair.torch, tokens)[-1], rtol=0, atol=TOLERANCE
+    )
+    prompts = [random_tokens(1, seed) for seed in range(2)]
+    for prompt, result in zip(prompts, continued(pair, prompts, new_tokens=4), strict=True):
+        assert prompt + result.token_ids == greedy(pair, prompt, context - 1)
+    with pytest.raises(UserError, match=f"context of this bundle is {context}"):
+        continued(pair, [random_tokens(context + 1)], new_tokens=1)
 
 
 @pytest.mark.all_families

@@ -180,7 +180,6 @@ def test_tokenizer_and_facts(tmp_path: Path) -> None:
         assert ours.encode(text) == tiny_tokenizer().encode(text).ids
         assert ours.decode(ours.encode(text), skip_special=False) == text
     assert model.context == 128
-    assert model.files == (tmp_path / "m.gguf",)
     assert model.tokenizer.bos_token == "<|im_start|>"
     assert model.tokenizer.bos_token_id == 1
     assert model.tokenizer.eos_token_ids == (2, 0)  # 0 is <|endoftext|>

@@ -175,10 +175,20 @@ def test_tokens_come_as_often_as_the_distribution_says(options):
     assert np.all(np.abs(counts - draws * probabilities) <= allowed)
 
 
-def test_vanishing_temperature_is_greedy():
-    sampler = Sampler(SamplingOptions(temperature=1e-300, seed=0))
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("temperature", [1e-300, 5e-324])
+def test_vanishing_temperature_is_greedy(temperature):
+    sampler = Sampler(SamplingOptions(temperature=temperature, seed=0))
     logits = random_logits(0)
     assert sampler.sample(logits, []) == logits.argmax()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("penalty", [1e-3, 1e3])
+def test_extreme_penalty_keeps_logits_finite(penalty):
+    logits = random_logits(0, spread=1e4)
+    logits[0] = 0
+    assert np.isfinite(penalise(logits, np.ones(VOCAB, dtype=np.bool_), penalty)).all()
 
 
 def test_tokens_that_the_model_forbids_are_never_drawn():
@@ -213,6 +223,8 @@ def test_broken_logits_are_refused(temperature, fault):
         ("repetition_penalty", -1.0),
         ("repetition_penalty", math.nan),
         ("repetition_penalty", math.inf),
+        ("repetition_penalty", 1e300),
+        ("repetition_penalty", 1e-300),
         ("seed", -1),
     ],
 )

@@ -4,10 +4,13 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, masking_utils
 
+from llmc.frontend.compile import compile_model
 from llmc.frontend.interception import IMPLEMENTATION, llmc_operations
 from llmc.frontend.masks import Unreadable, Window, describe_mask
+from llmc.frontend.options import CompileOptions
 from llmc.frontend.programs import VARIANTS, export_variant
 from llmc.runtime.errors import UserError
+from tests.in_memory import as_loaded
 
 SHAPE = {
     "hidden_size": 64,
@@ -40,6 +43,16 @@ def test_attention_that_bypasses_the_interface_is_refused():
     model = AutoModelForCausalLM.from_config(config).eval()
     with pytest.raises(UserError):
         export_variant(model, VARIANTS[0], 512)
+
+
+def test_family_that_is_not_on_the_interface_is_refused(tmp_path):
+    settings = {"n_embd": 64, "n_layer": 2, "n_head": 4, "rotary_dim": 8, "n_positions": 64}
+    config = AutoConfig.for_model("gptj", **settings, vocab_size=320, eos_token_id=2)
+    model = AutoModelForCausalLM.from_config(config).eval()
+    with pytest.raises(UserError, match="attention interface") as caught:
+        compile_model(as_loaded(model), CompileOptions(), tmp_path / "bundle")
+    assert "\n" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
 
 
 def test_attention_sinks_are_refused():

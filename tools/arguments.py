@@ -83,7 +83,16 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="write the module after each stage into DIR",
     )
-    group.add_argument("-v", "--verbose", action="store_true", help="tell more")
+
+
+def add_verbose(parser: argparse.ArgumentParser) -> None:
+    """How much to tell; all commands that take MODEL have it."""
+    parser.add_argument(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="tell which bundle is used, and what a compilation does",
+    )
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:

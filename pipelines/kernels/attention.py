@@ -51,9 +51,9 @@ class AttentionShape:
 def attention(shape: AttentionShape, widest: int) -> Kernel:
     """Operands `query`, `keys [L, S, G, C, D]`, `values [L, S, G, C, E]`, `start [B]`.
 
-    The result is `[B, H, T, E]`; the scalars are the layer, the first sequence and the columns held
-    before the query's (see `llmc.attention` for what a row sees). `widest` is the number of floats
-    in a vector register.
+    Query and result `[B, H, T, E]` are float32, the caches of that or a narrower type. The scalars
+    are the layer, the first sequence and the columns held before the query's (see `llmc.attention`
+    for what a row sees). `widest` is the number of floats in a vector register.
     """
     lanes = shape.lanes(widest)
 
@@ -200,7 +200,7 @@ class _Tile:
         with ir.InsertionPoint(loop.body):
             d = loop.induction_variable
             query = vector.load(self.type, self.query, [d, index(0)])
-            keys = [memref.load(self.keys, [*place, d]) for place in places]
+            keys = [_load_wide(self.keys, [*place, d]) for place in places]
             scf.yield_(
                 [
                     multiply_add(query, vector.broadcast(self.type, key), sum_)
@@ -241,7 +241,7 @@ class _Tile:
                 offset = loop.induction_variable
                 row = arith.minui(arith.addi(column, offset), last)
                 weight = vector.load(self.type, self.scores, [offset, index(0)])
-                values = [memref.load(self.values, [*self.where, row, place]) for place in places]
+                values = [_load_wide(self.values, [*self.where, row, place]) for place in places]
                 scf.yield_(
                     [
                         multiply_add(weight, vector.broadcast(self.type, value), sum_)
@@ -266,3 +266,9 @@ class _Tile:
         return arith.ConstantOp(
             self.type, ir.DenseElementsAttr.get_splat(self.type, element)
         ).result
+
+
+def _load_wide(cache: ir.Value, where: list[ir.Value]) -> ir.Value:
+    """An element of `cache` as float32."""
+    value, f32 = memref.load(cache, where), ir.F32Type.get()
+    return value if value.type == f32 else arith.extf(f32, value)

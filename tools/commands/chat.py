@@ -7,11 +7,11 @@ from dataclasses import asdict
 
 from llmc.runtime import Generation, Model, UserError
 from llmc.tools.arguments import (
-    ArgumentParser,
     add_compile_options,
     add_generation_options,
     add_model,
     add_run_options,
+    add_verbose,
     generation_options,
 )
 from llmc.tools.bundles import load_model
@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     add_run_options(parser)
     add_generation_options(parser)
+    add_verbose(parser)
     add_compile_options(parser)
 
 
@@ -109,21 +110,30 @@ class _Conversation:
         note(f"context {self._chat.tokens:6} of {self._context} tokens")
 
     def _set(self, words: list[str]) -> None:
-        """Takes NAME=VALUE as the command line takes --name VALUE."""
-        pairs = [word.partition("=") for word in words]
-        options = [f"--{name.replace('_', '-')}={value}" for name, _, value in pairs]
-        changed = _generation_parser().parse_args(options, copy(self._arguments))
+        """Changes all that is named, or nothing, and shows the options."""
+        changed = _changed(self._arguments, words)
         self._options = generation_options(changed)
         self._arguments = changed
-        sampling = asdict(self._options.sampling)
-        values = {"max_new_tokens": self._options.max_new_tokens, **sampling}
+        values = asdict(self._options)
+        values |= values.pop("sampling")
         note(" ".join(f"{name}={value}" for name, value in values.items()))
 
 
-def _generation_parser() -> ArgumentParser:
-    parser = ArgumentParser(prog="llmc chat", add_help=False)
+def _changed(arguments: argparse.Namespace, words: list[str]) -> argparse.Namespace:
+    """A copy of `arguments` with each NAME=VALUE taken as the command line takes --name VALUE."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     add_generation_options(parser)
-    return parser
+    changed = copy(arguments)
+    for word in words:
+        name, _, value = word.partition("=")
+        try:
+            option = f"--{name.replace('_', '-')}={value}"
+            _, unknown = parser.parse_known_args([option], changed)
+        except argparse.ArgumentError as error:
+            raise UserError(f"{name}: {error.message}") from error
+        if unknown:
+            raise UserError(f"there is no option {name}: /set alone shows them")
+    return changed
 
 
 def _read_line() -> str | None:

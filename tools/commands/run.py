@@ -11,6 +11,7 @@ from llmc.tools.arguments import (
     add_generation_options,
     add_model,
     add_run_options,
+    add_verbose,
     generation_options,
     unicode_text,
 )
@@ -36,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
     add_run_options(parser)
     add_generation_options(parser)
+    add_verbose(parser)
     add_compile_options(parser)
 
 
