@@ -21,12 +21,13 @@ from llmc.frontend.importer import import_programs
 from llmc.frontend.interception import IMPLEMENTATION
 from llmc.frontend.programs import VARIANTS, export_variant
 from llmc.frontend.source import SAMPLE, open_model
-from llmc.pipelines import pipeline
+from llmc.pipelines.driver.execution import run
 from llmc.pipelines.iree import compile_module
 from llmc.pipelines.parameters import stored_parameters, write_archive
 from llmc.pipelines.passes.attend_in_place import AttendInPlace
 from llmc.pipelines.passes.base import layer_functions
 from llmc.pipelines.passes.pack_weights import PackWeights
+from llmc.pipelines.pipeline import stages
 from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.runtime.devices import usable_cpus
 from llmc.runtime.engine import Engine
@@ -37,22 +38,17 @@ def build(model, folder: Path, alone: bool) -> tuple[Engine, float]:
     skeleton = model.skeleton(IMPLEMENTATION)
     variants = [export_variant(skeleton, variant, 2048) for variant in VARIANTS]
     module = import_programs(variants, ir.Context())
-    target = CPUTarget()
-    for stage in pipeline.stages(target, "f32"):
-        steps = tuple(
-            s for s in stage.steps if not (alone and isinstance(s, PackWeights | AttendInPlace))
-        )
-        pipeline.run(pipeline.Stage(stage.name, steps), module)
-    stored = stored_parameters(module)
-    pipeline.run(pipeline.hand_over(target), module)
+    for stage in stages("cpu", "f32"):
+        ours = PackWeights | AttendInPlace
+        run([step for step in stage.steps() if not (alone and isinstance(step, ours))], module)
     if alone:
         for function in layer_functions(module):
             del function.attributes["noinline"]
     folder.mkdir()
     begin = time.perf_counter()
-    compile_module(module, target, folder / "module.vmfb")
+    compile_module(module, CPUTarget(), folder / "module.vmfb")
     seconds = time.perf_counter() - begin
-    write_archive(stored, model.weights(), folder / "params.irpa")
+    write_archive(stored_parameters(module), model.weights(), folder / "params.irpa")
     return Engine(folder / "module.vmfb", folder / "params.irpa", usable_cpus()), seconds
 
 

@@ -21,8 +21,9 @@ from llmc.frontend.importer import import_programs
 from llmc.frontend.interception import IMPLEMENTATION
 from llmc.frontend.loaded_model import build
 from llmc.frontend.programs import VARIANTS, export_variant
-from llmc.pipelines import pipeline
+from llmc.pipelines.driver.execution import run
 from llmc.pipelines.iree import compile_module
+from llmc.pipelines.pipeline import stages
 from llmc.pipelines.targets.cpu import CPUTarget
 
 STAGES = ("export", "import", "passes", "IREE", "all")
@@ -44,8 +45,8 @@ def measure(layers: int, output: Path) -> list[float]:
     clock.append(time.perf_counter())
     module = import_programs(variants, ir.Context())
     clock.append(time.perf_counter())
-    for stage in (*pipeline.stages(target, "f32"), pipeline.hand_over(target)):
-        pipeline.run(stage, module)
+    for stage in stages("cpu", "f32"):
+        run(stage.steps(), module)
     clock.append(time.perf_counter())
     compile_module(module, target, output)
     clock.append(time.perf_counter())

@@ -29,9 +29,10 @@ from llmc.frontend.importer import import_programs
 from llmc.frontend.interception import IMPLEMENTATION
 from llmc.frontend.layers import Layers
 from llmc.frontend.programs import Program, Variant, VariantPrograms
-from llmc.pipelines import pipeline
+from llmc.pipelines.driver import execution
 from llmc.pipelines.iree import compile_module
 from llmc.pipelines.parameters import stored_parameters, write_archive
+from llmc.pipelines.pipeline import StateStage, stages
 from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.runtime.abi import DECODE, PARAMETER_SCOPE, PREFILL
 from llmc.runtime.devices import usable_cpus
@@ -79,14 +80,15 @@ def compiled(experts: Qwen3MoeExperts, implementation: str, folder: Path) -> Run
     experts.config._experts_implementation = implementation
     with torch.no_grad():
         variants = [export(experts, PREFILL, None), export(experts, DECODE, 1)]
-    module, target = import_programs(variants, ir.Context()), CPUTarget()
-    for stage in pipeline.stages(target, "f32")[1:]:  # there is no state
-        pipeline.run(stage, module)
-    stored = stored_parameters(module)
-    pipeline.run(pipeline.hand_over(target), module)
+    module = import_programs(variants, ir.Context())
+    for stage in stages("cpu", "f32"):
+        if not isinstance(stage, StateStage):  # there is none
+            execution.run(stage.steps(), module)
     folder.mkdir()
-    compile_module(module, target, folder / "module.vmfb")
-    write_archive(stored, dict(experts.named_parameters()), folder / "params.irpa")
+    compile_module(module, CPUTarget(), folder / "module.vmfb")
+    write_archive(
+        stored_parameters(module), dict(experts.named_parameters()), folder / "params.irpa"
+    )
     return load(folder)
 
 

@@ -16,6 +16,7 @@ def build_bundle(
     *,
     progress: Progress = nullcontext,
     dump_ir: Path | None = None,
+    start_from: Path | None = None,
 ) -> None:
     """Compiles the model called `name` into the bundle folder `output`; see `compile_model`."""
     check_free(output)
@@ -24,4 +25,24 @@ def build_bundle(
         from llmc.frontend.compile import compile_model
     with progress("open"):
         model = open_model(name, options.layers)
-    compile_model(model, options, output, progress=progress, dump_ir=dump_ir)
+    compile_model(model, options, output, progress=progress, dump_ir=dump_ir, start_from=start_from)
+
+
+def build_ir(
+    name: str,
+    options: CompileOptions,
+    stop_after: str,
+    *,
+    progress: Progress = nullcontext,
+    dump_ir: Path | None = None,
+    start_from: Path | None = None,
+) -> str:
+    """The IR of the model called `name` after the stage `stop_after`; see `lower_to`."""
+    versions()
+    with progress("start"):
+        from llmc.frontend.compile import lower_to
+    with progress("open"):
+        model = open_model(name, options.layers)
+    return lower_to(
+        model, options, stop_after, progress=progress, dump_ir=dump_ir, start_from=start_from
+    )

@@ -1,13 +1,11 @@
-"""Exported programs -> one MLIR module of linalg and llmc operations.
-
-    torch.export graph -> (FX importer) -> torch dialect -> linalg on tensors
+"""Exported programs -> one MLIR module of torch and llmc operations.
 
 The layers of one kind become one private function; the trunk calls it once for each layer. Weights
 become `llmc.parameter`, the custom operations of torch_ops become the llmc operations of the same
-name; both are wrapped in torch_c casts, which torch-mlir's type conversion then folds away.
+name; both are wrapped in torch_c casts, which the type conversion in `llmc-import` folds away.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -16,23 +14,12 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 from torch_mlir.extras.fx_importer import FxImporter
-from torch_mlir.passmanager import PassManager
 
 from llmc import dialects
+from llmc.dialects.attributes import f64, i64
 from llmc.frontend import torch_ops
 from llmc.frontend.programs import Program, VariantPrograms
-
-# torch-mlir's own two pipelines; the second without its last pass, a verifier that refuses any
-# operation that is not upstream's, and with llmc operations therefore everything.
-TO_TORCH_BACKEND = "builtin.module(torchdynamo-export-to-torch-backend-pipeline)"
-TO_LINALG = """builtin.module(
-  func.func(torch-fuse-quantized-ops, convert-torch-to-tmtensor, canonicalize,
-            convert-torch-to-linalg, canonicalize, convert-torch-to-scf, convert-torch-to-arith,
-            convert-torch-to-tensor),
-  convert-torch-conversion-to-mlprogram,
-  func.func(canonicalize, resolve-shaped-type-result-dims, cse),
-  torch-func-backend-type-conversion,
-  func.func(canonicalize, torch-finalizing-backend-type-conversion, canonicalize, cse))"""
+from llmc.pipelines.passes.base import find
 
 
 def import_programs(variants: Sequence[VariantPrograms], context: ir.Context) -> ir.Module:
@@ -45,9 +32,6 @@ def import_programs(variants: Sequence[VariantPrograms], context: ir.Context) ->
     module = ir.Module.create(ir.Location.unknown(context))
     for variant in variants:
         _import_variant(variant, module)
-    with context:
-        PassManager.parse(TO_TORCH_BACKEND).run(module.operation)
-        PassManager.parse(TO_LINALG).run(module.operation)
     return module
 
 
@@ -121,17 +105,9 @@ def _torch_operators(root: ir.Operation, name: str) -> list[ir.Operation]:
     full = f"torch.{torch_ops.NAMESPACE}.{name}"
     return [
         op
-        for op in _walk(root)
-        if op.name == "torch.operator" and ir.StringAttr(op.attributes["name"]).value == full
+        for op in find(root, "torch.operator")
+        if ir.StringAttr(op.attributes["name"]).value == full
     ]
-
-
-def _walk(root: ir.Operation) -> Iterator[ir.Operation]:
-    for region in root.regions:
-        for block in region:
-            for op in block:
-                yield op.operation
-                yield from _walk(op.operation)
 
 
 def _replace_operator(operator: ir.Operation, build: Callable[..., ir.OpView]) -> None:
@@ -188,26 +164,18 @@ def _to_torch(value: ir.Value, type_: ir.Type) -> ir.Value:
     ).result
 
 
-def _f64(value: float) -> ir.FloatAttr:
-    return ir.FloatAttr.get_f64(value)
-
-
-def _i64(value: int) -> ir.IntegerAttr:
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
-
-
 _BUILDERS: dict[str, Callable[..., ir.OpView]] = {
     "attention": lambda query, key, value, scale, window, softcap, out: dialects.AttentionOp(
-        query, key, value, _f64(scale), _i64(window), _f64(softcap), out
+        query, key, value, f64(scale), i64(window), f64(softcap), out
     ),
     "expert_linear": lambda x, expert, weight, top_k, transposed, out: dialects.ExpertLinearOp(
-        x, expert, weight, _i64(top_k), _i64(int(transposed)), out
+        x, expert, weight, i64(top_k), i64(int(transposed)), out
     ),
     "linear": lambda x, weight, bias, transposed, out: dialects.LinearOp(
-        x, weight, _i64(int(transposed)), out, bias=bias
+        x, weight, i64(int(transposed)), out, bias=bias
     ),
     "rms_norm": lambda x, weight, epsilon, offset, out: dialects.RMSNormOp(
-        x, weight, _f64(epsilon), _f64(offset), out
+        x, f64(epsilon), f64(offset), out, weight=weight
     ),
     "rotary": dialects.RotaryOp,
 }

@@ -1,25 +1,26 @@
-"""The pipelines that `llmc compile` runs, as data: a list of stages, each a list of passes.
+"""The pipelines that `llmc compile` runs, by name, each a list of passes.
 
 A step is a pass of ours or the text of an MLIR pipeline over the module. Each stage leaves a module
-that can be printed, read back and taken up from there.
+that can be printed, read back and taken up from there. `llmc-opt` runs the same pipelines.
 """
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from typing import ClassVar
 
-from torch_mlir import ir
-from torch_mlir.passmanager import PassManager
-
-from llmc.pipelines.passes.attend_in_place import AttendInPlace
+from llmc.pipelines.passes import (
+    AttendInPlace,
+    BindParameters,
+    CallKernels,
+    DropAssertions,
+    GroupExpertRows,
+    LowerLlmc,
+    NumberLayers,
+    PackWeights,
+    ThreadKVCache,
+    ToIREE,
+)
 from llmc.pipelines.passes.base import Pass
-from llmc.pipelines.passes.bind_parameters import BindParameters
-from llmc.pipelines.passes.call_kernels import CallKernels
-from llmc.pipelines.passes.drop_assertions import DropAssertions
-from llmc.pipelines.passes.group_expert_rows import GroupExpertRows
-from llmc.pipelines.passes.lower_llmc import LowerLlmc
-from llmc.pipelines.passes.number_layers import NumberLayers
-from llmc.pipelines.passes.pack_weights import PackWeights
-from llmc.pipelines.passes.thread_kv_cache import ThreadKVCache
-from llmc.pipelines.passes.to_iree import ToIREE
 from llmc.pipelines.targets.cpu import CPUTarget
 
 Step = Pass | str
@@ -28,53 +29,143 @@ _SIMPLIFY = "canonicalize,cse"
 
 
 @dataclass(frozen=True)
-class Stage:
-    """A named part of a pipeline."""
+class Pipeline(ABC):
+    """A list of passes under a name; its fields are its options."""
 
-    name: str
-    steps: tuple[Step, ...]
+    name: ClassVar[str]
+
+    @abstractmethod
+    def steps(self) -> tuple[Step, ...]:
+        """What runs, in order."""
 
 
-def stages(target: CPUTarget, storage: str) -> tuple[Stage, ...]:
-    """The stages from an imported module to linalg, before `hand_over`.
+@dataclass(frozen=True)
+class Stage(Pipeline, ABC):
+    """A pipeline that `llmc compile` runs as one of its stages."""
+
+    @property
+    def stage(self) -> str:
+        """The stage's name in dumps and in `--stop-after`."""
+        return self.name.removeprefix("llmc-")
+
+
+@dataclass(frozen=True)
+class ImportStage(Stage):
+    """From the torch dialect, as the model's graphs were read, to linalg and llmc operations.
+
+    torch-mlir's own two pipelines; the second without its last pass, a verifier that refuses any
+    operation that is not upstream's, and with llmc operations therefore everything.
+    """
+
+    name: ClassVar[str] = "llmc-import"
+
+    def steps(self) -> tuple[Step, ...]:
+        """What runs, in order."""
+        return (
+            "torchdynamo-export-to-torch-backend-pipeline",
+            "func.func(torch-fuse-quantized-ops,convert-torch-to-tmtensor,canonicalize,"
+            "convert-torch-to-linalg,canonicalize,convert-torch-to-scf,convert-torch-to-arith,"
+            "convert-torch-to-tensor)",
+            "convert-torch-conversion-to-mlprogram",
+            "func.func(canonicalize,resolve-shaped-type-result-dims,cse)",
+            "torch-func-backend-type-conversion",
+            "func.func(canonicalize,torch-finalizing-backend-type-conversion,canonicalize,cse)",
+        )
+
+
+@dataclass(frozen=True)
+class StateStage(Stage):
+    """Gives the layers their numbers and attention its KV cache."""
+
+    name: ClassVar[str] = "llmc-state"
+
+    def steps(self) -> tuple[Step, ...]:
+        """What runs, in order."""
+        return DropAssertions(), NumberLayers(), ThreadKVCache(), _SIMPLIFY
+
+
+@dataclass(frozen=True)
+class WeightsStage(Stage):
+    """Lays out the weights for the kernels of `target` and binds them to the archive.
 
     `storage` is the element type of the weights' matrices: f32, f16 or bf16.
     """
-    return (
-        Stage("state", (DropAssertions(), NumberLayers(), ThreadKVCache(), _SIMPLIFY)),
-        Stage(
-            "weights",
-            (
-                PackWeights(columns=target.columns, rows=target.rows),
-                BindParameters(storage=storage),
-                _SIMPLIFY,
-            ),
-        ),
-        Stage(
-            "linalg",
-            (
-                GroupExpertRows(tile=target.rows // 2),  # two panels are computed together
-                AttendInPlace(),
-                LowerLlmc(keep_kernels=True),
-                _SIMPLIFY,
-                "resolve-ranked-shaped-type-result-dims",
-                _SIMPLIFY,
-            ),
-        ),
+
+    name: ClassVar[str] = "llmc-weights"
+    target: str = "cpu"
+    storage: str = "f32"
+
+    def steps(self) -> tuple[Step, ...]:
+        """What runs, in order."""
+        target = CPUTarget.parse(self.target)
+        return (
+            PackWeights(columns=target.columns, rows=target.rows),
+            BindParameters(storage=self.storage),
+            _SIMPLIFY,
+        )
+
+
+@dataclass(frozen=True)
+class LinalgStage(Stage):
+    """Lowers to linalg all that `target` has no kernel for."""
+
+    name: ClassVar[str] = "llmc-linalg"
+    target: str = "cpu"
+
+    def steps(self) -> tuple[Step, ...]:
+        """What runs, in order."""
+        target = CPUTarget.parse(self.target)
+        return (
+            GroupExpertRows(tile=target.rows // 2),  # two panels are computed together
+            AttendInPlace(),
+            LowerLlmc(keep_kernels=True),
+            _SIMPLIFY,
+            "resolve-ranked-shaped-type-result-dims",
+            _SIMPLIFY,
+        )
+
+
+@dataclass(frozen=True)
+class IREEStage(Stage):
+    """Puts in the kernels of `target` and hands the module over to IREE."""
+
+    name: ClassVar[str] = "llmc-iree"
+    target: str = "cpu"
+
+    def steps(self) -> tuple[Step, ...]:
+        """What runs, in order."""
+        return CallKernels(lanes=CPUTarget.parse(self.target).columns), ToIREE()
+
+
+STAGES: tuple[type[Stage], ...] = (ImportStage, StateStage, WeightsStage, LinalgStage, IREEStage)
+
+
+# What the importer leaves, and then what each stage does.
+TORCH = "torch"
+STAGE_NAMES = (TORCH, *(stage.name.removeprefix("llmc-") for stage in STAGES))
+
+
+def stages(target: str, storage: str) -> tuple[Stage, ...]:
+    """The stages of a compilation, from the torch dialect to IREE's."""
+    options = {"target": target, "storage": storage}
+    return tuple(
+        stage(**{field.name: options[field.name] for field in fields(stage)}) for stage in STAGES
     )
 
 
-def hand_over(target: CPUTarget) -> Stage:
-    """The last stage, after which the module is IREE's."""
-    return Stage("iree", (CallKernels(lanes=target.columns), ToIREE()))
+@dataclass(frozen=True)
+class ImportedToIREE(Pipeline):
+    """All stages after the import: from linalg and llmc operations to what IREE compiles."""
+
+    name: ClassVar[str] = "llmc-to-iree"
+    target: str = "cpu"
+    storage: str = "f32"
+
+    def steps(self) -> tuple[Step, ...]:
+        """What runs, in order."""
+        _, *rest = stages(self.target, self.storage)
+        return tuple(step for stage in rest for step in stage.steps())
 
 
-def run(stage: Stage, module: ir.Module) -> None:
-    """Runs one stage on `module`, in place, and verifies the result."""
-    with module.context, ir.Location.unknown():
-        for step in stage.steps:
-            if isinstance(step, Pass):
-                step.apply(module)
-            else:
-                PassManager.parse(f"builtin.module({step})").run(module.operation)
-        module.operation.verify()
+_NAMED: tuple[type[Pipeline], ...] = (*STAGES, ImportedToIREE)
+PIPELINES: dict[str, type[Pipeline]] = {pipeline.name: pipeline for pipeline in _NAMED}

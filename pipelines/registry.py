@@ -1,109 +1,127 @@
-"""Our passes by name, and pipelines as text in MLIR's syntax.
+"""Pipelines as text: our passes and named pipelines by name, MLIR's beside them.
 
-    builtin.module(number-layers,pack-weights{columns=8 rows=8},func.func(canonicalize,cse))
+    builtin.module(llmc-state,pack-weights{columns=8 rows=8},func.func(canonicalize,cse))
 
-At the top level our passes, which run on a module, stand beside MLIR's own. The fields of a pass's
-dataclass are its options, with `-` for `_`.
+The fields of a pass's or a pipeline's dataclass are its options, with `-` for `_`. Ours run on a
+module, and so stand below `builtin.module`.
 """
 
 import re
-from dataclasses import Field, fields
-from typing import Any
+from contextlib import suppress
+from dataclasses import dataclass
 
 from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
+from llmc.pipelines.option_text import describe_options, parse_options
 from llmc.pipelines.passes import PASSES
-from llmc.pipelines.passes.base import Pass
-from llmc.pipelines.pipeline import Step
+from llmc.pipelines.pipeline import PIPELINES, Step
+from llmc.pipelines.pipeline_syntax import Element, parse_elements
 from llmc.runtime.errors import UserError
 
-ANCHOR = "builtin.module"
-_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+MODULE = "builtin.module"
 
 
-def parse_pipeline(text: str, context: ir.Context) -> tuple[Step, ...]:
-    """The steps of the pipeline `builtin.module(...)`.
+@dataclass(frozen=True)
+class ParsedPipeline:
+    """A pipeline and the name of the operation that it runs on."""
+
+    anchor: str
+    steps: tuple[Step, ...]
+
+
+def parse_pipeline(text: str, context: ir.Context) -> ParsedPipeline:
+    """The pipeline `ANCHOR(...)`.
 
     UserError, in one line, for what is no pipeline, a pass that neither we nor MLIR have, or an
     option that its pass does not take.
     """
-    anchor, _, body = text.strip().partition("(")
-    if anchor != ANCHOR or not body.endswith(")"):
-        raise UserError(f"a pipeline is wrapped in its anchor, as in '{ANCHOR}(cse)'")
-    return tuple(_step(element, context) for element in _split(body.removesuffix(")")))
+    elements = parse_elements(text)
+    if len(elements) != 1 or elements[0].nested is None:
+        raise UserError(f"a pipeline is wrapped in its anchor, as in '{MODULE}(cse)'")
+    (root,) = elements
+    steps = tuple(
+        step for element in root.nested or () for step in _steps(element, root.name, context)
+    )
+    return ParsedPipeline(root.name, steps)
+
+
+def parse_pass(text: str, context: ir.Context) -> tuple[Step, ...]:
+    """One pass or named pipeline on a module, as `fuse-qkv` or `lower-llmc{ops=attention}`.
+
+    A pass of MLIR's that runs on functions alone is nested by itself.
+    """
+    (element,) = parse_elements(text)
+    try:
+        return _steps(element, MODULE, context)
+    except UserError as error:
+        anchor = re.search(r"restricted to '([\w.]+)'", str(error))
+        if anchor is None:
+            raise
+        return _steps(Element(anchor[1], nested=(element,)), MODULE, context)
 
 
 def list_passes() -> list[str]:
     """A line for each pass of ours: its name, anchor, options with defaults, and what it does."""
-    rows = []
-    for name, pass_ in PASSES.items():
-        options = " ".join(f"{_option_name(field)}={field.default}" for field in fields(pass_))
-        summary, _, _ = (pass_.__doc__ or "").partition("\n")
-        rows.append((name, ANCHOR, f"{{{options}}}", summary))
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    return ["  ".join([*map(str.ljust, row, widths), row[3]]) for row in rows]
+    return _table([(name, MODULE, *_described(pass_)) for name, pass_ in sorted(PASSES.items())])
 
 
-def _split(text: str) -> list[str]:
-    """The elements of a list, which commas between brackets do not separate."""
-    elements, depth = [""], 0
-    for letter in text:
-        depth += (letter in "({") - (letter in ")}")
-        if depth < 0:
-            break
-        if letter == "," and depth == 0:
-            elements.append("")
-        else:
-            elements[-1] += letter
-    if depth:
-        raise UserError(f"the brackets of the pipeline do not match, at '{elements[-1]}'")
-    return [element.strip() for element in elements] if text.strip() else []
+def list_pipelines() -> list[str]:
+    """A line for each named pipeline: its name, options with defaults, and what it does."""
+    return _table([(name, *_described(pipeline)) for name, pipeline in PIPELINES.items()])
 
 
-def _step(element: str, context: ir.Context) -> Step:
-    name, brace, options = element.partition("{")
-    if name in PASSES and options.endswith("}" if brace else ""):
-        return _pass(name, options.removesuffix("}"))
-    if not element:
-        raise UserError("the pipeline has an empty element")
+def dialect_names(context: ir.Context) -> list[str]:
+    """The names of the dialects that `context` knows, in order."""
+    # No binding lists them, but the parser's answer to an unknown one does.
+    told: list[str] = []
+
+    def listen(diagnostic: ir.Diagnostic) -> bool:
+        told.extend(note.message for note in diagnostic.notes)
+        return True
+
+    handler = context.attach_diagnostic_handler(listen)
+    with handler, suppress(ir.MLIRError):
+        ir.Module.parse("unknown.operation", context)
+    listed = next(iter(told), "").partition("Available dialects: ")[2].partition(";")[0]
+    return [name.split()[0] for name in listed.split(",") if name.strip()]
+
+
+def _described(kind: type) -> tuple[str, str]:
+    summary, _, _ = (kind.__doc__ or "").partition("\n")
+    return describe_options(kind), summary
+
+
+def _table(rows: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    return ["  ".join([*map(str.ljust, row, widths), row[-1]]) for row in rows]
+
+
+def _steps(element: Element, anchor: str, context: ir.Context) -> tuple[Step, ...]:
+    if element.nested is None and (element.name in PASSES or element.name in PIPELINES):
+        if anchor != MODULE:
+            raise UserError(f"{element.name} runs on {MODULE}, not on {anchor}")
+        if element.name in PASSES:
+            kind = PASSES[element.name]
+            return (parse_options(f"pass '{element.name}'", kind, element.options),)
+        named = PIPELINES[element.name]
+        return parse_options(f"pipeline '{element.name}'", named, element.options).steps()
+    for inner in _names(element):
+        if inner in PASSES or inner in PIPELINES:
+            raise UserError(f"{inner} runs on {MODULE}, not on {element.name}")
     try:
-        PassManager.parse(f"{ANCHOR}({element})", context)
+        PassManager.parse(f"{anchor}({element})", context)
     except ValueError as error:
-        if nested := PASSES.keys() & set(re.findall(r"[\w-]+", element)):
-            raise UserError(f"in '{element}': {min(nested)} runs on {ANCHOR} alone") from error
         raise UserError(f"in '{element}': {_essence(str(error))}") from error
-    return element
+    return (str(element),)
+
+
+def _names(element: Element) -> list[str]:
+    return [name for inner in element.nested or () for name in (inner.name, *_names(inner))]
 
 
 def _essence(message: str) -> str:
-    """The first line of an error of MLIR's pass manager, without the place in its own text."""
-    line = next(filter(None, message.splitlines()), "MLIR does not take it")
-    return line.rpartition("error: ")[2]
-
-
-def _pass(name: str, options: str) -> Pass:
-    pass_ = PASSES[name]
-    known = {_option_name(field): field for field in fields(pass_)}
-    values: dict[str, Any] = {}
-    for option in options.split():
-        key, _, value = option.partition("=")
-        if key not in known:
-            takes = f"its options are {', '.join(known)}" if known else "it has none"
-            raise UserError(f"pass '{name}' has no option '{key}': {takes}")
-        values[known[key].name] = _value(f"option '{key}' of pass '{name}'", value, known[key].type)
-    try:
-        return pass_(**values)
-    except ValueError as error:
-        raise UserError(f"pass '{name}': {error}") from error
-
-
-def _option_name(field: Field[Any]) -> str:
-    return field.name.replace("_", "-")
-
-
-def _value(option: str, text: str, type_: Any) -> Any:
-    try:
-        return _BOOLEANS[text] if type_ is bool else type_(text)
-    except (KeyError, ValueError) as error:
-        raise UserError(f"{option} must be of type {type_.__name__}, not '{text}'") from error
+    """The line that says most in an error of MLIR's pass manager."""
+    lines = [line for line in message.splitlines() if line.strip()]
+    line = next(iter(lines), "MLIR does not take it")
+    return line.rpartition("error: ")[2].removeprefix("<Pass-Options-Parser>: ")

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch_mlir import ir
 
 from llmc import dialects
+from llmc.pipelines.driver.execution import run
 from llmc.pipelines.passes.lower_llmc import LowerLlmc
-from llmc.pipelines.pipeline import Stage, run
 from llmc.pipelines.targets.cpu import CPUTarget
 
 _ELEMENTS = {torch.float32: "f32", torch.float16: "f16", torch.int64: "i64"}
@@ -73,7 +73,7 @@ def check(cases: Sequence[Case]) -> None:
     context = ir.Context()
     dialects.load(context)
     module = ir.Module.parse("".join(case.text for case in cases), context)
-    run(Stage("linalg", (LowerLlmc(), "canonicalize,cse")), module)
+    run((LowerLlmc(), "canonicalize,cse"), module)
     code = iree.compiler.compile_str(str(module), extra_args=CPUTarget().flags)
     config = iree.runtime.Config("local-sync")
     system = iree.runtime.SystemContext(config=config)

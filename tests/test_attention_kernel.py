@@ -11,8 +11,8 @@ from torch import Tensor
 from torch_mlir import ir
 
 from llmc import dialects
+from llmc.pipelines.driver.execution import run
 from llmc.pipelines.passes.call_kernels import CallKernels
-from llmc.pipelines.pipeline import Stage, run
 from llmc.pipelines.targets.cpu import CPUTarget
 
 
@@ -25,11 +25,13 @@ class Shape:
     window: int = 0
     softcap: float = 0.0
     lanes: int = 8
+    cache: str = "f32"
 
     @property
     def function(self) -> str:
         caches = [
-            f"tensor<2x?x{self.key_heads}x?x{n}xf32>" for n in (self.channels, self.value_channels)
+            f"tensor<2x?x{self.key_heads}x?x{n}x{self.cache}>"
+            for n in (self.channels, self.value_channels)
         ]
         query = f"tensor<1x{self.heads}x?x{self.channels}xf32>"
         out = f"tensor<1x{self.heads}x?x{self.value_channels}xf32>"
@@ -49,6 +51,7 @@ SHAPES = [
     Shape(heads=4, key_heads=4, channels=20, value_channels=12, lanes=16),
     Shape(heads=8, key_heads=1, channels=256, value_channels=256, window=5, lanes=16),
     Shape(heads=6, key_heads=2, channels=16, value_channels=7, window=17, softcap=3.0, lanes=4),
+    Shape(heads=2, key_heads=1, channels=48, value_channels=48, cache="f16"),
 ]
 
 
@@ -57,7 +60,7 @@ def compiled(request):
     context = ir.Context()
     dialects.load(context)
     module = ir.Module.parse(request.param.function, context)
-    run(Stage("test", (CallKernels(lanes=request.param.lanes),)), module)
+    run((CallKernels(lanes=request.param.lanes),), module)
     binary = iree.compiler.compile_str(str(module), extra_args=CPUTarget().flags)
     loaded = iree.runtime.load_vm_flatbuffer(binary, driver="local-task")
     return request.param, loaded.attend
@@ -92,7 +95,7 @@ def test_kernel(compiled, tokens, past, start):
         cache = torch.full((2, 3, shape.key_heads, capacity, channels), float("nan"))
         # Only what may be read holds numbers.
         cache[1, 2, :, start:columns].normal_(generator=generator)
-        caches.append(cache)
+        caches.append(cache.half() if shape.cache == "f16" else cache)
     starts = np.array([start], np.int64)
     out = attend(query.numpy(), *(c.numpy() for c in caches), starts, 1, 2, past).to_host()
     held = [cache[1, 2, :, :columns].nan_to_num() for cache in caches]

@@ -11,12 +11,12 @@ from llmc import dialects
 from llmc.frontend.importer import import_programs
 from llmc.frontend.interception import IMPLEMENTATION
 from llmc.frontend.programs import VARIANTS, export_variant
-from llmc.pipelines import pipeline
+from llmc.pipelines.driver.execution import run
 from llmc.pipelines.passes import PASSES
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.pack_weights import PackWeights
+from llmc.pipelines.pipeline import stages
 from llmc.pipelines.registry import parse_pipeline
-from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.runtime import abi
 from llmc.runtime.errors import UserError
 from tests.tiny_models import tiny_config, tiny_model
@@ -39,13 +39,14 @@ def test_every_pass_is_registered_under_the_name_of_its_file():
 
 def test_a_pipeline_is_a_list_of_steps():
     text = " builtin.module( pack-weights{columns=8 rows=4}, func.func(canonicalize,cse) )\n"
-    steps = parse_pipeline(text, ir.Context())
-    assert steps == (PackWeights(columns=8, rows=4), "func.func(canonicalize,cse)")
-    assert parse_pipeline("builtin.module()", ir.Context()) == ()
+    pipeline = parse_pipeline(text, ir.Context())
+    assert pipeline.anchor == "builtin.module"
+    assert pipeline.steps == (PackWeights(columns=8, rows=4), "func.func(canonicalize,cse)")
+    assert parse_pipeline("builtin.module()", ir.Context()).steps == ()
 
 
 @pytest.mark.parametrize(
-    "text", ["", "cse", "any(cse)", "builtin.module(cse", "builtin.module(}{)"]
+    "text", ["", "cse", "any(cse),cse", "builtin.module(cse", "builtin.module(}{)"]
 )
 def test_what_is_no_pipeline_is_an_error_of_the_users(text):
     with pytest.raises(UserError):
@@ -63,13 +64,12 @@ def imported() -> str:
 
 
 def test_each_step_can_be_taken_up_from_text(imported):
-    target = CPUTarget()
     whole = ir.Module.parse(imported, new_context())
     text = imported
-    for stage in (*pipeline.stages(target, "f16"), pipeline.hand_over(target)):
-        pipeline.run(stage, whole)
-        for step in stage.steps:
+    for stage in stages("cpu", "f16"):
+        run(stage.steps(), whole)
+        for step in stage.steps():
             module = ir.Module.parse(text, new_context())
-            pipeline.run(pipeline.Stage("step", (step,)), module)
+            run((step,), module)
             text = str(module)
     assert text == str(whole)

@@ -9,8 +9,9 @@ from torch_mlir import ir
 from llmc.frontend.importer import import_programs
 from llmc.frontend.interception import IMPLEMENTATION
 from llmc.frontend.programs import VARIANTS, export_variant
-from llmc.pipelines import pipeline
+from llmc.pipelines.driver.execution import run
 from llmc.pipelines.iree import OPTIONS
+from llmc.pipelines.pipeline import stages
 from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.runtime import abi
 from tests.tiny_models import tiny_config, tiny_model
@@ -26,10 +27,9 @@ def compile_decode_to_stream(layers: int) -> str:
     model.set_attn_implementation(IMPLEMENTATION)
     decode = next(variant for variant in VARIANTS if variant.name == abi.DECODE)
     module = import_programs([export_variant(model, decode, context=64)], ir.Context())
-    target = CPUTarget()
-    for stage in (*pipeline.stages(target, "f32"), pipeline.hand_over(target)):
-        pipeline.run(stage, module)
-    flags = [*target.flags, *OPTIONS, "--compile-to=stream"]
+    for stage in stages("cpu", "f32"):
+        run(stage.steps(), module)
+    flags = [*CPUTarget().flags, *OPTIONS, "--compile-to=stream"]
     return iree.compiler.compile_str(str(module), extra_args=flags).decode()
 
 

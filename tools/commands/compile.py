@@ -4,10 +4,12 @@ import argparse
 import shutil
 from pathlib import Path
 
-from llmc.frontend.build import build_bundle
+from llmc.frontend.build import build_bundle, build_ir
+from llmc.frontend.options import CompileOptions
 from llmc.frontend.output_folder import appearing, writing
+from llmc.runtime import UserError
 from llmc.runtime.manifest import MANIFEST, Manifest
-from llmc.tools.arguments import add_compile_options, add_model, compile_options
+from llmc.tools.arguments import add_compile_options, add_model, add_verbose, compile_options
 from llmc.tools.bundles import compiling, find_bundle, is_bundle
 from llmc.tools.commands.inspect import describe
 from llmc.tools.terminal import note, write
@@ -25,7 +27,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="the bundle's folder; a bundle there is replaced (default: a folder in the cache)",
     )
+    add_verbose(parser)
     add_compile_options(parser)
+    stages = parser.add_argument_group("stages, for compiler engineers")
+    stages.add_argument(
+        "--stop-after",
+        metavar="STAGE",
+        help="write the IR after STAGE to -o FILE, or to standard output, and no bundle",
+    )
+    stages.add_argument(
+        "--start-from",
+        type=Path,
+        metavar="FILE",
+        help="go on from the IR in FILE, one that --dump-ir wrote: its name says the stage",
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -34,16 +49,43 @@ def run(arguments: argparse.Namespace) -> None:
     folder = arguments.output
     if is_bundle(arguments):
         folder = _verified_copy(Path(arguments.model), folder)
+    elif arguments.stop_after is not None:
+        _write_ir(arguments, options)
+        return
+    elif folder is None and arguments.start_from is not None:
+        raise UserError("--start-from needs -o DIR: what it makes is not for the cache")
     elif folder is None:
         folder, _ = find_bundle(arguments)
     else:
         with compiling(arguments) as progress:
             build_bundle(
-                arguments.model, options, folder, progress=progress, dump_ir=arguments.dump_ir
+                arguments.model,
+                options,
+                folder,
+                progress=progress,
+                dump_ir=arguments.dump_ir,
+                start_from=arguments.start_from,
             )
     if arguments.verbose:
         note("\n".join(describe(Manifest.read(folder))))
     write(f"{folder}\n")
+
+
+def _write_ir(arguments: argparse.Namespace, options: CompileOptions) -> None:
+    with compiling(arguments) as progress:
+        text = build_ir(
+            arguments.model,
+            options,
+            arguments.stop_after,
+            progress=progress,
+            dump_ir=arguments.dump_ir,
+            start_from=arguments.start_from,
+        )
+    if arguments.output is None:
+        write(text)
+    else:
+        with writing(arguments.output):
+            arguments.output.write_text(text, encoding="utf-8")
 
 
 def _verified_copy(source: Path, output: Path | None) -> Path:

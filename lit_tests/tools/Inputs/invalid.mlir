@@ -1,7 +1,7 @@
-// Read by ../llmc-opt.mlir, which knows the lines.
+// Read by ../locations.mlir, which knows the lines.
 
-func.func @invalid(%x: tensor<3x6xf32>, %w: tensor<5xf32>) {
-  %y = "llmc.rms_norm"(%x, %w) {epsilon = 1.0e-5, offset = 0.0} : (tensor<3x6xf32>, tensor<5xf32>) -> tensor<3x6xf32>
+func.func @invalid(%x: tensor<1x2x3x6xf32>, %w: tensor<1x5x6xf32>) {
+  %y = "llmc.rotary"(%x, %w, %w) : (tensor<1x2x3x6xf32>, tensor<1x5x6xf32>, tensor<1x5x6xf32>) -> tensor<1x2x3x6xf32>
   return
 }
 // -----

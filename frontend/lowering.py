@@ -1,0 +1,98 @@
+"""A model to the module that IREE compiles, from any stage on and up to any stage."""
+
+import re
+from pathlib import Path
+
+from torch_mlir import ir
+from transformers import PreTrainedModel
+
+from llmc import dialects
+from llmc.frontend.importer import import_programs
+from llmc.frontend.loaded_model import LoadedModel, one_line
+from llmc.frontend.options import DEFAULT_CONTEXT, CompileOptions
+from llmc.frontend.programs import VARIANTS, export_variant
+from llmc.frontend.work import Work
+from llmc.pipelines.driver.execution import run
+from llmc.pipelines.pipeline import STAGE_NAMES, TORCH, stages
+from llmc.runtime.errors import UserError
+
+_LISTED = ", ".join(STAGE_NAMES)
+
+
+def lower_model(
+    model: LoadedModel,
+    skeleton: PreTrainedModel,
+    options: CompileOptions,
+    work: Work,
+    *,
+    start_from: Path | None = None,
+    stop_after: str = STAGE_NAMES[-1],
+) -> ir.Module:
+    """The module of `model` after the stage `stop_after`.
+
+    `skeleton` is `model.skeleton` with our attention and experts; the export borrows it.
+    `start_from` is a file that `--dump-ir` wrote, or an edited one, to go on from. UserError where
+    the model is not what llmc can compile, or the file is not such a one.
+    """
+    if stop_after not in STAGE_NAMES:
+        raise UserError(f"there is no stage {stop_after!r}: the stages are {_LISTED}")
+    if start_from is None:
+        done, module = TORCH, _import(skeleton, context_bound(model, options), work)
+        work.dump(TORCH, module)
+    else:
+        done, module = _read_stage(start_from)
+    if STAGE_NAMES.index(done) > STAGE_NAMES.index(stop_after):
+        raise UserError(f"{start_from} is after stage {done}: cannot stop after {stop_after}")
+    for stage in stages(options.target, storage(model, options)):
+        if STAGE_NAMES.index(done) < STAGE_NAMES.index(stage.stage):
+            if done == stop_after:
+                break
+            with work.stage(stage.stage):
+                run(stage.steps(), module)
+            work.dump(stage.stage, module)
+            done = stage.stage
+    return module
+
+
+def context_bound(model: LoadedModel, options: CompileOptions) -> int:
+    """The most tokens of a sequence; UserError for more than the model was made for."""
+    context = options.context or min(model.context, DEFAULT_CONTEXT)
+    if context > model.context:
+        raise UserError(
+            f"{model.name} was made for {model.context} positions: no context of {context}"
+        )
+    return context
+
+
+def storage(model: LoadedModel, options: CompileOptions) -> str:
+    """The element type of the weights' matrices: f32, f16 or bf16."""
+    if options.dtype != "as-is":
+        return options.dtype
+    return {"float16": "f16", "bfloat16": "bf16", "F16": "f16", "BF16": "bf16"}.get(
+        model.storage, "f32"
+    )
+
+
+def _import(skeleton: PreTrainedModel, context: int, work: Work) -> ir.Module:
+    with work.stage("export"):
+        variants = [export_variant(skeleton, variant, context) for variant in VARIANTS]
+    with work.stage(TORCH):
+        return import_programs(variants, ir.Context())
+
+
+def _read_stage(path: Path) -> tuple[str, ir.Module]:
+    """The stage that the file's name says, as in `03-weights.mlir`, and the module in it."""
+    named = re.fullmatch(r"(?:\d+-)?(\w+)(?:\.[\w-]+)*\.mlir", path.name)
+    if named is None or named[1] not in STAGE_NAMES:
+        raise UserError(f"the file {path} must be called STAGE.mlir, STAGE one of {_LISTED}")
+    context = ir.Context()
+    dialects.load(context)
+    context.allow_unregistered_dialects = True  # of what is IREE's
+    try:
+        text = path.read_text(encoding="utf-8")
+        return named[1], ir.Module.parse(text, context)
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
+    except (UnicodeDecodeError, ir.MLIRError) as error:
+        reason = one_line(str(error).removeprefix("Unable to parse module assembly:"))
+        raise UserError(f"cannot read {path}: {reason}") from error

@@ -1,0 +1,44 @@
+"""What a compilation does, as it goes: its stages timed, told to the user, and their IR written."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from torch_mlir import ir
+
+from llmc.frontend.options import Progress
+from llmc.frontend.output_folder import writing
+from llmc.pipelines.pipeline import STAGE_NAMES
+from llmc.runtime import manifest as bundle
+
+
+@dataclass
+class Work:
+    """Times the stages of one compilation, tells the user of them, and writes the IR after them."""
+
+    progress: Progress
+    dump_folder: Path | None
+    stages: list[bundle.Stage] = field(default_factory=list)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Entered around a stage."""
+        begin = time.perf_counter()
+        with self.progress(name):
+            yield
+        self.stages.append(bundle.Stage(name, time.perf_counter() - begin))
+
+    def dump(self, name: str, module: ir.Module) -> None:
+        """Writes the module after stage `name`, where the IR is wanted."""
+        if self.dump_folder is not None:
+            path = self.dump_folder / f"{STAGE_NAMES.index(name):02}-{name}.mlir"
+            with writing(path):
+                self.dump_folder.mkdir(parents=True, exist_ok=True)
+                path.write_text(module_text(module), encoding="utf-8")
+
+
+def module_text(module: ir.Module) -> str:
+    """The text of `module` with its locations."""
+    return module.operation.get_asm(enable_debug_info=True)

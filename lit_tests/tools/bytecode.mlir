@@ -1,0 +1,13 @@
+// RUN: llmc-opt %s --emit-bytecode -o %t.mlirbc && llmc-opt %t.mlirbc | filecheck %s
+// RUN: llmc-opt %s --emit-bytecode | llmc-opt - --lower-llmc | filecheck %s --check-prefix=LOWERED
+// CHECK: "llmc.rotary"
+// LOWERED: linalg.generic
+
+// What is broken is an error, not a crash.
+// RUN: head -c 60 %t.mlirbc > %t.short && not llmc-opt %t.short 2>&1 | filecheck %s --check-prefix=SHORT
+// SHORT: error:
+
+func.func @f(%x: tensor<1x2x3x6xf32>, %w: tensor<1x3x6xf32>) -> tensor<1x2x3x6xf32> {
+  %y = "llmc.rotary"(%x, %w, %w) : (tensor<1x2x3x6xf32>, tensor<1x3x6xf32>, tensor<1x3x6xf32>) -> tensor<1x2x3x6xf32>
+  return %y : tensor<1x2x3x6xf32>
+}

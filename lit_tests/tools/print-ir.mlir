@@ -1,0 +1,50 @@
+// The IR is printed around passes of ours and of MLIR's alike.
+// RUN: llmc-opt %s --lower-llmc --cse --mlir-print-ir-after-all -o %t 2>&1 | filecheck %s --check-prefix=AFTER
+// AFTER:      {{^}}// -----// IR Dump After LowerLlmc: lower-llmc //----- //
+// AFTER:      {{^}}module {
+// AFTER:      linalg.generic
+// AFTER:      {{^}}// -----// IR Dump After CSEPass: cse //----- //
+// AFTER:      linalg.generic
+
+// RUN: llmc-opt %s --lower-llmc --cse --mlir-print-ir-before=cse,lower-llmc -o %t 2>&1 | filecheck %s --check-prefix=BEFORE
+// BEFORE:     IR Dump Before LowerLlmc: lower-llmc
+// BEFORE:     llmc.rotary
+// BEFORE:     IR Dump Before CSEPass: cse
+// BEFORE-NOT: llmc.rotary
+
+// RUN: llmc-opt %s --lower-llmc --cse --mlir-print-ir-after=cse -o %t 2>&1 | filecheck %s --check-prefix=ONE
+// ONE-NOT: lower-llmc
+// ONE:     IR Dump After CSEPass: cse
+
+// A second run changes nothing, and so is not printed.
+// RUN: llmc-opt %s --lower-llmc --lower-llmc --drop-assertions --cse --cse --mlir-print-ir-after-change -o %t 2>&1 | filecheck %s --check-prefix=CHANGE
+// CHANGE:     IR Dump After LowerLlmc: lower-llmc
+// CHANGE-NOT: IR Dump After LowerLlmc
+// CHANGE-NOT: drop-assertions
+// CHANGE:     IR Dump After CSEPass: cse
+// CHANGE-NOT: IR Dump
+
+// RUN: not llmc-opt %s --cse --bind-parameters --mlir-print-ir-after-failure -o %t 2>&1 | filecheck %s --check-prefix=FAILURE
+// FAILURE-NOT: CSEPass
+// FAILURE:     error:
+// FAILURE:     IR Dump After BindParameters Failed: bind-parameters
+
+// A pass on functions prints its function, or the module.
+// RUN: llmc-opt %s --pass-pipeline='builtin.module(func.func(cse))' --mlir-print-ir-after-all -o %t 2>&1 | filecheck %s --check-prefix=FUNCTION
+// FUNCTION:      IR Dump After CSEPass: cse
+// FUNCTION-NEXT: {{^}}func.func private @prefill.layer0
+// RUN: llmc-opt %s --pass-pipeline='builtin.module(func.func(cse))' --mlir-print-ir-after-all --mlir-print-ir-module-scope -o %t 2>&1 | filecheck %s --check-prefix=SCOPE
+// SCOPE:      IR Dump After CSEPass: cse
+// SCOPE-NEXT: {{^}}module {
+
+// The flags of printing hold for these too.
+// RUN: llmc-opt %s --drop-assertions --mlir-print-ir-after-all --mlir-print-op-generic --mlir-print-debuginfo -o %t 2>&1 | filecheck %s --check-prefix=FLAGS
+// FLAGS: IR Dump After DropAssertions
+// FLAGS: "builtin.module"() ({
+// FLAGS: loc({{.*}}print-ir.mlir":{{[0-9]+}}
+
+func.func private @prefill.layer0(%x: tensor<1x2x3x6xf32>) -> tensor<1x2x3x6xf32> {
+  %w = "llmc.parameter"() {sources = ["w"]} : () -> tensor<1x3x6xf32>
+  %y = "llmc.rotary"(%x, %w, %w) : (tensor<1x2x3x6xf32>, tensor<1x3x6xf32>, tensor<1x3x6xf32>) -> tensor<1x2x3x6xf32>
+  return %y : tensor<1x2x3x6xf32>
+}

@@ -1,0 +1,18 @@
+// Ours and MLIR's in one table, passes below the anchor that they run on.
+// RUN: llmc-opt %s --pass-pipeline='builtin.module(drop-assertions,func.func(canonicalize,cse),symbol-dce)' --mlir-timing -o %t 2>&1 | filecheck %s
+// CHECK:      ... Execution time report ...
+// CHECK:      Total Execution Time: {{[0-9.]+}} seconds
+// CHECK:      ----Wall Time---- ----Name----
+// CHECK-NEXT: {{[0-9.]+}} ({{ *[0-9.]+}}%) Parser
+// CHECK-NEXT: {{[0-9.]+}} ({{ *[0-9.]+}}%) drop-assertions
+// CHECK-NEXT: {{[0-9.]+}} ({{ *[0-9.]+}}%) 'func.func' Pipeline
+// CHECK-NEXT: {{[0-9.]+}} ({{ *[0-9.]+}}%)   canonicalize
+// CHECK-NEXT: {{[0-9.]+}} ({{ *[0-9.]+}}%)   cse
+// CHECK-NEXT: {{[0-9.]+}} ({{ *[0-9.]+}}%) symbol-dce
+// CHECK-NEXT: {{[0-9.]+}} ({{ *[0-9.]+}}%) Output
+// CHECK-NEXT: {{[0-9.]+}} ({{ *[0-9.]+}}%) Rest
+// CHECK-NEXT: {{[0-9.]+}} (100.0%) Total
+
+func.func @f() {
+  return
+}

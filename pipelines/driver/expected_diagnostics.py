@@ -1,0 +1,131 @@
+"""`--verify-diagnostics`: holds what is emitted against comments that say what is expected.
+
+    // expected-error@+1 {{must have its length = 6}}
+    // expected-note-re@above {{.*from here}}
+    // expected-warning@unknown {{no place}}
+
+The offset is of lines: `@+N`, `@-N`, `@above`, `@below` the line of the comment, or none for the
+line itself; `@unknown` is for what has no place. Several stand in one line behind each other.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from torch_mlir import ir
+
+from llmc.pipelines.driver.diagnostics import Source
+
+_EXPECTED = re.compile(
+    r"expected-(?P<severity>error|note|remark|warning)(?P<re>-re)?"
+    r" *(?:@(?P<offset>[+-]\d+|above|below|unknown))? *(?=\{\{)"
+)
+# A note that MLIR's tools leave out while they verify diagnostics.
+_SEE_OPERATION = "see current operation"
+_BRACES = re.compile(r"\{\{|\}\}")
+_INLINE_REGEX = re.compile(r"\{\{(.*?)\}\}")
+
+
+@dataclass
+class Expected:
+    """One comment: what should be emitted at `line` (None: anywhere without a place)."""
+
+    severity: str
+    line: int | None
+    text: str
+    is_regex: bool
+    comment_line: int
+    met: bool = False
+
+    def matches(self, severity: str, line: int | None, message: str) -> bool:
+        """Whether a diagnostic is the one that is expected."""
+        if (severity, line) != (self.severity, self.line):
+            return False
+        if self.is_regex:
+            return re.search(_as_regex(self.text), message) is not None
+        return self.text in message
+
+
+@dataclass
+class ExpectedDiagnostics:
+    """The comments of one source, and what was emitted that none of them expects."""
+
+    source: Source
+    expected: list[Expected] = field(init=False)
+    faults: list[str] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        self.expected = list(_read(self.source.text))
+
+    def check(self, diagnostic: ir.Diagnostic) -> bool:
+        """Takes a diagnostic and its notes as emitted."""
+        severity = diagnostic.severity.name.lower()
+        places = [p for p in self.source.places(diagnostic.location) if p.file == self.source.name]
+        line = places[0].line if places else None
+        for one in self.expected:
+            if not one.met and one.matches(severity, line, diagnostic.message):
+                one.met = True
+                break
+        else:
+            where = f"{self.source.name}:{line}:{places[0].column}" if places else "<unknown>:0"
+            self.faults.append(
+                f'{where}: error: unexpected {severity}: "{diagnostic.message}"'
+                " (expected-* lines do not mention it)"
+            )
+        for note in diagnostic.notes:
+            if not note.message.startswith(_SEE_OPERATION):
+                self.check(note)
+        return True
+
+    def report(self) -> list[str]:
+        """A line for each diagnostic that was not expected, or expected and not emitted."""
+        missing = [
+            f"{self.source.name}:{one.comment_line}:1: error:"
+            f' expected {one.severity} "{one.text}" was not produced'
+            for one in self.expected
+            if not one.met
+        ]
+        return self.faults + missing
+
+
+def _read(text: str) -> Iterator[Expected]:
+    above = 0  # the last line without such a comment
+    waiting: list[Expected] = []  # those for the next such line
+    for number, line in enumerate(text.splitlines(), start=1):
+        found = list(_EXPECTED.finditer(line))
+        if not found:
+            for one in waiting:
+                one.line = number
+            waiting, above = [], number
+        for match in found:
+            text = _between_braces(line[match.end() :])
+            one = Expected(match["severity"], number, text, bool(match["re"]), number)
+            offset = match["offset"]
+            if offset == "unknown":
+                one.line = None
+            elif offset == "above":
+                one.line = above
+            elif offset == "below":
+                waiting.append(one)
+            elif offset:
+                one.line = number + int(offset)
+            yield one
+
+
+def _between_braces(text: str) -> str:
+    """What stands between the double braces that `text` begins with, others inside included."""
+    depth = 0
+    for brace in _BRACES.finditer(text):
+        depth += 1 if brace[0] == "{{" else -1
+        if depth == 0:
+            return text[2 : brace.start()]
+    return text[2:]
+
+
+def _as_regex(text: str) -> str:
+    """The pattern of `expected-*-re`: regular expressions stand between double braces in it."""
+    parts, end = [], 0
+    for match in _INLINE_REGEX.finditer(text):
+        parts += [re.escape(text[end : match.start()]), f"(?:{match[1]})"]
+        end = match.end()
+    return "".join([*parts, re.escape(text[end:])])

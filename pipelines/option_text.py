@@ -1,0 +1,106 @@
+"""A dataclass's fields as the options of a pass, a pipeline or a schedule: `{rows=16 unroll=2}`.
+
+The name of a field, with `-` for `_`, is the name of the option; its type says how to read the
+value; its default holds where the option is not given.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import MISSING, Field, fields
+from typing import Any, TypeVar, get_args, get_origin
+
+from llmc.runtime.errors import UserError
+
+T = TypeVar("T")
+
+_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+# A value may be quoted; a comma that is followed by `name=` separates options as a space does.
+_OPTION = re.compile(
+    r"""(?P<name>[\w-]+)=(?P<value>"[^"]*"|'[^']*'|(?:[^\s,"']|,(?!\s*[\w-]+=))*)(?:\s*,\s*|\s+|$)"""
+)
+
+
+def parse_options(what: str, kind: type[T], text: str) -> T:
+    """An instance of the dataclass `kind` from `text`, the inside of the braces.
+
+    `what` names it in errors. UserError for an option that it does not take, or a value that is not
+    of the option's type or that the dataclass refuses with ValueError.
+    """
+    known = {option_name(field): field for field in option_fields(kind)}
+    values: dict[str, Any] = {}
+    for name, value in _split(what, text):
+        if name not in known:
+            takes = f"its options are {', '.join(known)}" if known else "it has none"
+            raise UserError(f"{what} has no option '{name}': {takes}")
+        field = known[name]
+        values[field.name] = _value(f"option '{name}' of {what}", value, field.type)
+    missing = [name for name, field in known.items() if _is_missing(field, values)]
+    if missing:
+        raise UserError(f"{what} needs the option '{missing[0]}'")
+    try:
+        return kind(**values)
+    except ValueError as error:
+        raise UserError(f"{what}: {error}") from error
+
+
+def options_text(instance: object) -> str:
+    """The options of a dataclass's instance, braces included, as `parse_options` reads them."""
+    pairs = [
+        f"{option_name(field)}={_text(getattr(instance, field.name))}"
+        for field in option_fields(type(instance))
+    ]
+    return f"{{{' '.join(pairs)}}}" if pairs else ""
+
+
+def describe_options(kind: type) -> str:
+    """The options of the dataclass `kind` with their defaults, as `{rows=16 unroll=2}`."""
+    pairs = [
+        f"{option_name(field)}={'' if field.default is MISSING else _text(field.default)}"
+        for field in option_fields(kind)
+    ]
+    return f"{{{' '.join(pairs)}}}"
+
+
+def option_fields(kind: type) -> tuple[Field[Any], ...]:
+    """The fields of the dataclass `kind` that are options."""
+    return tuple(field for field in fields(kind) if field.init)
+
+
+def option_name(field: Field[Any]) -> str:
+    """What the option of a field is called."""
+    return field.name.replace("_", "-")
+
+
+def _split(what: str, text: str) -> Iterator[tuple[str, str]]:
+    rest = text.strip()
+    while rest:
+        option = _OPTION.match(rest)
+        if option is None:
+            raise UserError(f"{what} takes options of the form name=value, not '{rest}'")
+        value = option["value"]
+        yield option["name"], value[1:-1] if value[:1] in ('"', "'") else value
+        rest = rest[option.end() :]
+
+
+def _value(option: str, text: str, type_: Any) -> Any:
+    if get_origin(type_) is tuple:
+        element, *_ = get_args(type_)
+        return tuple(_value(option, part.strip(), element) for part in text.split(",") if part)
+    try:
+        return _BOOLEANS[text] if type_ is bool else type_(text)
+    except (KeyError, ValueError) as error:
+        raise UserError(f"{option} must be of type {type_.__name__}, not '{text}'") from error
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return ",".join(map(_text, value))
+    text = str(value)
+    return f'"{text}"' if re.search(r"[\s{}]", text) else text
+
+
+def _is_missing(field: Field[Any], values: dict[str, Any]) -> bool:
+    has_default = field.default is not MISSING or field.default_factory is not MISSING
+    return not has_default and field.name not in values

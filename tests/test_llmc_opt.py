@@ -1,0 +1,56 @@
+"""`llmc-opt` as a process: what it loads, and what it survives."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from torch_mlir import ir
+
+from llmc.pipelines.option_text import options_text
+from llmc.pipelines.passes import PASSES
+from llmc.pipelines.registry import parse_pipeline
+
+LLMC_OPT = Path(sys.executable).with_name("llmc-opt")
+
+
+def loaded_modules(*words: str) -> set[str]:
+    """The modules that a run of the command imports."""
+    command = [sys.executable, "-X", "importtime", LLMC_OPT, *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, input="")
+    return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+
+
+def test_help_loads_no_mlir():
+    assert not {"torch_mlir", "numpy", "iree"} & loaded_modules("--help")
+
+
+def test_a_pipeline_loads_no_pytorch():
+    loaded = loaded_modules("-", "--cse", "--lower-llmc")
+    assert "torch_mlir" in loaded
+    assert not {"torch", "transformers", "sympy"} & loaded
+
+
+def test_a_crash_of_mlir_is_an_error(tmp_path):
+    nested = tmp_path / "nested.mlir"
+    nested.write_text("func.func private @f(" + "tuple<" * 300_000)
+    done = subprocess.run([LLMC_OPT, nested], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "MLIR crashed with SIGSEGV" in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+
+
+def test_a_reader_that_has_seen_enough_is_no_error_of_ours():
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([LLMC_OPT, "--list-passes"], stdout=write, stderr=subprocess.PIPE)
+    os.close(write)
+    assert done.stderr == b""
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_the_text_of_a_pass_is_read_back(name):
+    pass_ = PASSES[name]()
+    text = f"builtin.module({name}{options_text(pass_)})"
+    assert parse_pipeline(text, ir.Context()).steps == (pass_,)

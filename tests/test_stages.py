@@ -1,0 +1,104 @@
+"""The stages of a compilation in the open: dumped, replayed, stopped after and taken up again."""
+
+import re
+import shutil
+from itertools import pairwise
+from pathlib import Path
+
+import iree.compiler
+import pytest
+
+import llmc.runtime
+from llmc.pipelines.iree import OPTIONS
+from llmc.pipelines.pipeline import STAGE_NAMES
+from llmc.pipelines.targets.cpu import CPUTarget
+from llmc.tools import llmc_opt
+from llmc.tools.llmc import main
+
+
+@pytest.fixture(scope="module")
+def dumps(tiny_folder, tmp_path_factory) -> list[Path]:
+    """The files that a compilation of the tiny model writes, in order."""
+    folder = tmp_path_factory.mktemp("stages")
+    words = ["compile", tiny_folder, "-o", folder / "bundle", "--dump-ir", folder / "ir"]
+    assert main([str(word) for word in words]) == 0
+    return sorted((folder / "ir").iterdir())
+
+
+def test_there_is_a_numbered_file_for_each_stage(dumps):
+    expected = [f"{number:02}-{name}.mlir" for number, name in enumerate(STAGE_NAMES)]
+    assert [path.name for path in dumps] == expected
+
+
+def test_each_stage_can_be_replayed_from_the_dump_before_it(dumps, tmp_path):
+    for (before, after), name in zip(pairwise(dumps), STAGE_NAMES[1:], strict=True):
+        output = tmp_path / after.name
+        words = [str(before), f"--llmc-{name}", "--mlir-print-debuginfo", "-o", str(output)]
+        assert llmc_opt.main(words) == 0
+        assert output.read_text() == after.read_text()
+
+
+def test_the_named_pipeline_to_iree_is_all_stages_after_the_import(dumps, tmp_path):
+    output = tmp_path / "iree.mlir"
+    words = [str(dumps[1]), "--llmc-to-iree=target=cpu storage=f32", "--mlir-print-debuginfo"]
+    assert llmc_opt.main([*words, "-o", str(output)]) == 0
+    assert output.read_text() == dumps[-1].read_text()
+
+
+def test_the_last_stage_feeds_iree(dumps):
+    flags = [*CPUTarget().flags, *OPTIONS]
+    assert iree.compiler.compile_file(str(dumps[-1]), extra_args=flags)
+
+
+def test_diagnostics_lead_back_to_the_lines_of_the_model(dumps, tmp_path, capfd):
+    for dump in dumps[:3]:
+        text, count = re.subn(r"epsilon = [0-9.E-]+", "epsilon = -1.0", dump.read_text(), count=1)
+        assert count == 1
+        broken = tmp_path / dump.name
+        broken.write_text(text)
+        assert llmc_opt.main([str(broken)]) == 1
+        place, line, *_ = capfd.readouterr().err.splitlines()
+        assert re.search(r"modeling_llama.py:\d+:\d+: error: 'llmc.rms_norm' op", place)
+        assert "norm" in line  # the line of PyTorch that the operation came from
+
+
+@pytest.mark.parametrize("stage", ["torch", "state", STAGE_NAMES[-1]])
+def test_stop_after_gives_the_dump_of_the_stage(stage, dumps, tiny_folder, tmp_path, capfd):
+    dump = dumps[STAGE_NAMES.index(stage)]
+    assert main(["compile", str(tiny_folder), "--stop-after", stage]) == 0
+    assert capfd.readouterr().out == dump.read_text()
+    output = tmp_path / "ir.mlir"
+    words = ["compile", str(tiny_folder), "--stop-after", stage, "--start-from", str(dumps[0])]
+    assert main([*words, "-o", str(output)]) == 0
+    assert output.read_text() == dump.read_text()
+
+
+@pytest.mark.parametrize("stage", ["torch", "weights", STAGE_NAMES[-1]])
+def test_a_bundle_from_a_dump_says_the_same(stage, dumps, tiny_folder, tiny_bundle, tmp_path):
+    dump = shutil.copy(dumps[STAGE_NAMES.index(stage)], tmp_path / f"{stage}.edited.mlir")
+    words = ["compile", tiny_folder, "--start-from", dump, "-o", tmp_path / "bundle"]
+    assert main([str(word) for word in words]) == 0
+    texts = [
+        llmc.runtime.load(folder).generate("Hello", max_new_tokens=20).text
+        for folder in (tmp_path / "bundle", tiny_bundle)
+    ]
+    assert texts[0] == texts[1]
+
+
+def test_what_is_wrong_with_a_stage_is_said_in_one_line(dumps, tiny_folder, tmp_path, capfd):
+    broken, strange = tmp_path / "state.mlir", tmp_path / "mine.mlir"
+    broken.write_text("func.func @f(")
+    strange.write_text("")
+    compile_ = ["compile", str(tiny_folder)]
+    for words, says in [
+        (["--stop-after", "vectors"], "there is no stage 'vectors'"),
+        (["--start-from", str(dumps[0])], "--start-from needs -o"),
+        (["--start-from", str(strange), "-o", "x"], "must be called STAGE.mlir"),
+        (["--start-from", str(broken), "-o", "x"], "state.mlir"),
+        (["--start-from", str(tmp_path / "iree.mlir"), "-o", "x"], "No such file"),
+        (["--start-from", str(dumps[2]), "--stop-after", "import"], "is after stage state"),
+    ]:
+        assert main([*compile_, *words]) == 2
+        error = capfd.readouterr().err
+        assert says in error
+        assert error.count("\n") == 1

@@ -1,0 +1,1 @@
+"""The parts of `llmc-opt`."""
