@@ -1,11 +1,16 @@
 """The llmc dialect: LLM-level operations, what they mean in linalg, and their verifiers."""
 
 from torch_mlir import ir
+from torch_mlir._mlir_libs._mlir import globals as bindings
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.passmanager import PassManager
 
+from llmc.dialects.add_rms_norm import AddRMSNormOp
 from llmc.dialects.attention import AttentionOp
+from llmc.dialects.block_bytes import BlocksToBytesOp, BytesToBlocksOp
 from llmc.dialects.cached_attention import CachedAttentionOp
+from llmc.dialects.dequantize import DequantizeOp
+from llmc.dialects.embedding import EmbeddingOp
 from llmc.dialects.expert_linear import ExpertLinearOp
 from llmc.dialects.group_rows import GroupRowsOp
 from llmc.dialects.kv_cache import CacheAllocateOp, CacheAppendOp, CacheReadOp
@@ -14,17 +19,27 @@ from llmc.dialects.llmc import Llmc
 from llmc.dialects.packed_expert_linear import GroupedExpertLinearOp, PackedExpertLinearOp
 from llmc.dialects.packed_linear import PackedLinearOp
 from llmc.dialects.parameter import ParameterOp
+from llmc.dialects.quantize import QuantizeOp
+from llmc.dialects.quantize_rows import QuantizeRowsOp
+from llmc.dialects.quantized_linear import QuantizedLinearOp
 from llmc.dialects.rms_norm import RMSNormOp
 from llmc.dialects.rotary import RotaryOp
+from llmc.dialects.rotary_table import RotaryTableOp
+from llmc.dialects.scale_columns import ScaleColumnsOp
 
 OPERATIONS = {
     op.OPERATION_NAME: op
     for op in (
+        AddRMSNormOp,
         AttentionOp,
+        BlocksToBytesOp,
+        BytesToBlocksOp,
         CacheAllocateOp,
         CacheAppendOp,
         CacheReadOp,
         CachedAttentionOp,
+        DequantizeOp,
+        EmbeddingOp,
         ExpertLinearOp,
         GroupRowsOp,
         GroupedExpertLinearOp,
@@ -32,13 +47,21 @@ OPERATIONS = {
         PackedExpertLinearOp,
         PackedLinearOp,
         ParameterOp,
+        QuantizeOp,
+        QuantizeRowsOp,
+        QuantizedLinearOp,
         RMSNormOp,
         RotaryOp,
+        RotaryTableOp,
+        ScaleColumnsOp,
     )
 }
 
 __all__ = [*(op.__name__ for op in OPERATIONS.values()), "OPERATIONS", "Llmc", "load"]
 
+
+# Otherwise MLIR searches the disk for `torch_mlir.dialects.llmc` whenever it meets an operation.
+bindings.append_dialect_search_prefix(__name__)
 
 # torch_c and tm_tensor have no binding that loads them; passes that depend on them do.
 _LOADERS = "builtin.module(torch-func-backend-type-conversion,func.func(convert-torch-to-tmtensor))"

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, linalg, math, tensor
 
@@ -37,8 +38,9 @@ class AttentionOp(Operation, name="attention", traits=[ext.Pure]):
 
     H is a multiple of G: H/G query heads share a key head. Query row t stands at column
     `past + t` of the keys and sees the columns up to its own, from `start[b]` on, and of these the
-    last `window` alone (0: all). `softcap` c > 0 bends scores to `c * tanh(score / c)`. Without
-    `past` and `start` both are 0. Vaswani et al., 2017; Ainslie et al. (grouped heads), 2023.
+    last `window` alone (0: all); a row that sees none is undefined. `softcap` c > 0 bends scores to
+    `c * tanh(score / c)`. Without `past` and `start` both are 0. Vaswani et al., 2017; Ainslie et
+    al. (grouped heads), 2023.
 
         %o = "llmc.attention"(%q, %k, %v, %past, %start)
            {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>,
@@ -62,14 +64,14 @@ class AttentionOp(Operation, name="attention", traits=[ext.Pure]):
         """Checks batch, heads, tokens and channels across operands."""
         batch, heads, tokens, channels = tensor_of(self.query, "query", 4)
         floats("query", self.query)
-        groups = None
+        groups = tensor_of(self.key, "key", 4)[1]
         for name, operand in (("key", self.key), ("value", self.value)):
             shape = tensor_of(operand, name, 4)
             floats(name, operand, widened_to=self.query)
             static(name, operand, 1, 3)
             same(name, "its batch", shape[0], batch)
             same(name, "its heads", shape[1], groups)
-            groups = shape[1]
+        require(groups > 0, "operand 'key' must have heads")
         same("key", "its channels", tensor_of(self.key, "key")[3], channels)
         same(
             "value", "its tokens", tensor_of(self.value, "value")[2], tensor_of(self.key, "key")[2]
@@ -85,6 +87,34 @@ class AttentionOp(Operation, name="attention", traits=[ext.Pure]):
         require(self.softcap.value >= 0, "attribute 'softcap' must not be negative")
         shaped("out", self.out, [batch, heads, tokens, tensor_of(self.value, "value")[3]])
         same_element("out", self.out, self.query)
+
+    @staticmethod
+    def reference(
+        query: np.ndarray,
+        key: np.ndarray,
+        value: np.ndarray,
+        scale: float,
+        window: int = 0,
+        softcap: float = 0.0,
+        past: int = 0,
+        start: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """`[B, H, T, D]`, `[B, G, S, D]`, `[B, G, S, E]` -> `[B, H, T, E]`, row by row."""
+        batch, heads, tokens, _ = query.shape
+        groups = heads // key.shape[1]
+        out = np.zeros((batch, heads, tokens, value.shape[3]), query.dtype)
+        for b, h, t in np.ndindex(batch, heads, tokens):
+            last = past + t
+            first = max(0 if start is None else start[b], last + 1 - window if window else 0)
+            if first > last:
+                continue
+            seen = b, h // groups, slice(first, last + 1)
+            scores = key[seen] @ query[b, h, t] * scale
+            if softcap:
+                scores = softcap * np.tanh(scores / softcap)
+            weights = np.exp(scores - scores.max())
+            out[b, h, t] = weights @ value[seen] / weights.sum()
+        return out
 
     def lower(self) -> ir.Value:
         """Scores, their softmax, and the weighted sum of values."""

@@ -2,11 +2,14 @@
 
 from typing import Any
 
+import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext
 
 from llmc.dialects.attention import AttentionOp
 from llmc.dialects.checks import (
+    at_most,
+    filled,
     floats,
     integers,
     require,
@@ -18,6 +21,7 @@ from llmc.dialects.checks import (
     verified,
 )
 from llmc.dialects.index_notation import as_value, size, slice_of
+from llmc.dialects.kv_cache import CacheReadOp
 from llmc.dialects.llmc import Operation
 
 
@@ -51,9 +55,12 @@ class CachedAttentionOp(Operation, name="cached_attention", traits=[ext.Pure]):
         batch, heads, tokens, channels = tensor_of(self.query, "query", 4)
         floats("query", self.query)
         keys, values = tensor_of(self.keys, "keys", 5), tensor_of(self.values, "values", 5)
-        for name, cache in (("keys", self.keys), ("values", self.values)):
+        for name, cache, shape in (("keys", self.keys, keys), ("values", self.values, values)):
             floats(name, cache, widened_to=self.query)
             static(name, cache, 2, 4)
+            filled(name, cache, 2, 3, 4)
+            at_most("query", "a batch", batch, shape[1])
+            at_most("query", "tokens", tokens, shape[3])
         same("keys", "its channels", keys[4], channels)
         same("values", "its heads", values[2], keys[2])
         same("start", "its length", tensor_of(self.start, "start", 1)[0], batch)
@@ -66,6 +73,27 @@ class CachedAttentionOp(Operation, name="cached_attention", traits=[ext.Pure]):
         require(self.softcap.value >= 0, "attribute 'softcap' must not be negative")
         shaped("out", self.out, [batch, heads, tokens, values[4]])
         same_element("out", self.out, self.query)
+
+    @staticmethod
+    def reference(
+        query: np.ndarray,
+        keys: np.ndarray,
+        values: np.ndarray,
+        start: np.ndarray,
+        layer: int,
+        sequence: int,
+        past: int,
+        scale: float,
+        window: int = 0,
+        softcap: float = 0.0,
+    ) -> np.ndarray:
+        """`[B, H, T, D]`, `[layers, sequences, G, capacity, D or E]` twice -> `[B, H, T, E]`."""
+        batch, columns = len(query), past + query.shape[2]
+        key, value = (
+            CacheReadOp.reference(cache, layer, sequence, batch, columns)
+            for cache in (keys, values)
+        )
+        return AttentionOp.reference(query, key, value, scale, window, softcap, past, start)
 
     def lower(self) -> ir.Value:
         """Slices of the caches, and `llmc.attention` over them."""

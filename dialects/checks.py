@@ -1,39 +1,52 @@
 """What the verifiers of the llmc dialect share: checks that name the operand and its fault."""
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from torch_mlir import ir
 from torch_mlir.dialects import ext
 
+from llmc.dialects.block_types import block_format
+from llmc.dialects.blocks import VALUES, BlockFormat
+
 SEGMENTS = "operandSegmentSizes"
 
 
 class MismatchError(Exception):
-    """An operand or attribute is not as the operation says."""
+    """What is wrong with an operation; with what it declares under `name`, where given."""
+
+    def __init__(self, fault: str, name: str | None = None) -> None:
+        super().__init__(fault)
+        self.name = name
 
 
 def verified(check: Callable[[Any], None]) -> Callable[[Any], bool]:
     """Turns a check that raises MismatchError into an MLIR verifier that emits a diagnostic."""
 
+    @wraps(check)
     def verify_invariants(op: Any) -> bool:
         try:
             if _is_as_declared(op):
-                check(op)
+                with op.location:
+                    check(op)
         except MismatchError as mismatch:
-            op.location.emit_error(f"'{op.OPERATION_NAME}' op {mismatch}")
+            title = f"{_title(op, mismatch.name)} " if mismatch.name else ""
+            op.location.emit_error(f"'{op.OPERATION_NAME}' op {title}{mismatch}")
             return False
         return True
 
     return verify_invariants
 
 
-def tensor_of(value: ir.Value, name: str, rank: int | None = None) -> list[Any]:
-    """The shape of tensor `name`, an operand or the result `out`; None where dynamic."""
+def tensor_of(value: ir.Value, name: str, rank: int | None = None, at_least: int = 0) -> list[Any]:
+    """The shape of tensor `name`, an operand or a result; None where dynamic."""
     if not isinstance(value.type, ir.RankedTensorType):
-        raise MismatchError(f"{_title(name)} must be a ranked tensor, but is {value.type}")
+        raise MismatchError(f"must be a ranked tensor, but is {value.type}", name)
     if rank is not None and value.type.rank != rank:
-        raise MismatchError(f"{_title(name)} must have rank {rank}, but is {value.type}")
+        raise MismatchError(f"must have rank {rank}, but is {value.type}", name)
+    if value.type.rank < at_least:
+        raise MismatchError(f"must have rank {at_least} or more, but is {value.type}", name)
     type_ = value.type
     return [None if type_.is_dynamic_dim(d) else type_.get_dim_size(d) for d in range(type_.rank)]
 
@@ -42,29 +55,78 @@ def floats(name: str, value: ir.Value, widened_to: ir.Value | None = None) -> No
     """Tensor `name` holds floats: of the type of `widened_to` or narrower ones, where given."""
     element = value.type.element_type
     if not isinstance(element, ir.FloatType):
-        raise MismatchError(f"{_title(name)} must hold floats, but is {value.type}")
+        raise MismatchError(f"must hold floats, but is {value.type}", name)
     wide = element if widened_to is None else widened_to.type.element_type
     if element != wide and element.width >= wide.width:
-        raise MismatchError(f"{_title(name)} must hold {wide} or narrower, but is {value.type}")
+        raise MismatchError(f"must hold {wide} or narrower, but is {value.type}", name)
 
 
 def integers(name: str, value: ir.Value) -> None:
     """Tensor `name` holds integers."""
     if not isinstance(value.type.element_type, ir.IntegerType):
-        raise MismatchError(f"{_title(name)} must hold integers, but is {value.type}")
+        raise MismatchError(f"must hold integers, but is {value.type}", name)
 
 
 def same(name: str, what: str, actual: int | None, expected: int | None) -> None:
     """Two extents agree, or one of them is dynamic."""
     if actual is not None and expected is not None and actual != expected:
-        raise MismatchError(f"{_title(name)} must have {what} = {expected}, but has {actual}")
+        raise MismatchError(f"must have {what} = {expected}, but has {actual}", name)
 
 
 def same_element(name: str, value: ir.Value, expected: ir.Value) -> None:
     """Tensor `name` has the element type of `expected`."""
-    element = expected.type.element_type
-    if value.type.element_type != element:
-        raise MismatchError(f"{_title(name)} must hold {element}, but is {value.type}")
+    element_is(name, value, str(expected.type.element_type))
+
+
+def element_is(name: str, value: ir.Value, element: str) -> None:
+    """Tensor `name` has the element type `element`."""
+    if str(value.type.element_type) != element:
+        raise MismatchError(f"must hold {element}, but is {value.type}", name)
+
+
+def blocks(name: str, value: ir.Value) -> BlockFormat:
+    """Tensor `name` holds blocks, of the format that is returned, and is not empty."""
+    format_ = block_format(value.type)
+    if format_ is None:
+        raise MismatchError(f"must hold blocks of {VALUES} values, but is {value.type}", name)
+    filled(name, value)
+    return format_
+
+
+def in_blocks(name: str, extent: int | None) -> int | None:
+    """How many blocks the last dimension of tensor `name` makes, which is a multiple of 32."""
+    multiple(name, "its last dimension", extent, VALUES)
+    return None if extent is None else extent // VALUES
+
+
+def multiple(name: str, what: str, actual: int | None, factor: int) -> None:
+    """An extent is a multiple of `factor`, or dynamic."""
+    if actual is not None and actual % factor:
+        fault = f"must have {what} = a multiple of {factor}, but has {actual}"
+        raise MismatchError(fault, name)
+
+
+def filled(name: str, value: ir.Value, *dims: int) -> None:
+    """None of `dims` of tensor `name` is known to be empty; none at all where none are given."""
+    if 0 in [value.type.shape[dim] for dim in dims or range(value.type.rank)]:
+        raise MismatchError(f"must not be empty, but is {value.type}", name)
+
+
+def at_most(name: str, what: str, actual: int | None, largest: int | None) -> None:
+    """An extent is no larger than another, or one of them is dynamic."""
+    if actual is not None and largest is not None and actual > largest:
+        raise MismatchError(f"must have {what} of at most {largest}, but has {actual}", name)
+
+
+def flag(name: str, attribute: ir.IntegerAttr) -> None:
+    """Attribute `name` is 0 or 1."""
+    require(attribute.value in (0, 1), f"attribute '{name}' must be 0 or 1, not {attribute.value}")
+
+
+def typed(name: str, value: ir.Value, expected: ir.Type) -> None:
+    """Tensor `name` has the type `expected`, which is as dynamic."""
+    if value.type != expected:
+        raise MismatchError(f"must be {expected}, but is {value.type}", name)
 
 
 def shaped(name: str, value: ir.Value, extents: list[int | None]) -> None:
@@ -76,8 +138,8 @@ def shaped(name: str, value: ir.Value, extents: list[int | None]) -> None:
 def static(name: str, value: ir.Value, *dims: int) -> None:
     """Tensor `name` is static in `dims`; in all its dimensions where none are given."""
     for dim in dims or range(value.type.rank):
-        open_ = value.type.is_dynamic_dim(dim)
-        require(not open_, f"{_title(name)} must be static in dimension {dim}, but is {value.type}")
+        if value.type.is_dynamic_dim(dim):
+            raise MismatchError(f"must be static in dimension {dim}, but is {value.type}", name)
 
 
 def require(condition: bool, message: str) -> None:
@@ -86,8 +148,11 @@ def require(condition: bool, message: str) -> None:
         raise MismatchError(message)
 
 
-def _title(name: str) -> str:
-    return "result" if name == "out" else f"operand '{name}'"
+def _title(op: Any, name: str) -> str:
+    results = [field.name for field in op._fields if isinstance(field, ext.ResultDef)]
+    if results == [name]:
+        return "result"
+    return f"{'result' if name in results else 'operand'} '{name}'"
 
 
 def _is_as_declared(op: Any) -> bool:

@@ -1,13 +1,17 @@
 """`llmc.expert_linear`: a linear layer whose matrix each row chooses."""
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, tensor
 
 from llmc.dialects.checks import (
+    flag,
     floats,
     integers,
+    multiple,
     require,
     same,
     same_element,
@@ -16,7 +20,7 @@ from llmc.dialects.checks import (
     tensor_of,
     verified,
 )
-from llmc.dialects.index_notation import collapse, expand, loop_index, reduce, size
+from llmc.dialects.index_notation import as_value, collapse, expand, loop_index, reduce, size
 from llmc.dialects.llmc import Operation
 
 
@@ -44,37 +48,67 @@ class ExpertLinearOp(Operation, name="expert_linear", traits=[ext.Pure]):
         """Checks rows, K and N across operands."""
         _, outputs, inputs = tensor_of(self.weight, "weight", 3)
         static("weight", self.weight)
+        flag("transposed", self.transposed)
         if self.transposed.value:
             outputs, inputs = inputs, outputs
-        check_expert_rows(self, inputs, outputs)
-        rows, _ = tensor_of(self.out, "out", 2)
-        same("expert", "its length", tensor_of(self.expert, "expert", 1)[0], rows)
-        integers("expert", self.expert)
+        check_expert_rows(self, "expert", inputs, outputs)
+
+    @staticmethod
+    def reference(
+        x: np.ndarray, expert: np.ndarray, weight: np.ndarray, top_k: int, transposed: bool = False
+    ) -> np.ndarray:
+        """`x [R, K]`, `expert [R * top_k]`, `weight [E, N, K]` -> `[R * top_k, N]`."""
+        matrices = weight if transposed else weight.swapaxes(1, 2)
+        return np.einsum("rk,rkn->rn", np.repeat(x, top_k, axis=0), matrices[expert])
 
     def lower(self) -> ir.Value:
         """A contraction that reads the chosen matrix where it lies."""
-        weight, transposed = self.weight, self.transposed.value
-
-        def multiply_add(x: ir.Value, expert: ir.Value, sum_: ir.Value) -> ir.Value:
-            which = arith.index_cast(ir.IndexType.get(), expert)
-            n, k = loop_index(2), loop_index(3)
-            element = tensor.extract(weight, [which, k, n] if transposed else [which, n, k])
-            if element.type != x.type:
-                element = arith.extf(x.type, element)
-            return arith.addf(sum_, arith.mulf(x, element))
-
-        outputs = weight.type.get_dim_size(2 if transposed else 1)
-        chosen = expand(self.expert, [[size(self.x, 0), self.top_k.value]])
-        y = reduce("rk,rc->rcn", multiply_add, 0.0, self.x, chosen, n=outputs)
-        return collapse(y, [2, 1])
+        _, *shape = self.weight.type.shape
+        if self.transposed.value:
+            return contract_chosen(self, self.expert, shape[1], lambda e, n, k: [e, k, n])
+        return contract_chosen(self, self.expert, shape[0], lambda e, n, k: [e, n, k])
 
 
-def check_expert_rows(op: Any, inputs: int, outputs: int) -> None:
-    """Checks `x [R, inputs]`, `out [R * top_k, outputs]` and the element type of `weight`."""
+def contract_chosen(
+    op: Any,
+    expert: ir.Value,
+    outputs: int,
+    place: Callable[[ir.Value, ir.Value, ir.Value], list[ir.Value]],
+) -> ir.Value:
+    """Row r of `op.x [R, K]`, `top_k` times, through the matrix that `expert [R * top_k]` says.
+
+    Element n, k of matrix e is that of `op.weight` at `place(e, n, k)`; there are `outputs` n.
+    """
+
+    def multiply_add(x: ir.Value, expert: ir.Value, sum_: ir.Value) -> ir.Value:
+        which = arith.index_cast(ir.IndexType.get(), expert)
+        element = tensor.extract(op.weight, place(which, loop_index(2), loop_index(3)))
+        if element.type != x.type:
+            element = arith.extf(x.type, element)
+        return arith.addf(sum_, arith.mulf(x, element))
+
+    count, top_k = size(expert, 0), op.top_k.value
+    rows = count // top_k if isinstance(count, int) else as_value(size(op.x, 0))
+    chosen = expand(expert, [[rows, top_k]])
+    y = reduce("rk,rc->rcn", multiply_add, 0.0, op.x, chosen, n=outputs)
+    return collapse(y, [2, 1])
+
+
+def check_expert_rows(op: Any, per_row: str, inputs: int, outputs: int) -> None:
+    """Checks `x [R, inputs]`, `out [R * top_k, outputs]` and the element type of `weight`.
+
+    `per_row` is the name of the operand that holds an integer for each row of the result.
+    """
     rows, width = tensor_of(op.x, "x", 2)
     floats("x", op.x)
     floats("weight", op.weight, widened_to=op.x)
     same("x", "its last dimension", width, inputs)
-    require(op.top_k.value > 0, "attribute 'top_k' must be positive")
-    shaped("out", op.out, [None if rows is None else rows * op.top_k.value, outputs])
+    top_k = op.top_k.value
+    require(top_k > 0, "attribute 'top_k' must be positive")
+    shaped("out", op.out, [None if rows is None else rows * top_k, outputs])
     same_element("out", op.out, op.x)
+    integers_of_rows = getattr(op, per_row)
+    count = tensor_of(integers_of_rows, per_row, 1)[0]
+    same(per_row, "its length", count, tensor_of(op.out, "out", 2)[0])
+    multiple(per_row, "its length", count, top_k)
+    integers(per_row, integers_of_rows)

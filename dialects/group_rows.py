@@ -2,9 +2,12 @@
 
 from typing import Any
 
-from torch_mlir.dialects import ext
+import numpy as np
+from torch_mlir import ir
+from torch_mlir.dialects import arith, ext
 
-from llmc.dialects.checks import integers, require, same, static, tensor_of, verified
+from llmc.dialects.checks import element_is, integers, same, static, tensor_of, verified
+from llmc.dialects.index_notation import loop_index, reduce, size
 from llmc.dialects.llmc import Operation
 
 
@@ -30,4 +33,49 @@ class GroupRowsOp(Operation, name="group_rows", traits=[ext.Pure]):
         tensor_of(self.first, "first", 1)
         static("first", self.first)
         for name, value in (("order", self.order), ("first", self.first)):
-            require(str(value.type.element_type) == "i32", f"result '{name}' must hold i32")
+            element_is(name, value, "i32")
+
+    @staticmethod
+    def reference(expert: np.ndarray, experts: int) -> tuple[np.ndarray, np.ndarray]:
+        """`expert [R]` -> int32 `[R]`, `[E + 1]`, `experts` being E."""
+        order = np.argsort(expert, kind="stable")
+        first = np.searchsorted(expert[order], np.arange(experts + 1))
+        return order.astype(np.int32), first.astype(np.int32)
+
+    def lower(self) -> list[ir.Value]:
+        """Counts of smaller numbers: before each group, and before each row, whose place it is.
+
+        Every row is compared with every other: the kernel counts instead.
+        """
+        index_type, i32 = ir.IndexType.get(), ir.IntegerType.get_signless(32)
+        smaller, equal = arith.CmpIPredicate.slt, arith.CmpIPredicate.eq
+
+        def count_below(expert: ir.Value, sum_: ir.Value) -> ir.Value:
+            expert = arith.index_cast(index_type, expert)
+            return add_if(arith.cmpi(smaller, expert, loop_index(0)), sum_)
+
+        def count_before(expert: ir.Value, other: ir.Value, sum_: ir.Value) -> ir.Value:
+            earlier = arith.cmpi(smaller, loop_index(1), loop_index(0))
+            same_group = arith.andi(earlier, arith.cmpi(equal, other, expert))
+            return add_if(arith.ori(arith.cmpi(smaller, other, expert), same_group), sum_)
+
+        groups = self.first.type.shape[0]
+        first = reduce("r->e", count_below, 0, self.expert, element=i32, e=groups)
+        place = reduce("r,s->r", count_before, 0, self.expert, self.expert, element=i32)
+        return [inverse(place), first]
+
+
+def inverse(order: ir.Value) -> ir.Value:
+    """The inverse of the permutation `order [R]` of 0 to R - 1."""
+
+    def find(value: ir.Value, found: ir.Value) -> ir.Value:
+        value = arith.index_cast(ir.IndexType.get(), value)
+        is_it = arith.cmpi(arith.CmpIPredicate.eq, value, loop_index(0))
+        return arith.select(is_it, arith.index_cast(found.type, loop_index(1)), found)
+
+    return reduce("r->p", find, 0, order, p=size(order, 0))
+
+
+def add_if(condition: ir.Value, sum_: ir.Value) -> ir.Value:
+    """`sum_`, and one more where the condition holds."""
+    return arith.addi(sum_, arith.extui(sum_.type, condition))

@@ -6,10 +6,20 @@ values. Appending and reading cost what they move: neither depends on the capaci
 
 from typing import Any
 
+import numpy as np
 from torch_mlir import ir
-from torch_mlir.dialects import ext
+from torch_mlir.dialects import bufferization, ext
 
-from llmc.dialects.checks import require, same, same_element, static, tensor_of, verified
+from llmc.dialects.checks import (
+    at_most,
+    filled,
+    require,
+    same,
+    same_element,
+    static,
+    tensor_of,
+    verified,
+)
 from llmc.dialects.index_notation import insert, sizes, slice_of
 from llmc.dialects.llmc import Operation
 
@@ -17,7 +27,7 @@ from llmc.dialects.llmc import Operation
 class CacheAllocateOp(Operation, name="cache_allocate"):
     """Room of its own for a cache.
 
-    What it holds is undefined.
+    What it holds is undefined. `to-iree` turns its lowering into an allocation of IREE's.
 
         %cache = "llmc.cache_allocate"(%sequences, %capacity)
                : (index, index) -> tensor<30x?x3x?x64xf32>
@@ -34,6 +44,17 @@ class CacheAllocateOp(Operation, name="cache_allocate"):
         require(sequences is None, "result must have a dynamic second dimension (sequences)")
         require(capacity is None, "result must have a dynamic fourth dimension (capacity)")
         require(None not in (layers, heads, channels), "result must be static in all others")
+
+    @staticmethod
+    def reference(
+        sequences: int, capacity: int, layers: int, heads: int, channels: int
+    ) -> np.ndarray:
+        """`[layers, sequences, heads, capacity, channels]`, undefined."""
+        return np.empty((layers, sequences, heads, capacity, channels), np.float32)
+
+    def lower(self) -> ir.Value:
+        """An allocation: of two `tensor.empty` of one shape CSE would make one."""
+        return bufferization.alloc_tensor(self.out.type, [self.sequences, self.capacity])
 
 
 class CacheAppendOp(Operation, name="cache_append", traits=[ext.Pure]):
@@ -55,12 +76,25 @@ class CacheAppendOp(Operation, name="cache_append", traits=[ext.Pure]):
 
     @verified
     def verify_invariants(self) -> None:
-        """Checks heads and channels of the rows against the cache."""
+        """Checks that rows are no more than the cache holds, and of its heads and channels."""
         cache, rows = tensor_of(self.cache, "cache", 5), tensor_of(self.rows, "rows", 4)
+        filled("cache", self.cache, 2, 3, 4)
+        at_most("rows", "a batch", rows[0], cache[1])
         same("rows", "its heads", rows[1], cache[2])
+        at_most("rows", "tokens", rows[2], cache[3])
         same("rows", "its channels", rows[3], cache[4])
         same_element("rows", self.rows, self.cache)
         require(self.out.type == self.cache.type, f"result must be {self.cache.type} as 'cache' is")
+
+    @staticmethod
+    def reference(
+        cache: np.ndarray, rows: np.ndarray, layer: int, sequence: int, column: int
+    ) -> np.ndarray:
+        """`[layers, sequences, G, capacity, D]`, `[B, G, T, D]` -> the cache's shape."""
+        batch, _, tokens, _ = rows.shape
+        new = cache.copy()
+        new[layer, sequence : sequence + batch, :, column : column + tokens] = rows
+        return new
 
     def lower(self) -> ir.Value:
         """An insertion, which IREE does in place."""
@@ -87,12 +121,22 @@ class CacheReadOp(Operation, name="cache_read", traits=[ext.Pure]):
 
     @verified
     def verify_invariants(self) -> None:
-        """Checks heads and channels of the result against the cache."""
+        """Checks that the result is no more than the cache, and of its heads and channels."""
         cache, out = tensor_of(self.cache, "cache", 5), tensor_of(self.out, "out", 4)
         static("cache", self.cache, 2, 4)
+        filled("cache", self.cache, 2, 3, 4)
+        at_most("out", "a batch", out[0], cache[1])
         same("out", "its heads", out[1], cache[2])
+        at_most("out", "columns", out[2], cache[3])
         same("out", "its channels", out[3], cache[4])
         same_element("out", self.out, self.cache)
+
+    @staticmethod
+    def reference(
+        cache: np.ndarray, layer: int, sequence: int, batch: int, columns: int
+    ) -> np.ndarray:
+        """`[layers, sequences, G, capacity, D]` -> `[B, G, columns, D]`."""
+        return cache[layer, sequence : sequence + batch, :, :columns]
 
     def lower(self) -> ir.Value:
         """A slice, which IREE reads in place."""

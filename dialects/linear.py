@@ -2,12 +2,13 @@
 
 from typing import Any
 
+import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext
 
 from llmc.dialects.checks import (
+    flag,
     floats,
-    require,
     same,
     same_element,
     shaped,
@@ -38,11 +39,11 @@ class LinearOp(Operation, name="linear", traits=[ext.Pure]):
     @verified
     def verify_invariants(self) -> None:
         """Checks K and N across operands."""
-        shape, stored = tensor_of(self.x, "x"), tensor_of(self.weight, "weight", 2)
-        require(len(shape) >= 2, "operand 'x' must have at least 2 dimensions")
+        shape, stored = tensor_of(self.x, "x", at_least=2), tensor_of(self.weight, "weight", 2)
         floats("x", self.x)
         floats("weight", self.weight, widened_to=self.x)
         static("weight", self.weight)
+        flag("transposed", self.transposed)
         outputs, inputs = self._outputs_and_inputs(stored)
         same("x", "its last dimension", shape[-1], inputs)
         if self.bias is not None:
@@ -50,6 +51,14 @@ class LinearOp(Operation, name="linear", traits=[ext.Pure]):
             same_element("bias", self.bias, self.x)
         shaped("out", self.out, [*shape[:-1], outputs])
         same_element("out", self.out, self.x)
+
+    @staticmethod
+    def reference(
+        x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None = None, transposed: bool = False
+    ) -> np.ndarray:
+        """`x [..., K]`, `weight [N, K]`, or `[K, N]` if transposed -> `[..., N]`."""
+        y = x @ (weight if transposed else weight.T)
+        return y if bias is None else y + bias
 
     def lower(self) -> ir.Value:
         """A contraction over the rows of x, all leading dimensions merged."""

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, linalg, tensor
 
@@ -26,6 +27,7 @@ from llmc.dialects.index_notation import (
     sizes,
     slice_of,
 )
+from llmc.dialects.linear import LinearOp
 from llmc.dialects.llmc import Operation
 
 
@@ -49,22 +51,26 @@ class PackedLinearOp(Operation, name="packed_linear", traits=[ext.Pure]):
     @verified
     def verify_invariants(self) -> None:
         """Checks K and N across operands."""
-        shape, stored = tensor_of(self.x, "x"), tensor_of(self.weight, "weight", 3)
-        require(len(shape) >= 2, "operand 'x' must have at least 2 dimensions")
+        shape, stored = tensor_of(self.x, "x", at_least=2), tensor_of(self.weight, "weight", 3)
         floats("x", self.x)
         floats("weight", self.weight, widened_to=self.x)
-        static("weight", self.weight)
-        panels, inputs, columns = stored
-        same("x", "its last dimension", shape[-1], inputs)
         outputs = tensor_of(self.out, "out", len(shape))[-1]
         static("out", self.out, len(shape) - 1)
-        same("weight", "its panels", panels, -(-outputs // columns))
+        check_panels(self.weight, outputs)
+        same("x", "its last dimension", shape[-1], stored[1])
         if self.bias is not None:
             same("bias", "its length", tensor_of(self.bias, "bias", 1)[0], outputs)
             same_element("bias", self.bias, self.x)
         shaped("out", self.out, [*shape[:-1], outputs])
         same_element("out", self.out, self.x)
         require(self.tile.value > 0, "attribute 'tile' must be positive")
+
+    @staticmethod
+    def reference(
+        x: np.ndarray, weight: np.ndarray, outputs: int, bias: np.ndarray | None = None
+    ) -> np.ndarray:
+        """`x [..., K]`, `weight [N/J, K, J]` -> `[..., N]`, `outputs` being N."""
+        return LinearOp.reference(x, unpack_panels(weight, outputs), bias)
 
     def lower(self) -> ir.Value:
         """A linalg.mmt4d: a single row as it is, several packed in tiles of rows."""
@@ -111,3 +117,17 @@ class PackedLinearOp(Operation, name="packed_linear", traits=[ext.Pure]):
             [tile, columns],
             outer_dims_perm=[0, 1],
         )
+
+
+def check_panels(weight: ir.Value, outputs: int) -> None:
+    """Checks that `weight [..., N/J, K, J]` is static and has room for N = `outputs`."""
+    static("weight", weight)
+    *_, panels, _, columns = weight.type.shape
+    require(columns > 0, "operand 'weight' must have columns")
+    same("weight", "its panels", panels, -(-outputs // columns))
+
+
+def unpack_panels(weight: np.ndarray, outputs: int) -> np.ndarray:
+    """The matrix `[..., N, K]` that is laid out as `weight [..., N/J, K, J]`, N being `outputs`."""
+    *leading, _, inputs, _ = weight.shape
+    return weight.swapaxes(-1, -2).reshape(*leading, -1, inputs)[..., :outputs, :]

@@ -12,7 +12,8 @@ from llmc.dialects.llmc import Operation
 class ParameterOp(Operation, name="parameter", traits=[ext.Pure]):
     """A named weight. In a layer's function `sources` holds one name for each layer it serves.
 
-    The weights themselves stay outside the program; `bind-parameters` ties the names to globals.
+    The weights themselves stay outside the program. Has no lowering and computes nothing:
+    `bind-parameters` ties the names to globals.
 
         %w = "llmc.parameter"() {sources = ["model.norm.weight"]} : () -> tensor<576xf32>
     """

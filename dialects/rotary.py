@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext
 
@@ -52,6 +53,18 @@ class RotaryOp(Operation, name="rotary", traits=[ext.Pure]):
             )
         require(self.cos.type == self.sin.type, "operands 'cos' and 'sin' must be of one type")
         require(self.out.type == self.x.type, f"result must be {self.x.type} as 'x' is")
+
+    @staticmethod
+    def reference(x: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.ndarray:
+        """`x [B, H, T, D]`, `cos` and `sin [B or 1, T, R]` -> `[B, H, T, D]`."""
+        cos, sin = cos[:, None], sin[:, None]
+        half = cos.shape[-1] // 2
+        low, high, kept = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
+        turned = [
+            low * cos[..., :half] - high * sin[..., :half],
+            high * cos[..., half:] + low * sin[..., half:],
+        ]
+        return np.concatenate([*turned, kept], axis=-1)
 
     def lower(self) -> ir.Value:
         """One reduction of two terms: each pair of channels is turned by its own 2x2 matrix."""

@@ -1,8 +1,8 @@
 """The torch twins of the llmc dialect's operations.
 
 Each is a `torch.library` custom operation that torch.export keeps whole, so that torch-mlir hands
-it on by name and the importer can turn it into the llmc operation of that name. The bodies are the
-reference semantics in plain PyTorch; the tests hold the dialect's lowerings against them.
+it on by name and the importer can turn it into the llmc operation of that name. The bodies say in
+PyTorch what `reference` of that operation says in numpy; the tests hold the two together.
 """
 
 import torch

@@ -1,36 +1,56 @@
 """Runs llmc operations one by one: each in a function of its own, all in one compiled module."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import iree.compiler
 import iree.runtime
 import numpy as np
-import torch
-from torch import Tensor
 from torch_mlir import ir
 
 from llmc import dialects
+from llmc.dialects import BlocksToBytesOp
+from llmc.dialects.blocks import format_of
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.passes.lower_llmc import LowerLlmc
+from llmc.pipelines.passes.store_blocks_as_bytes import StoreBlocksAsBytes
+from llmc.pipelines.passes.to_iree import ToIREE
 from llmc.pipelines.targets.cpu import CPUTarget
 
-_ELEMENTS = {torch.float32: "f32", torch.float16: "f16", torch.int64: "i64"}
+_ELEMENTS = {
+    np.dtype(np.float32): "f32",
+    np.dtype(np.float16): "f16",
+    np.dtype(np.int64): "i64",
+    np.dtype(np.int32): "i32",
+    np.dtype(np.int8): "i8",
+}
 
 
 @dataclass(frozen=True)
 class Operand:
-    """A tensor and a letter for each of its dimensions, as in `btk`; or an index, without."""
+    """An array and a letter for each of its dimensions, as in `btk`; or an index, without.
 
-    value: Tensor | int
+    The array may hold blocks.
+    """
+
+    value: np.ndarray | int
     letters: str = ""
 
     def type(self, dynamic: str) -> str:
         if isinstance(self.value, int):
             return "index"
+        format_ = format_of(self.value)
+        element = f"!llmc.{format_.name}" if format_ else _ELEMENTS[self.value.dtype]
         dims = zip(self.letters, self.value.shape, strict=True)
         shape = "".join(f"{'?' if letter in dynamic else size}x" for letter, size in dims)
-        return f"tensor<{shape}{_ELEMENTS[self.value.dtype]}>"
+        return f"tensor<{shape}{element}>"
+
+    @property
+    def stored(self) -> np.ndarray | int:
+        """What a compiled function takes or gives for it."""
+        if isinstance(self.value, int) or not format_of(self.value):
+            return self.value
+        return BlocksToBytesOp.reference(self.value)
 
 
 @dataclass(frozen=True)
@@ -44,9 +64,17 @@ class Case:
     op: str
     operands: Sequence[Operand]
     attributes: str
-    expected: Operand
+    expected: Operand | Sequence[Operand]
     dynamic: str = ""
     tolerance: float = 1e-5
+
+    def in_both(self, dynamic: str) -> "list[Case]":
+        """This case, and once more with the dimensions `dynamic` left open."""
+        return [self, replace(self, name=f"{self.name}_dynamic", dynamic=dynamic)]
+
+    @property
+    def results(self) -> list[Operand]:
+        return [self.expected] if isinstance(self.expected, Operand) else list(self.expected)
 
     @property
     def text(self) -> str:
@@ -58,37 +86,47 @@ class Case:
             names.append(f"%i{number}" if type_ == "index" else f"%a{number}")
             if type_ == "index":
                 casts.append(f"%i{number} = arith.index_cast %a{number} : i64 to index")
-        result = self.expected.type(self.dynamic)
+        results = ", ".join(result.type(self.dynamic) for result in self.results)
+        values = ", ".join(f"%r#{number}" for number in range(len(self.results)))
         return f"""
-            func.func @{self.name}({", ".join(arguments)}) -> {result} {{
+            func.func @{self.name}({", ".join(arguments)}) -> ({results}) {{
               {" ".join(casts)}
-              %r = "{self.op}"({", ".join(names)}) {{{self.attributes}}}
-                 : ({", ".join(types)}) -> {result}
-              return %r : {result}
+              %r:{len(self.results)} = "{self.op}"({", ".join(names)}) {{{self.attributes}}}
+                 : ({", ".join(types)}) -> ({results})
+              return {values} : {results}
             }}"""
+
+
+def segments(*present: bool) -> str:
+    """The attribute that says which operands are there."""
+    return f"operandSegmentSizes = array<i32: {', '.join(str(int(each)) for each in present)}>"
 
 
 def check(cases: Sequence[Case]) -> None:
     """Lowers, compiles and runs `cases`; AssertionError where one gives something else."""
+    functions = compile_text("".join(case.text for case in cases))
+    for case in cases:
+        found = functions[case.name](*(operand.stored for operand in case.operands))
+        found = found if isinstance(found, tuple) else (found,)
+        for actual, result in zip(found, case.results, strict=True):
+            np.testing.assert_allclose(
+                actual.to_host(),
+                result.stored,
+                rtol=0,
+                atol=case.tolerance,
+                err_msg=case.name,
+                strict=True,
+            )
+
+
+def compile_text(text: str) -> iree.runtime.system_api.BoundModule:
+    """The functions of a module of llmc operations, which take blocks as bytes."""
     context = ir.Context()
     dialects.load(context)
-    module = ir.Module.parse("".join(case.text for case in cases), context)
-    run((LowerLlmc(), "canonicalize,cse"), module)
+    module = ir.Module.parse(text, context)
+    run((LowerLlmc(), StoreBlocksAsBytes(), "canonicalize,cse", ToIREE()), module)
     code = iree.compiler.compile_str(str(module), extra_args=CPUTarget().flags)
     config = iree.runtime.Config("local-sync")
     system = iree.runtime.SystemContext(config=config)
     system.add_vm_module(iree.runtime.VmModule.copy_buffer(system.instance, code))
-    for case in cases:
-        arguments = [
-            operand.value if isinstance(operand.value, int) else operand.value.numpy()
-            for operand in case.operands
-        ]
-        actual = system.modules.module[case.name](*arguments).to_host()
-        np.testing.assert_allclose(
-            actual,
-            case.expected.value.numpy(),
-            rtol=0,
-            atol=case.tolerance,
-            err_msg=case.name,
-            strict=True,
-        )
+    return system.modules.module

@@ -1,6 +1,5 @@
 """Documented examples are valid; mangled ones are refused in words, or else can be lowered."""
 
-import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import ext
 
 from llmc import dialects
+from llmc.dialects.documentation import example_of
 from llmc.pipelines.passes.base import find
 from llmc.pipelines.passes.lower_llmc import LowerLlmc
 
@@ -25,7 +25,10 @@ WRONG_TYPES = (
     "tensor<?x?x?x?x?xf16>",
     "tensor<2x3x5x7xcomplex<f32>>",
     "tensor<0x0x0xf16>",
+    "tensor<1536x18x!llmc.q8_0>",
 )
+WRONG_EXTENTS = ("0", "1", "7", "?")
+WRONG_ELEMENTS = ("f16", "f64", "i8", "i64", "index", "!llmc.q4_0")
 WRONG_ATTRIBUTES = ("unit", '"text"', "-1 : i64", "0 : i64", "3 : i8", "0.0", "[]", "[1]")
 
 
@@ -52,6 +55,37 @@ class Generic:
         }}"""
 
 
+# Forms of operations that their examples do not show.
+FORMS = (
+    Generic(
+        "llmc.quantized_linear",
+        ("tensor<1x?x64xi8>", "tensor<8x2x!llmc.q4_1>", "tensor<1x?x2xf32>", "tensor<8xf32>"),
+        {"operandSegmentSizes": "array<i32: 1, 1, 1, 1>"},
+        ("tensor<1x?x8xf32>",),
+    ),
+    Generic(
+        "llmc.embedding",
+        ("tensor<2x?xi32>", "tensor<9x5xf16>"),
+        {},
+        ("tensor<2x?x5xf32>",),
+    ),
+    Generic("llmc.quantize", ("tensor<?x?xf32>",), {}, ("tensor<?x?x!llmc.q4_0>",)),
+    Generic("llmc.quantize_rows", ("tensor<2x?xf32>",), {}, ("tensor<2x?xi8>", "tensor<2x?xf32>")),
+    Generic(
+        "llmc.linear",
+        ("tensor<2x3x6xf32>", "tensor<6x5xf16>", "tensor<5xf32>"),
+        {"operandSegmentSizes": "array<i32: 1, 1, 1>", "transposed": "1 : i64"},
+        ("tensor<2x3x5xf32>",),
+    ),
+    Generic(
+        "llmc.packed_expert_linear",
+        ("tensor<3x6xf32>", "tensor<6xi64>", "tensor<8x2x6x4xf16>"),
+        {"top_k": "2 : i64"},
+        ("tensor<6x7xf32>",),
+    ),
+)
+
+
 @pytest.fixture(scope="module")
 def context() -> ir.Context:
     context = ir.Context()
@@ -61,8 +95,7 @@ def context() -> ir.Context:
 
 def example_text(op: type) -> str:
     """The example in an operation's description, in a function that has its operands."""
-    lines = [line for line in inspect.getdoc(op).splitlines() if line.startswith("    ")]
-    text = " ".join(lines)
+    text = " ".join(example_of(op).splitlines())
     names = re.search(r'"llmc\.\w+"\((.*?)\)', text)[1].split(", ")
     types = re.search(r": \(([^()]*)\)\s+->", text)[1].split(", ")
     arguments = ", ".join(f"{n}: {t}" for n, t in zip(names, types, strict=True) if n)
@@ -85,7 +118,7 @@ def mangled(op: Generic) -> Iterator[Generic]:
     for kind in ("operands", "results"):
         types = getattr(op, kind)
         for number in range(len(types)):
-            for wrong in WRONG_TYPES:
+            for wrong in (*WRONG_TYPES, *altered(types[number])):
                 yield replace(op, **{kind: (*types[:number], wrong, *types[number + 1 :])})
         yield replace(op, **{kind: types[:-1]})
         yield replace(op, **{kind: (*types, "tensor<4xf32>")})
@@ -93,6 +126,18 @@ def mangled(op: Generic) -> Iterator[Generic]:
         yield replace(op, attributes={n: a for n, a in op.attributes.items() if n != name})
         for wrong in WRONG_ATTRIBUTES:
             yield replace(op, attributes=op.attributes | {name: wrong})
+
+
+def altered(type_: str) -> Iterator[str]:
+    """A type of tensor with another extent or another element type."""
+    if not type_.startswith("tensor<"):
+        return
+    *extents, element = type_.removeprefix("tensor<").removesuffix(">").split("x")
+    for dim in range(len(extents)):
+        for wrong in WRONG_EXTENTS:
+            yield f"tensor<{'x'.join([*extents[:dim], wrong, *extents[dim + 1 :], element])}>"
+    for wrong in WRONG_ELEMENTS:
+        yield f"tensor<{'x'.join([*extents, wrong])}>"
 
 
 OPERATIONS = pytest.mark.parametrize("op", dialects.OPERATIONS.values(), ids=dialects.OPERATIONS)
@@ -105,10 +150,14 @@ def test_example_is_valid_and_reads_back(op, context):
     assert str(ir.Module.parse(str(parsed), context)) == str(parsed)
 
 
-@OPERATIONS
-def test_what_is_accepted_can_be_lowered(op, context):
+@pytest.mark.parametrize(
+    "form", [*dialects.OPERATIONS.values(), *FORMS], ids=lambda form: getattr(form, "name", None)
+)
+def test_what_is_accepted_can_be_lowered(form, context):
     refused = 0
-    for case in mangled(example(op, context)):
+    right = form if isinstance(form, Generic) else example(form, context)
+    assert ir.Module.parse(right.module, context)
+    for case in mangled(right):
         try:
             module = ir.Module.parse(case.module, context)
         except ir.MLIRError:

@@ -101,3 +101,66 @@ func.func @segments(%q: tensor<2x2x3x8xf32>) {
      : (tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>) -> tensor<2x2x3x8xf32>
   return
 }
+
+// -----
+
+func.func @batch(%q: tensor<2x2x3x8xf32>, %k: tensor<1x2x3x8xf32>, %v: tensor<2x2x3x8xf32>) {
+  // CHECK: error: 'llmc.attention' op operand 'key' must have its batch = 2, but has 1
+  %o = "llmc.attention"(%q, %k, %v) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.5, window = 0 : i64, softcap = 0.0}
+     : (tensor<2x2x3x8xf32>, tensor<1x2x3x8xf32>, tensor<2x2x3x8xf32>) -> tensor<2x2x3x8xf32>
+  return
+}
+
+// -----
+
+func.func @value_heads(%q: tensor<2x2x3x8xf32>, %k: tensor<2x2x3x8xf32>, %v: tensor<2x1x3x8xf32>) {
+  // CHECK: error: 'llmc.attention' op operand 'value' must have its heads = 2, but has 1
+  %o = "llmc.attention"(%q, %k, %v) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.5, window = 0 : i64, softcap = 0.0}
+     : (tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>, tensor<2x1x3x8xf32>) -> tensor<2x2x3x8xf32>
+  return
+}
+
+// -----
+
+func.func @no_heads(%q: tensor<2x2x3x8xf32>, %k: tensor<2x0x3x8xf32>, %v: tensor<2x0x3x8xf32>) {
+  // CHECK: error: 'llmc.attention' op operand 'key' must have heads
+  %o = "llmc.attention"(%q, %k, %v) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.5, window = 0 : i64, softcap = 0.0}
+     : (tensor<2x2x3x8xf32>, tensor<2x0x3x8xf32>, tensor<2x0x3x8xf32>) -> tensor<2x2x3x8xf32>
+  return
+}
+
+// -----
+
+func.func @wide_key(%q: tensor<2x2x3x8xf32>, %k: tensor<2x2x3x8xf64>, %v: tensor<2x2x3x8xf32>) {
+  // CHECK: error: 'llmc.attention' op operand 'key' must hold f32 or narrower, but is tensor<2x2x3x8xf64>
+  %o = "llmc.attention"(%q, %k, %v) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.5, window = 0 : i64, softcap = 0.0}
+     : (tensor<2x2x3x8xf32>, tensor<2x2x3x8xf64>, tensor<2x2x3x8xf32>) -> tensor<2x2x3x8xf32>
+  return
+}
+
+// -----
+
+func.func @open_heads(%q: tensor<2x2x3x8xf32>, %k: tensor<2x?x3x8xf32>, %v: tensor<2x2x3x8xf32>) {
+  // CHECK: error: 'llmc.attention' op operand 'key' must be static in dimension 1, but is tensor<2x?x3x8xf32>
+  %o = "llmc.attention"(%q, %k, %v) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.5, window = 0 : i64, softcap = 0.0}
+     : (tensor<2x2x3x8xf32>, tensor<2x?x3x8xf32>, tensor<2x2x3x8xf32>) -> tensor<2x2x3x8xf32>
+  return
+}
+
+// -----
+
+func.func @softcap(%q: tensor<2x2x3x8xf32>, %k: tensor<2x2x3x8xf32>, %v: tensor<2x2x3x8xf32>) {
+  // CHECK: error: 'llmc.attention' op attribute 'softcap' must not be negative
+  %o = "llmc.attention"(%q, %k, %v) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.5, window = 0 : i64, softcap = -1.0}
+     : (tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>) -> tensor<2x2x3x8xf32>
+  return
+}
+
+// -----
+
+func.func @element(%q: tensor<2x2x3x8xf32>, %k: tensor<2x2x3x8xf32>, %v: tensor<2x2x3x8xf32>) {
+  // CHECK: error: 'llmc.attention' op result must hold f32, but is tensor<2x2x3x8xf16>
+  %o = "llmc.attention"(%q, %k, %v) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.5, window = 0 : i64, softcap = 0.0}
+     : (tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>) -> tensor<2x2x3x8xf16>
+  return
+}

@@ -1,11 +1,18 @@
 // RUN: not llmc-opt %s --split-input-file 2>&1 | filecheck %s
+// RUN: not llmc-opt %s --split-input-file --pass-pipeline="builtin.module(lower-llmc,func.func(canonicalize,cse))" 2>&1 | filecheck %s --check-prefix=LOWER
 
-// It has no meaning in linalg: two allocations of one shape are two.
+// Two allocations of one shape stay two.
 // CHECK-LABEL: func.func @allocate
 // CHECK-NEXT:    "llmc.cache_allocate"(%arg0, %arg1) : (index, index) -> tensor<2x?x3x?x4xf32>
-func.func @allocate(%sequences: index, %capacity: index) -> tensor<2x?x3x?x4xf32> {
-  %cache = "llmc.cache_allocate"(%sequences, %capacity) : (index, index) -> tensor<2x?x3x?x4xf32>
-  return %cache : tensor<2x?x3x?x4xf32>
+// CHECK-NEXT:    "llmc.cache_allocate"(%arg0, %arg1)
+// LOWER-LABEL: func.func @allocate
+// LOWER-NEXT:    %[[KEYS:.+]] = bufferization.alloc_tensor(%arg0, %arg1) : tensor<2x?x3x?x4xf32>
+// LOWER-NEXT:    %[[VALUES:.+]] = bufferization.alloc_tensor(%arg0, %arg1)
+// LOWER-NEXT:    return %[[KEYS]], %[[VALUES]]
+func.func @allocate(%sequences: index, %capacity: index) -> (tensor<2x?x3x?x4xf32>, tensor<2x?x3x?x4xf32>) {
+  %keys = "llmc.cache_allocate"(%sequences, %capacity) : (index, index) -> tensor<2x?x3x?x4xf32>
+  %values = "llmc.cache_allocate"(%sequences, %capacity) : (index, index) -> tensor<2x?x3x?x4xf32>
+  return %keys, %values : tensor<2x?x3x?x4xf32>, tensor<2x?x3x?x4xf32>
 }
 
 // -----

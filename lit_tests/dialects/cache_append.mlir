@@ -59,3 +59,30 @@ func.func @no_index(%cache: tensor<2x?x3x?x4xf32>, %rows: tensor<1x3x?x4xf32>, %
        : (tensor<2x?x3x?x4xf32>, tensor<1x3x?x4xf32>, i64, i64, i64) -> tensor<2x?x3x?x4xf32>
   return
 }
+
+// -----
+
+func.func @tokens(%cache: tensor<2x?x3x8x4xf32>, %rows: tensor<1x3x9x4xf32>, %i: index) {
+  // CHECK: error: 'llmc.cache_append' op operand 'rows' must have tokens of at most 8, but has 9
+  %new = "llmc.cache_append"(%cache, %rows, %i, %i, %i)
+       : (tensor<2x?x3x8x4xf32>, tensor<1x3x9x4xf32>, index, index, index) -> tensor<2x?x3x8x4xf32>
+  return
+}
+
+// -----
+
+func.func @sequences(%cache: tensor<2x2x3x?x4xf32>, %rows: tensor<3x3x1x4xf32>, %i: index) {
+  // CHECK: error: 'llmc.cache_append' op operand 'rows' must have a batch of at most 2, but has 3
+  %new = "llmc.cache_append"(%cache, %rows, %i, %i, %i)
+       : (tensor<2x2x3x?x4xf32>, tensor<3x3x1x4xf32>, index, index, index) -> tensor<2x2x3x?x4xf32>
+  return
+}
+
+// -----
+
+func.func @rank(%cache: tensor<2x?x3x?x4xf32>, %rows: tensor<3x1x4xf32>, %i: index) {
+  // CHECK: error: 'llmc.cache_append' op operand 'rows' must have rank 4, but is tensor<3x1x4xf32>
+  %new = "llmc.cache_append"(%cache, %rows, %i, %i, %i)
+       : (tensor<2x?x3x?x4xf32>, tensor<3x1x4xf32>, index, index, index) -> tensor<2x?x3x?x4xf32>
+  return
+}

@@ -38,3 +38,57 @@ func.func @rank(%cache: tensor<?x3x?x4xf32>, %i: index) {
         : (tensor<?x3x?x4xf32>, index, index, index, index) -> tensor<1x3x?x4xf32>
   return
 }
+
+// -----
+
+func.func @channels(%cache: tensor<2x?x3x?x4xf32>, %i: index) {
+  // CHECK: error: 'llmc.cache_read' op result must have its channels = 4, but has 5
+  %keys = "llmc.cache_read"(%cache, %i, %i, %i, %i)
+        : (tensor<2x?x3x?x4xf32>, index, index, index, index) -> tensor<1x3x?x5xf32>
+  return
+}
+
+// -----
+
+func.func @columns(%cache: tensor<2x?x3x8x4xf32>, %i: index) {
+  // CHECK: error: 'llmc.cache_read' op result must have columns of at most 8, but has 9
+  %keys = "llmc.cache_read"(%cache, %i, %i, %i, %i)
+        : (tensor<2x?x3x8x4xf32>, index, index, index, index) -> tensor<1x3x9x4xf32>
+  return
+}
+
+// -----
+
+func.func @sequences(%cache: tensor<2x2x3x?x4xf32>, %i: index) {
+  // CHECK: error: 'llmc.cache_read' op result must have a batch of at most 2, but has 3
+  %keys = "llmc.cache_read"(%cache, %i, %i, %i, %i)
+        : (tensor<2x2x3x?x4xf32>, index, index, index, index) -> tensor<3x3x?x4xf32>
+  return
+}
+
+// -----
+
+func.func @element(%cache: tensor<2x?x3x?x4xf16>, %i: index) {
+  // CHECK: error: 'llmc.cache_read' op result must hold f16, but is tensor<1x3x?x4xf32>
+  %keys = "llmc.cache_read"(%cache, %i, %i, %i, %i)
+        : (tensor<2x?x3x?x4xf16>, index, index, index, index) -> tensor<1x3x?x4xf32>
+  return
+}
+
+// -----
+
+func.func @open_heads(%cache: tensor<2x?x?x?x4xf32>, %i: index) {
+  // CHECK: error: 'llmc.cache_read' op operand 'cache' must be static in dimension 2, but is tensor<2x?x?x?x4xf32>
+  %keys = "llmc.cache_read"(%cache, %i, %i, %i, %i)
+        : (tensor<2x?x?x?x4xf32>, index, index, index, index) -> tensor<1x3x?x4xf32>
+  return
+}
+
+// -----
+
+func.func @empty(%cache: tensor<2x?x3x0x4xf32>, %i: index) {
+  // CHECK: error: 'llmc.cache_read' op operand 'cache' must not be empty, but is tensor<2x?x3x0x4xf32>
+  %keys = "llmc.cache_read"(%cache, %i, %i, %i, %i)
+        : (tensor<2x?x3x0x4xf32>, index, index, index, index) -> tensor<1x3x?x4xf32>
+  return
+}

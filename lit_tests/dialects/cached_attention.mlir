@@ -57,3 +57,75 @@ func.func @result(%q: tensor<1x6x3x8xf32>, %cache: tensor<5x?x2x?x8xf32>, %start
      : (tensor<1x6x3x8xf32>, tensor<5x?x2x?x8xf32>, tensor<5x?x2x?x8xf32>, tensor<1xi64>, index, index, index) -> tensor<1x6x4x8xf32>
   return
 }
+
+// -----
+
+func.func @values(%q: tensor<1x6x3x8xf32>, %k: tensor<5x?x2x?x8xf32>, %v: tensor<5x?x3x?x8xf32>, %start: tensor<1xi64>, %i: index) {
+  // CHECK: error: 'llmc.cached_attention' op operand 'values' must have its heads = 2, but has 3
+  %o = "llmc.cached_attention"(%q, %k, %v, %start, %i, %i, %i) {scale = 0.5, window = 0 : i64, softcap = 0.0}
+     : (tensor<1x6x3x8xf32>, tensor<5x?x2x?x8xf32>, tensor<5x?x3x?x8xf32>, tensor<1xi64>, index, index, index) -> tensor<1x6x3x8xf32>
+  return
+}
+
+// -----
+
+func.func @start(%q: tensor<1x6x3x8xf32>, %k: tensor<5x?x2x?x8xf32>, %v: tensor<5x?x2x?x8xf32>, %start: tensor<2xi64>, %i: index) {
+  // CHECK: error: 'llmc.cached_attention' op operand 'start' must have its length = 1, but has 2
+  %o = "llmc.cached_attention"(%q, %k, %v, %start, %i, %i, %i) {scale = 0.5, window = 0 : i64, softcap = 0.0}
+     : (tensor<1x6x3x8xf32>, tensor<5x?x2x?x8xf32>, tensor<5x?x2x?x8xf32>, tensor<2xi64>, index, index, index) -> tensor<1x6x3x8xf32>
+  return
+}
+
+// -----
+
+func.func @start_floats(%q: tensor<1x6x3x8xf32>, %k: tensor<5x?x2x?x8xf32>, %v: tensor<5x?x2x?x8xf32>, %start: tensor<1xf32>, %i: index) {
+  // CHECK: error: 'llmc.cached_attention' op operand 'start' must hold integers, but is tensor<1xf32>
+  %o = "llmc.cached_attention"(%q, %k, %v, %start, %i, %i, %i) {scale = 0.5, window = 0 : i64, softcap = 0.0}
+     : (tensor<1x6x3x8xf32>, tensor<5x?x2x?x8xf32>, tensor<5x?x2x?x8xf32>, tensor<1xf32>, index, index, index) -> tensor<1x6x3x8xf32>
+  return
+}
+
+// -----
+
+func.func @capacity(%q: tensor<1x6x3x8xf32>, %k: tensor<5x?x2x2x8xf32>, %v: tensor<5x?x2x?x8xf32>, %start: tensor<1xi64>, %i: index) {
+  // CHECK: error: 'llmc.cached_attention' op operand 'query' must have tokens of at most 2, but has 3
+  %o = "llmc.cached_attention"(%q, %k, %v, %start, %i, %i, %i) {scale = 0.5, window = 0 : i64, softcap = 0.0}
+     : (tensor<1x6x3x8xf32>, tensor<5x?x2x2x8xf32>, tensor<5x?x2x?x8xf32>, tensor<1xi64>, index, index, index) -> tensor<1x6x3x8xf32>
+  return
+}
+
+// -----
+
+func.func @sequences(%q: tensor<4x6x3x8xf32>, %k: tensor<5x2x2x?x8xf32>, %v: tensor<5x?x2x?x8xf32>, %start: tensor<1xi64>, %i: index) {
+  // CHECK: error: 'llmc.cached_attention' op operand 'query' must have a batch of at most 2, but has 4
+  %o = "llmc.cached_attention"(%q, %k, %v, %start, %i, %i, %i) {scale = 0.5, window = 0 : i64, softcap = 0.0}
+     : (tensor<4x6x3x8xf32>, tensor<5x2x2x?x8xf32>, tensor<5x?x2x?x8xf32>, tensor<1xi64>, index, index, index) -> tensor<1x6x3x8xf32>
+  return
+}
+
+// -----
+
+func.func @empty(%q: tensor<1x6x3x8xf32>, %k: tensor<5x?x0x?x8xf32>, %v: tensor<5x?x2x?x8xf32>, %start: tensor<1xi64>, %i: index) {
+  // CHECK: error: 'llmc.cached_attention' op operand 'keys' must not be empty, but is tensor<5x?x0x?x8xf32>
+  %o = "llmc.cached_attention"(%q, %k, %v, %start, %i, %i, %i) {scale = 0.5, window = 0 : i64, softcap = 0.0}
+     : (tensor<1x6x3x8xf32>, tensor<5x?x0x?x8xf32>, tensor<5x?x2x?x8xf32>, tensor<1xi64>, index, index, index) -> tensor<1x6x3x8xf32>
+  return
+}
+
+// -----
+
+func.func @window(%q: tensor<1x6x3x8xf32>, %k: tensor<5x?x2x?x8xf32>, %v: tensor<5x?x2x?x8xf32>, %start: tensor<1xi64>, %i: index) {
+  // CHECK: error: 'llmc.cached_attention' op attribute 'window' must not be negative
+  %o = "llmc.cached_attention"(%q, %k, %v, %start, %i, %i, %i) {scale = 0.5, window = -1 : i64, softcap = 0.0}
+     : (tensor<1x6x3x8xf32>, tensor<5x?x2x?x8xf32>, tensor<5x?x2x?x8xf32>, tensor<1xi64>, index, index, index) -> tensor<1x6x3x8xf32>
+  return
+}
+
+// -----
+
+func.func @softcap(%q: tensor<1x6x3x8xf32>, %k: tensor<5x?x2x?x8xf32>, %v: tensor<5x?x2x?x8xf32>, %start: tensor<1xi64>, %i: index) {
+  // CHECK: error: 'llmc.cached_attention' op attribute 'softcap' must not be negative
+  %o = "llmc.cached_attention"(%q, %k, %v, %start, %i, %i, %i) {scale = 0.5, window = 0 : i64, softcap = -1.0}
+     : (tensor<1x6x3x8xf32>, tensor<5x?x2x?x8xf32>, tensor<5x?x2x?x8xf32>, tensor<1xi64>, index, index, index) -> tensor<1x6x3x8xf32>
+  return
+}

@@ -109,3 +109,21 @@ func.func @no_transposed(%x: tensor<3x6xf32>, %w: tensor<5x6xf32>) {
      : (tensor<3x6xf32>, tensor<5x6xf32>) -> tensor<3x5xf32>
   return
 }
+
+// -----
+
+func.func @transposed_twice(%x: tensor<3x6xf32>, %w: tensor<5x6xf32>) {
+  // CHECK: error: 'llmc.linear' op attribute 'transposed' must be 0 or 1, not 2
+  %y = "llmc.linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 2 : i64}
+     : (tensor<3x6xf32>, tensor<5x6xf32>) -> tensor<3x5xf32>
+  return
+}
+
+// -----
+
+func.func @rank(%x: tensor<6xf32>, %w: tensor<5x6xf32>) {
+  // CHECK: error: 'llmc.linear' op operand 'x' must have rank 2 or more, but is tensor<6xf32>
+  %y = "llmc.linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
+     : (tensor<6xf32>, tensor<5x6xf32>) -> tensor<5xf32>
+  return
+}

@@ -70,3 +70,66 @@ func.func @tile(%x: tensor<1x6xf32>, %w: tensor<2x6x4xf32>) {
      : (tensor<1x6xf32>, tensor<2x6x4xf32>) -> tensor<1x5xf32>
   return
 }
+
+// -----
+
+func.func @bias(%x: tensor<3x6xf32>, %w: tensor<2x6x4xf32>, %b: tensor<6xf32>) {
+  // CHECK: error: 'llmc.packed_linear' op operand 'bias' must have its length = 5, but has 6
+  %y = "llmc.packed_linear"(%x, %w, %b) {operandSegmentSizes = array<i32: 1, 1, 1>, tile = 8 : i64}
+     : (tensor<3x6xf32>, tensor<2x6x4xf32>, tensor<6xf32>) -> tensor<3x5xf32>
+  return
+}
+
+// -----
+
+func.func @bias_element(%x: tensor<3x6xf32>, %w: tensor<2x6x4xf32>, %b: tensor<5xf16>) {
+  // CHECK: error: 'llmc.packed_linear' op operand 'bias' must hold f32, but is tensor<5xf16>
+  %y = "llmc.packed_linear"(%x, %w, %b) {operandSegmentSizes = array<i32: 1, 1, 1>, tile = 8 : i64}
+     : (tensor<3x6xf32>, tensor<2x6x4xf32>, tensor<5xf16>) -> tensor<3x5xf32>
+  return
+}
+
+// -----
+
+func.func @columns(%x: tensor<3x6xf32>, %w: tensor<2x6x0xf32>, %b: tensor<5xf32>) {
+  // CHECK: error: 'llmc.packed_linear' op operand 'weight' must have columns
+  %y = "llmc.packed_linear"(%x, %w, %b) {operandSegmentSizes = array<i32: 1, 1, 1>, tile = 8 : i64}
+     : (tensor<3x6xf32>, tensor<2x6x0xf32>, tensor<5xf32>) -> tensor<3x5xf32>
+  return
+}
+
+// -----
+
+func.func @open_weight(%x: tensor<3x6xf32>, %w: tensor<?x6x4xf32>, %b: tensor<5xf32>) {
+  // CHECK: error: 'llmc.packed_linear' op operand 'weight' must be static in dimension 0, but is tensor<?x6x4xf32>
+  %y = "llmc.packed_linear"(%x, %w, %b) {operandSegmentSizes = array<i32: 1, 1, 1>, tile = 8 : i64}
+     : (tensor<3x6xf32>, tensor<?x6x4xf32>, tensor<5xf32>) -> tensor<3x5xf32>
+  return
+}
+
+// -----
+
+func.func @wide_weight(%x: tensor<3x6xf32>, %w: tensor<2x6x4xf64>, %b: tensor<5xf32>) {
+  // CHECK: error: 'llmc.packed_linear' op operand 'weight' must hold f32 or narrower, but is tensor<2x6x4xf64>
+  %y = "llmc.packed_linear"(%x, %w, %b) {operandSegmentSizes = array<i32: 1, 1, 1>, tile = 8 : i64}
+     : (tensor<3x6xf32>, tensor<2x6x4xf64>, tensor<5xf32>) -> tensor<3x5xf32>
+  return
+}
+
+// -----
+
+func.func @rows(%x: tensor<3x6xf32>, %w: tensor<2x6x4xf32>, %b: tensor<5xf32>) {
+  // CHECK: error: 'llmc.packed_linear' op result must have dimension 0 = 3, but has 4
+  %y = "llmc.packed_linear"(%x, %w, %b) {operandSegmentSizes = array<i32: 1, 1, 1>, tile = 8 : i64}
+     : (tensor<3x6xf32>, tensor<2x6x4xf32>, tensor<5xf32>) -> tensor<4x5xf32>
+  return
+}
+
+// -----
+
+func.func @open_result(%x: tensor<3x6xf32>, %w: tensor<2x6x4xf32>, %b: tensor<5xf32>) {
+  // CHECK: error: 'llmc.packed_linear' op result must be static in dimension 1, but is tensor<3x?xf32>
+  %y = "llmc.packed_linear"(%x, %w, %b) {operandSegmentSizes = array<i32: 1, 1, 1>, tile = 8 : i64}
+     : (tensor<3x6xf32>, tensor<2x6x4xf32>, tensor<5xf32>) -> tensor<3x?xf32>
+  return
+}

@@ -2,7 +2,7 @@
 // RUN: not llmc-opt %s --split-input-file --pass-pipeline="builtin.module(lower-llmc,func.func(canonicalize,cse))" 2>&1 | filecheck %s --check-prefix=LOWER
 
 // CHECK-LABEL: func.func @llama
-// CHECK:         "llmc.rms_norm"(%arg0, %arg1) {epsilon = 1.000000e-05 : f64, offset = 0.000000e+00 : f64}
+// CHECK:         "llmc.rms_norm"(%arg0, %arg1) {epsilon = 1.000000e-05 : f64, offset = 0.000000e+00 : f64, operandSegmentSizes = array<i32: 1, 1>}
 // LOWER-LABEL: func.func @llama
 // LOWER:         %[[SQUARES:.+]] = linalg.generic {{.+}}iterator_types = ["parallel", "parallel", "reduction"]} ins(%arg0 :
 // LOWER:           arith.mulf
@@ -13,7 +13,7 @@
 // LOWER-NOT:       arith.addf
 // LOWER:           linalg.yield
 func.func @llama(%x: tensor<1x?x6xf32>, %w: tensor<6xf32>) -> tensor<1x?x6xf32> {
-  %y = "llmc.rms_norm"(%x, %w) {epsilon = 1.0e-5, offset = 0.0}
+  %y = "llmc.rms_norm"(%x, %w) {operandSegmentSizes = array<i32: 1, 1>, epsilon = 1.0e-5, offset = 0.0}
      : (tensor<1x?x6xf32>, tensor<6xf32>) -> tensor<1x?x6xf32>
   return %y : tensor<1x?x6xf32>
 }
@@ -26,7 +26,7 @@ func.func @llama(%x: tensor<1x?x6xf32>, %w: tensor<6xf32>) -> tensor<1x?x6xf32> 
 // LOWER:         arith.addf %{{.+}}, %cst{{.*}} : f32
 // LOWER:         linalg.yield
 func.func @gemma(%x: tensor<3x6xf32>, %w: tensor<6xf32>) -> tensor<3x6xf32> {
-  %y = "llmc.rms_norm"(%x, %w) {epsilon = 1.0e-6, offset = 1.0} : (tensor<3x6xf32>, tensor<6xf32>) -> tensor<3x6xf32>
+  %y = "llmc.rms_norm"(%x, %w) {operandSegmentSizes = array<i32: 1, 1>, epsilon = 1.0e-6, offset = 1.0} : (tensor<3x6xf32>, tensor<6xf32>) -> tensor<3x6xf32>
   return %y : tensor<3x6xf32>
 }
 
@@ -34,7 +34,7 @@ func.func @gemma(%x: tensor<3x6xf32>, %w: tensor<6xf32>) -> tensor<3x6xf32> {
 
 func.func @length(%x: tensor<3x6xf32>, %w: tensor<5xf32>) {
   // CHECK: error: 'llmc.rms_norm' op operand 'weight' must have its length = 6, but has 5
-  %y = "llmc.rms_norm"(%x, %w) {epsilon = 1.0e-5, offset = 0.0} : (tensor<3x6xf32>, tensor<5xf32>) -> tensor<3x6xf32>
+  %y = "llmc.rms_norm"(%x, %w) {operandSegmentSizes = array<i32: 1, 1>, epsilon = 1.0e-5, offset = 0.0} : (tensor<3x6xf32>, tensor<5xf32>) -> tensor<3x6xf32>
   return
 }
 
@@ -42,7 +42,7 @@ func.func @length(%x: tensor<3x6xf32>, %w: tensor<5xf32>) {
 
 func.func @element(%x: tensor<3x6xf32>, %w: tensor<6xf16>) {
   // CHECK: error: 'llmc.rms_norm' op operand 'weight' must hold f32, but is tensor<6xf16>
-  %y = "llmc.rms_norm"(%x, %w) {epsilon = 1.0e-5, offset = 0.0} : (tensor<3x6xf32>, tensor<6xf16>) -> tensor<3x6xf32>
+  %y = "llmc.rms_norm"(%x, %w) {operandSegmentSizes = array<i32: 1, 1>, epsilon = 1.0e-5, offset = 0.0} : (tensor<3x6xf32>, tensor<6xf16>) -> tensor<3x6xf32>
   return
 }
 
@@ -50,7 +50,7 @@ func.func @element(%x: tensor<3x6xf32>, %w: tensor<6xf16>) {
 
 func.func @result(%x: tensor<3x6xf32>, %w: tensor<6xf32>) {
   // CHECK: error: 'llmc.rms_norm' op result must be tensor<3x6xf32> as 'x' is
-  %y = "llmc.rms_norm"(%x, %w) {epsilon = 1.0e-5, offset = 0.0} : (tensor<3x6xf32>, tensor<6xf32>) -> tensor<?x6xf32>
+  %y = "llmc.rms_norm"(%x, %w) {operandSegmentSizes = array<i32: 1, 1>, epsilon = 1.0e-5, offset = 0.0} : (tensor<3x6xf32>, tensor<6xf32>) -> tensor<?x6xf32>
   return
 }
 
@@ -58,6 +58,6 @@ func.func @result(%x: tensor<3x6xf32>, %w: tensor<6xf32>) {
 
 func.func @epsilon(%x: tensor<3x6xf32>, %w: tensor<6xf32>) {
   // CHECK: error: 'llmc.rms_norm' op attribute 'epsilon' must not be negative
-  %y = "llmc.rms_norm"(%x, %w) {epsilon = -1.0e-5, offset = 0.0} : (tensor<3x6xf32>, tensor<6xf32>) -> tensor<3x6xf32>
+  %y = "llmc.rms_norm"(%x, %w) {operandSegmentSizes = array<i32: 1, 1>, epsilon = -1.0e-5, offset = 0.0} : (tensor<3x6xf32>, tensor<6xf32>) -> tensor<3x6xf32>
   return
 }

@@ -61,3 +61,43 @@ func.func @channels(%x: tensor<1x3x7x8xf32>, %t: tensor<1x7x10xf32>) {
   %y = "llmc.rotary"(%x, %t, %t) : (tensor<1x3x7x8xf32>, tensor<1x7x10xf32>, tensor<1x7x10xf32>) -> tensor<1x3x7x8xf32>
   return
 }
+
+// -----
+
+func.func @rank(%x: tensor<3x7x8xf32>, %cos: tensor<1x7x8xf32>, %sin: tensor<1x7x8xf32>) {
+  // CHECK: error: 'llmc.rotary' op operand 'x' must have rank 4, but is tensor<3x7x8xf32>
+  %y = "llmc.rotary"(%x, %cos, %sin) : (tensor<3x7x8xf32>, tensor<1x7x8xf32>, tensor<1x7x8xf32>) -> tensor<1x3x7x8xf32>
+  return
+}
+
+// -----
+
+func.func @element(%x: tensor<1x3x7x8xf32>, %cos: tensor<1x7x8xf16>, %sin: tensor<1x7x8xf32>) {
+  // CHECK: error: 'llmc.rotary' op operand 'cos' must hold f32, but is tensor<1x7x8xf16>
+  %y = "llmc.rotary"(%x, %cos, %sin) : (tensor<1x3x7x8xf32>, tensor<1x7x8xf16>, tensor<1x7x8xf32>) -> tensor<1x3x7x8xf32>
+  return
+}
+
+// -----
+
+func.func @open_width(%x: tensor<1x3x7x8xf32>, %cos: tensor<1x7x8xf32>, %sin: tensor<1x7x?xf32>) {
+  // CHECK: error: 'llmc.rotary' op operand 'sin' must have a static last dimension
+  %y = "llmc.rotary"(%x, %cos, %sin) : (tensor<1x3x7x8xf32>, tensor<1x7x8xf32>, tensor<1x7x?xf32>) -> tensor<1x3x7x8xf32>
+  return
+}
+
+// -----
+
+func.func @tables(%x: tensor<1x3x7x8xf32>, %cos: tensor<1x7x8xf32>, %sin: tensor<1x7x4xf32>) {
+  // CHECK: error: 'llmc.rotary' op operands 'cos' and 'sin' must be of one type
+  %y = "llmc.rotary"(%x, %cos, %sin) : (tensor<1x3x7x8xf32>, tensor<1x7x8xf32>, tensor<1x7x4xf32>) -> tensor<1x3x7x8xf32>
+  return
+}
+
+// -----
+
+func.func @result(%x: tensor<1x3x7x8xf32>, %cos: tensor<1x7x8xf32>, %sin: tensor<1x7x8xf32>) {
+  // CHECK: error: 'llmc.rotary' op result must be tensor<1x3x7x8xf32> as 'x' is
+  %y = "llmc.rotary"(%x, %cos, %sin) : (tensor<1x3x7x8xf32>, tensor<1x7x8xf32>, tensor<1x7x8xf32>) -> tensor<1x3x?x8xf32>
+  return
+}

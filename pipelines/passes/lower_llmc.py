@@ -10,26 +10,42 @@ from llmc.dialects import OPERATIONS
 from llmc.pipelines.passes.base import Pass, walk
 from llmc.pipelines.passes.call_kernels import KERNELS
 
+_LOWERED = {name: op for name, op in OPERATIONS.items() if hasattr(op, "lower")}
+
 
 @dataclass(frozen=True)
 class LowerLlmc(Pass):
     """Lowers every llmc operation that has a lowering, as its class defines it.
 
-    `keep_kernels` leaves those that `call-kernels` replaces.
+    `ops` lists those to lower, without the dialect's name; empty, it stands for all. `keep_kernels`
+    leaves those that `call-kernels` replaces.
     """
 
     name: ClassVar[str] = "lower-llmc"
     keep_kernels: bool = False
+    ops: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        known = [name.removeprefix("llmc.") for name in _LOWERED]
+        for name in self.ops:
+            if name not in known:
+                raise ValueError(f"ops has '{name}', but must be of {', '.join(known)}")
 
     def apply(self, module: ir.Module) -> None:
         """Rewrites operation by operation, in order."""
-        for op in [op for op in walk(module.operation) if op.name in OPERATIONS]:
-            view = op.opview
-            if not hasattr(view, "lower") or (self.keep_kernels and op.name in KERNELS):
-                continue
-            with ir.InsertionPoint(op), op.location:
-                meaning = view.lower()
-                if meaning.type != op.results[0].type:  # in what is dynamic
-                    meaning = tensor.cast(op.results[0].type, meaning)
-                op.results[0].replace_all_uses_with(meaning)
-            op.erase()
+        chosen = {f"llmc.{name}" for name in self.ops} or _LOWERED.keys()
+        if self.keep_kernels:
+            chosen = chosen - KERNELS.keys()
+        for op in [op for op in walk(module.operation) if op.name in chosen]:
+            _lower(op)
+
+
+def _lower(op: ir.Operation) -> None:
+    with ir.InsertionPoint(op), op.location:
+        meaning = op.opview.lower()
+        values = meaning if isinstance(meaning, list) else [meaning]
+        for old, new in zip(op.results, values, strict=True):
+            if new.type != old.type:  # in what is dynamic
+                new = tensor.cast(old.type, new)
+            old.replace_all_uses_with(new)
+    op.erase()

@@ -6,7 +6,8 @@ from typing import ClassVar
 from torch_mlir import ir
 
 from llmc.pipelines.passes.base import Pass, find, layer_functions
-from llmc.pipelines.passes.bind_parameters import SOURCES
+from llmc.pipelines.passes.bind_parameters import RECIPE
+from llmc.pipelines.passes.thread_kv_cache import CACHE
 from llmc.runtime.abi import PARAMETER_SCOPE
 
 
@@ -15,8 +16,9 @@ class ToIREE(Pass):
     """Turns ml_program globals into IREE's, weights into named parameters, and keeps layers apart.
 
     IREE's dialects are unknown to this MLIR: their operations are built unregistered and print in
-    the generic form, which IREE reads. Layer functions are marked never to be inlined, so that IREE
-    compiles a kind of layer once however many layers there are.
+    the generic form, which IREE reads. Globals keep what llmc knows of them as attributes. Layer
+    functions are marked never to be inlined, so that IREE compiles a kind of layer once however
+    many layers there are.
     """
 
     name: ClassVar[str] = "to-iree"
@@ -43,11 +45,14 @@ class ToIREE(Pass):
                     attributes={"global": op.attributes["global"]},
                 )
             op.erase()
-        for op in find(module.operation, "llmc.cache_allocate"):
-            # Two tensor.empty of one shape would be merged, and two caches with them.
+        for op in find(module.operation, "bufferization.alloc_tensor"):
+            if op.opview.copy is not None:
+                continue
             with ir.InsertionPoint(op), op.location:
                 room = ir.Operation.create(
-                    "flow.tensor.alloca", results=[op.results[0].type], operands=list(op.operands)
+                    "flow.tensor.alloca",
+                    results=[op.results[0].type],
+                    operands=list(op.opview.dynamic_sizes),
                 )
             op.results[0].replace_all_uses_with(room.result)
             op.erase()
@@ -56,13 +61,13 @@ class ToIREE(Pass):
 
 
 def _replace_global(op: ir.Operation) -> None:
-    kept = ("sym_name", "sym_visibility", "type")
+    kept = ("sym_name", "sym_visibility", "type", RECIPE, CACHE)
     attributes = {name: op.attributes[name] for name in kept if name in op.attributes}
-    if SOURCES in op.attributes:
-        name = ir.StringAttr(op.attributes["sym_name"]).value
-        type_ = ir.TypeAttr(op.attributes["type"]).value
+    if RECIPE in op.attributes:
+        scope, name = ir.StringAttr.get(PARAMETER_SCOPE), op.attributes["sym_name"]
+        type_ = op.attributes["type"].value
         attributes["initial_value"] = ir.Attribute.parse(
-            f'#flow.parameter.named<"{PARAMETER_SCOPE}"::"{name}"> : {type_}'
+            f"#flow.parameter.named<{scope}::{name}> : {type_}"
         )
     else:
         attributes["is_mutable"] = ir.UnitAttr.get()

@@ -1,13 +1,13 @@
 // RUN: llmc-opt %s --pass-pipeline='builtin.module(to-iree)' | filecheck %s
 
-// Weights are named parameters, the cache is mutable; they keep their order.
+// Weights are named parameters, the cache is mutable; they keep their order and what llmc says.
 // CHECK:      "util.global"() {initial_value = #flow.parameter.named<"model"::"norm"> : tensor<2x6xf32>,
-// CHECK-SAME:   sym_name = "norm", sym_visibility = "private", type = tensor<2x6xf32>}
-// CHECK-NEXT: "util.global"() {is_mutable, sym_name = "layer0.0.keys", sym_visibility = "private", type = tensor<2x?x2x?x8xf32>}
+// CHECK-SAME:   llmc.recipe = ["layers.0.norm", "layers.1.norm"], sym_name = "norm", sym_visibility = "private", type = tensor<2x6xf32>}
+// CHECK-NEXT: "util.global"() {is_mutable, llmc.kv_cache, sym_name = "layer0.0.keys", sym_visibility = "private", type = tensor<2x?x2x?x8xf32>}
 // CHECK-NOT:  ml_program
 ml_program.global private @norm(#ml_program.extern : tensor<2x6xf32>) : tensor<2x6xf32>
-    {llmc.sources = ["layers.0.norm", "layers.1.norm"]}
-ml_program.global private mutable @layer0.0.keys : tensor<2x?x2x?x8xf32>
+    {llmc.recipe = ["layers.0.norm", "layers.1.norm"]}
+ml_program.global private mutable @layer0.0.keys : tensor<2x?x2x?x8xf32> {llmc.kv_cache}
 
 // CHECK-LABEL: func.func private @decode.layer0
 // CHECK-SAME:    attributes {noinline}
@@ -24,9 +24,9 @@ func.func private @decode.layer0(%x: tensor<6xf32>) -> tensor<2x6xf32> {
 // CHECK-NEXT:    "flow.tensor.alloca"(%arg0, %arg0)
 // CHECK-NEXT:    "util.global.store"
 func.func @reset(%n: index) {
-  %a = "llmc.cache_allocate"(%n, %n) : (index, index) -> tensor<2x?x2x?x8xf32>
+  %a = bufferization.alloc_tensor(%n, %n) : tensor<2x?x2x?x8xf32>
   ml_program.global_store @layer0.0.keys = %a : tensor<2x?x2x?x8xf32>
-  %b = "llmc.cache_allocate"(%n, %n) : (index, index) -> tensor<2x?x2x?x8xf32>
+  %b = bufferization.alloc_tensor(%n, %n) : tensor<2x?x2x?x8xf32>
   ml_program.global_store @layer0.0.keys = %b : tensor<2x?x2x?x8xf32>
   return
 }

@@ -1,0 +1,13 @@
+"""The attributes of llmc operations from Python's numbers."""
+
+from torch_mlir import ir
+
+
+def i64(value: int) -> ir.IntegerAttr:
+    """`value : i64`."""
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+
+
+def f64(value: float) -> ir.FloatAttr:
+    """`value : f64`."""
+    return ir.FloatAttr.get_f64(value)

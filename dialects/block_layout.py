@@ -1,0 +1,157 @@
+"""Blocks in linalg: taken apart into integers and scales, and put together from them.
+
+Where a block's bits lie is said once, by `BlockFormat`.
+"""
+
+from dataclasses import dataclass
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, tensor
+
+from llmc.dialects.block_bytes import to_blocks, to_bytes
+from llmc.dialects.block_types import block_type
+from llmc.dialects.blocks import VALUES, BlockFormat
+from llmc.dialects.index_notation import (
+    collapse,
+    constant,
+    expand,
+    index,
+    insert,
+    letters,
+    loop_index,
+    pointwise,
+    sizes,
+    slice_of,
+)
+
+
+@dataclass(frozen=True)
+class BlockParts:
+    """Blocks `[...]` taken apart: integers i8 `[..., 32]`, scale and minimum f32 `[...]`.
+
+    The integers are those of which the scale is a factor; a format without minimum has none.
+    """
+
+    integers: ir.Value
+    scale: ir.Value
+    minimum: ir.Value | None
+
+
+def unpack(x: ir.Value) -> BlockParts:
+    """The parts of the blocks `x [...]`."""
+    format_, stored = x.type.element_type.format, to_bytes(x)
+    return BlockParts(
+        _read_integers(stored, format_),
+        _read_half(stored, format_, "scale"),
+        _read_half(stored, format_, "minimum") if format_.has_minimum else None,
+    )
+
+
+def pack(parts: BlockParts, format_: BlockFormat) -> ir.Value:
+    """The blocks `[...]` of `format_` that have these parts. Scales are rounded to float16."""
+    stored = tensor.empty([*sizes(parts.scale), format_.bytes], _integer(8))
+    stored = _write(stored, format_, "scale", _half_bytes(parts.scale))
+    if parts.minimum is not None:
+        stored = _write(stored, format_, "minimum", _half_bytes(parts.minimum))
+    stored = _write(stored, format_, "packed", _packed_integers(parts.integers, format_))
+    return to_blocks(stored, block_type(format_))
+
+
+def dequantize(x: ir.Value) -> ir.Value:
+    """The values `[..., K]`, in f32, of the blocks `x [..., K/32]`."""
+    parts = unpack(x)
+    lead = letters(x.type.rank)
+    operands = [parts.scale] if parts.minimum is None else [parts.scale, parts.minimum]
+
+    def value(integer: ir.Value, scale: ir.Value, *rest: ir.Value) -> ir.Value:
+        product = arith.mulf(scale, arith.sitofp(scale.type, integer))
+        return product if parts.minimum is None else arith.addf(product, rest[0])
+
+    notation = ",".join([f"{lead}v", *[lead] * len(operands)])
+    f32 = parts.scale.type.element_type
+    y = pointwise(f"{notation}->{lead}v", value, parts.integers, *operands, element=f32)
+    return collapse(y, [*[1] * (x.type.rank - 1), 2])
+
+
+def _read_integers(stored: ir.Value, format_: BlockFormat) -> ir.Value:
+    packed = _field(stored, format_, "packed")
+    if format_.bits == 8:
+        return packed
+    lead, i8 = letters(packed.type.rank - 1), packed.type.element_type
+
+    def half(byte: ir.Value, _: ir.Value) -> ir.Value:
+        bit = arith.index_cast(i8, arith.muli(loop_index(len(lead)), index(4)))
+        four = arith.andi(arith.shrui(byte, bit), constant(15, i8))
+        return arith.subi(four, constant(format_.offset, i8))
+
+    halves = pointwise(f"{lead}b->{lead}hb", half, packed, h=2)
+    return collapse(halves, [*[1] * len(lead), 2])
+
+
+def _packed_integers(integers: ir.Value, format_: BlockFormat) -> ir.Value:
+    if format_.bits == 8:
+        return integers
+    *leading, _ = sizes(integers)
+    lead, i8 = letters(len(leading)), integers.type.element_type
+    halves = expand(integers, [*[[size] for size in leading], [2, VALUES // 2]])
+    extents = [*leading, VALUES // 2]
+    low, high = (
+        slice_of(halves, [*[0] * len(leading), half, 0], [*leading, 1, VALUES // 2], extents)
+        for half in (0, 1)
+    )
+
+    def join(low: ir.Value, high: ir.Value, _: ir.Value) -> ir.Value:
+        low, high = (arith.addi(each, constant(format_.offset, i8)) for each in (low, high))
+        return arith.ori(low, arith.shli(high, constant(4, i8)))
+
+    return pointwise(f"{lead}b,{lead}b->{lead}b", join, low, high)
+
+
+def _read_half(stored: ir.Value, format_: BlockFormat, field: str) -> ir.Value:
+    """A float16 that lies in two bytes, the lower first, as f32."""
+    both = _field(stored, format_, field)
+    *leading, _ = sizes(both)
+    low, high = (
+        slice_of(both, [*[0] * len(leading), byte], [*leading, 1], leading) for byte in (0, 1)
+    )
+    lead, i16, f32 = letters(len(leading)), _integer(16), ir.F32Type.get()
+
+    def join(low: ir.Value, high: ir.Value, _: ir.Value) -> ir.Value:
+        high = arith.shli(arith.extui(i16, high), constant(8, i16))
+        bits = arith.ori(arith.extui(i16, low), high)
+        return arith.extf(f32, arith.bitcast(ir.F16Type.get(), bits))
+
+    return pointwise(f"{lead},{lead}->{lead}", join, low, high, element=f32)
+
+
+def _half_bytes(value: ir.Value) -> ir.Value:
+    """The two bytes of f32 `value [...]` as float16: i8 `[..., 2]`."""
+    lead, i8, i16 = letters(value.type.rank), _integer(8), _integer(16)
+
+    def part(x: ir.Value, _: ir.Value) -> ir.Value:
+        bits = arith.bitcast(i16, arith.truncf(ir.F16Type.get(), x))
+        bit = arith.index_cast(i16, arith.muli(loop_index(len(lead)), index(8)))
+        return arith.trunci(i8, arith.shrui(bits, bit))
+
+    return pointwise(f"{lead}->{lead}b", part, value, element=i8, b=2)
+
+
+def _field(stored: ir.Value, format_: BlockFormat, field: str) -> ir.Value:
+    """The bytes of a field of each block."""
+    offsets, extents = _place(stored, format_, field)
+    return slice_of(stored, offsets, extents, extents)
+
+
+def _write(stored: ir.Value, format_: BlockFormat, field: str, content: ir.Value) -> ir.Value:
+    return insert(content, stored, *_place(stored, format_, field))
+
+
+def _place(stored: ir.Value, format_: BlockFormat, field: str) -> tuple[list, list]:
+    """Offsets and extents of a field in a tensor of bytes."""
+    *leading, _ = sizes(stored)
+    start, count = format_.bytes_of(field)
+    return [*[0] * len(leading), start], [*leading, count]
+
+
+def _integer(width: int) -> ir.IntegerType:
+    return ir.IntegerType.get_signless(width)

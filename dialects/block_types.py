@@ -1,0 +1,48 @@
+"""`!llmc.q4_0`, `!llmc.q4_1`, `!llmc.q8_0`: blocks of quantised weights as element types.
+
+    tensor<1536x18x!llmc.q4_1>    a weight [1536, 576] in GGUF's format Q4_1
+
+An element of such a tensor is a whole block, so that nothing can part values from their scale.
+`store-blocks-as-bytes` turns it into a tensor of bytes.
+"""
+
+from torch_mlir import ir
+
+from llmc.dialects.blocks import Q4_0, Q4_1, Q8_0, BlockFormat
+from llmc.dialects.llmc import Type
+
+
+class BlockType(Type):
+    """A block of 32 values."""
+
+
+class Q40Type(BlockType, name="q4_0"):
+    """32 values `scale * (q - 8)`, q of 4 bits: 18 bytes."""
+
+    format = Q4_0
+
+
+class Q41Type(BlockType, name="q4_1"):
+    """32 values `scale * q + minimum`, q of 4 bits: 20 bytes."""
+
+    format = Q4_1
+
+
+class Q80Type(BlockType, name="q8_0"):
+    """32 values `scale * q`, q of 8 bits and signed: 34 bytes."""
+
+    format = Q8_0
+
+
+TYPES = {type_.format.name: type_ for type_ in (Q40Type, Q41Type, Q80Type)}
+
+
+def block_format(type_: ir.Type) -> BlockFormat | None:
+    """The format of the blocks that a tensor of `type_` holds; None of other types."""
+    element = type_.element_type if isinstance(type_, ir.RankedTensorType) else None
+    return element.format if isinstance(element, BlockType) else None
+
+
+def block_type(format_: BlockFormat) -> ir.Type:
+    """The element type of `format_`, in the current context."""
+    return TYPES[format_.name].get()

@@ -1,0 +1,121 @@
+"""The block formats of GGUF in numpy: how many values share a scale, and where their bits lie.
+
+An array of blocks has a structured element type, so that its shape is that of the tensor of blocks
+in MLIR: a weight `[N, K]` is an array `[N, K / 32]`. Little-endian, as ggml defines its formats.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+VALUES = 32
+"""How many values, of one row, make a block."""
+
+
+@dataclass(frozen=True)
+class BlockFormat:
+    """32 values `scale * (stored - offset) + minimum`, `stored` being integers of `bits` bits.
+
+    Scale and minimum are float16; a format without minimum has 0 there. Bytes, in order: scale,
+    minimum, values. Of 4-bit values, byte i holds value i in its low half and value i + 16 in its
+    high half; 8-bit values are signed.
+    """
+
+    name: str
+    bits: int
+    offset: int = 0
+    has_minimum: bool = False
+
+    @property
+    def dtype(self) -> np.dtype:
+        """A block, as an element of an array."""
+        minimum = [("minimum", "<f2")] if self.has_minimum else []
+        packed = ("packed", "u1", VALUES * self.bits // 8)
+        return np.dtype([("scale", "<f2"), *minimum, packed])
+
+    @property
+    def bytes(self) -> int:
+        """The size of a block."""
+        return self.dtype.itemsize
+
+    def bytes_of(self, field: str) -> tuple[int, int]:
+        """Where the bytes of `scale`, `minimum` or `packed` begin in a block, and how many."""
+        type_, start, *_ = dict(self.dtype.fields or {})[field]
+        return start, type_.itemsize
+
+    def integers(self, blocks: np.ndarray) -> np.ndarray:
+        """`stored - offset` of every value: blocks `[...]` -> int8 `[..., 32]`."""
+        packed = blocks["packed"]
+        if self.bits == 8:
+            return packed.view(np.int8)
+        stored = np.concatenate([packed & 15, packed >> 4], axis=-1)
+        return stored.astype(np.int8) - np.int8(self.offset)
+
+    def decode(self, blocks: np.ndarray) -> np.ndarray:
+        """The values: blocks `[..., K / 32]` -> float32 `[..., K]`."""
+        values = blocks["scale"].astype(np.float32)[..., None] * self.integers(blocks)
+        if self.has_minimum:
+            values = values + blocks["minimum"].astype(np.float32)[..., None]
+        return values.reshape(*blocks.shape[:-1], -1)
+
+    def encode(self, x: np.ndarray) -> np.ndarray:
+        """The blocks nearest to x, as ggml's reference chooses them: `[..., K]` -> `[..., K / 32]`.
+
+        The scale comes from the range of the values, which are rounded to the nearest. `x` holds
+        finite numbers.
+        """
+        rows = x.astype(np.float32).reshape(*x.shape[:-1], -1, VALUES)
+        scale, minimum = self._scale_and_minimum(rows)
+        ratios = (rows - minimum) * inverse(scale)
+        blocks = np.zeros(rows.shape[:-1], self.dtype)
+        blocks["scale"] = scale[..., 0]
+        if self.has_minimum:
+            blocks["minimum"] = minimum[..., 0]
+        blocks["packed"] = self._pack(ratios)
+        return blocks
+
+    def _scale_and_minimum(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Of each row, both float32 `[..., 1]`."""
+        zero = np.zeros((*rows.shape[:-1], 1), np.float32)
+        if self.bits == 8:
+            return np.abs(rows).max(-1, keepdims=True) / np.float32(127), zero
+        if self.has_minimum:
+            minimum = rows.min(-1, keepdims=True)
+            return (rows.max(-1, keepdims=True) - minimum) / np.float32(15), minimum
+        largest = np.take_along_axis(rows, np.abs(rows).argmax(-1, keepdims=True), -1)
+        return largest / np.float32(-8), zero
+
+    def _pack(self, ratios: np.ndarray) -> np.ndarray:
+        if self.bits == 8:
+            return round_half_away(ratios).astype(np.int8).view(np.uint8)
+        stored = (ratios + np.float32(self.offset + 0.5)).astype(np.uint8).clip(0, 15)
+        return stored[..., : VALUES // 2] | stored[..., VALUES // 2 :] << 4
+
+
+def inverse(scale: np.ndarray) -> np.ndarray:
+    """`1 / scale`, and 0 where the scale is 0."""
+    return np.divide(np.float32(1), scale, out=np.zeros_like(scale), where=scale != 0)
+
+
+def round_half_away(x: np.ndarray) -> np.ndarray:
+    """The nearest integers; of two that are as near, the one farther from 0."""
+    below = np.floor(np.abs(x))
+    return np.copysign(below + (np.abs(x) - below >= 0.5), x)
+
+
+Q4_0 = BlockFormat("q4_0", bits=4, offset=8)
+Q4_1 = BlockFormat("q4_1", bits=4, has_minimum=True)
+Q8_0 = BlockFormat("q8_0", bits=8)
+
+FORMATS = {format_.name: format_ for format_ in (Q4_0, Q4_1, Q8_0)}
+
+
+def format_of(array: np.ndarray) -> BlockFormat | None:
+    """The format of an array of blocks; None of one that holds numbers."""
+    return next((each for each in FORMATS.values() if each.dtype == array.dtype), None)
+
+
+def decode(array: np.ndarray) -> np.ndarray:
+    """The values of blocks `[..., K / 32]` of any format, `[..., K]`; numbers are themselves."""
+    format_ = format_of(array)
+    return format_.decode(array) if format_ else array

@@ -1,0 +1,96 @@
+"""Which dimensions of an operation's tensors are of one size: those with the same letter.
+
+`*` stands for any number of dimensions, the same ones wherever it stands in an operation, which is
+applied to each of their rows on its own; they get capital letters. `.` is a dimension of a size of
+its own.
+"""
+
+from string import ascii_uppercase
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir.dialects import ext, tensor
+
+from llmc.dialects.index_notation import letters
+
+ROWS = ascii_uppercase  # what `*` is spelled with
+
+_CACHE = "lqgcd"
+_DIMENSIONS = {
+    "llmc.add_rms_norm": {
+        "x": "*n",
+        "residual": "*n",
+        "weight": "n",
+        "sum": "*n",
+        "normed": "*n",
+    },
+    "llmc.attention": {
+        "query": "bhtd",
+        "key": "bgsd",
+        "value": "bgse",
+        "start": "b",
+        "out": "bhte",
+    },
+    "llmc.cache_append": {"cache": _CACHE, "rows": "bgtd", "out": _CACHE},
+    "llmc.cache_read": {"cache": _CACHE, "out": ".g.d"},
+    "llmc.cached_attention": {
+        "query": "bhtd",
+        "keys": _CACHE,
+        "values": "lqgce",
+        "start": "b",
+        "out": "bhte",
+    },
+    "llmc.embedding": {"ids": "*", "table": "..", "out": "*."},
+    "llmc.expert_linear": {"x": "r.", "expert": "c", "weight": "...", "out": "c."},
+    "llmc.group_rows": {"expert": "c", "order": "c", "first": "."},
+    "llmc.grouped_expert_linear": {
+        "x": "r.",
+        "order": "c",
+        "first": ".",
+        "weight": "....",
+        "out": "c.",
+    },
+    "llmc.linear": {"x": "*k", "weight": "..", "bias": "n", "out": "*n"},
+    "llmc.packed_expert_linear": {"x": "r.", "expert": "c", "weight": "....", "out": "c."},
+    "llmc.packed_linear": {"x": "*k", "weight": ".k.", "bias": "n", "out": "*n"},
+    "llmc.quantize_rows": {"x": "*k", "values": "*k", "scales": "*."},
+    "llmc.quantized_linear": {
+        "x": "*k",
+        "weight": "n.",
+        "scales": "*.",
+        "bias": "n",
+        "out": "*n",
+    },
+    "llmc.rms_norm": {"x": "*n", "weight": "n", "out": "*n"},
+    "llmc.rotary": {"x": "bhtd", "cos": "ptr", "sin": "ptr", "out": "bhtd"},
+}
+
+
+def dimensions(op: Any) -> tuple[list[str], list[str]]:
+    """For each operand and for each result of `op`, a letter for each of its dimensions.
+
+    Empty lists for an operation of which nothing is known. Of MLIR's own that is all but
+    `tensor.concat`: canonicalisation knows the others.
+    """
+    if isinstance(op, tensor.ConcatOp):
+        joined = letters(op.result.type.rank)
+        joined = joined.replace(joined[op.dim.value], ".")
+        return [joined] * len(op.inputs), [joined]
+    known = _DIMENSIONS.get(op.operation.name)
+    if known is None:
+        return [], []
+    operands, results = (
+        [
+            _spelled(known.get(field.name, ""), value)
+            for field in op._fields
+            if isinstance(field, kind) and (value := getattr(op, field.name)) is not None
+        ]
+        for kind in (ext.OperandDef, ext.ResultDef)
+    )
+    return operands, results
+
+
+def _spelled(notation: str, value: ir.Value) -> str:
+    if "*" not in notation:
+        return notation
+    return notation.replace("*", letters(value.type.rank - len(notation) + 1))

@@ -1,0 +1,122 @@
+"""`llmc.quantized_linear`: a linear layer whose weight is blocks."""
+
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+from torch_mlir.dialects import arith, ext
+
+from llmc.dialects.block_layout import dequantize, unpack
+from llmc.dialects.blocks import VALUES, decode
+from llmc.dialects.checks import (
+    blocks,
+    element_is,
+    same,
+    shaped,
+    static,
+    tensor_of,
+    typed,
+    verified,
+)
+from llmc.dialects.index_notation import collapse, contract, expand, pointwise, reduce, sizes
+from llmc.dialects.llmc import Operation
+from llmc.dialects.quantize import in_rows
+
+
+class QuantizedLinearOp(Operation, name="quantized_linear", traits=[ext.Pure]):
+    """`x [..., K]` times the transpose of the blocks `weight [N, K/32]`, plus `bias [N]` if given.
+
+    Without `scales` x is f32, and the weight is what `llmc.dequantize` gives. With them x is i8, as
+    `llmc.quantize_rows` gives both: the products of a block are summed in integers, and each sum is
+    scaled once. Sums over blocks are kept in f32.
+
+        %y = "llmc.quantized_linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0, 0>}
+           : (tensor<1x?x576xf32>, tensor<1536x18x!llmc.q4_1>) -> tensor<1x?x1536xf32>
+    """
+
+    x: ext.Operand[Any]
+    weight: ext.Operand[Any]
+    out: ext.Result[Any]
+    scales: ext.Operand[Any] | None = None
+    bias: ext.Operand[Any] | None = None
+
+    @verified
+    def verify_invariants(self) -> None:
+        """Checks K and N across operands, that K is a multiple of 32, and element types."""
+        *leading, inputs = tensor_of(self.x, "x", at_least=2)
+        outputs, per_row = tensor_of(self.weight, "weight", 2)
+        blocks("weight", self.weight)
+        static("weight", self.weight)
+        same("x", "its last dimension", inputs, per_row * VALUES)
+        element_is("x", self.x, "f32" if self.scales is None else "i8")
+        if self.scales is not None:
+            shape = [*self.x.type.shape[:-1], per_row]
+            expected = ir.RankedTensorType.get(shape, ir.F32Type.get())
+            typed("scales", self.scales, expected)
+        if self.bias is not None:
+            same("bias", "its length", tensor_of(self.bias, "bias", 1)[0], outputs)
+            element_is("bias", self.bias, "f32")
+        shaped("out", self.out, [*leading, outputs])
+        element_is("out", self.out, "f32")
+
+    @staticmethod
+    def reference(
+        x: np.ndarray,
+        weight: np.ndarray,
+        scales: np.ndarray | None = None,
+        bias: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """`x [..., K]`, blocks `[N, K/32]` -> `[..., N]`."""
+        if scales is not None:
+            x = x * np.repeat(scales, VALUES, axis=-1)
+        y = x @ decode(weight).T
+        return y if bias is None else y + bias
+
+    def lower(self) -> ir.Value:
+        """A contraction over the rows of x: with the weight as floats, or block by block."""
+        leading = sizes(self.x)[:-1]
+        y = self._on_floats() if self.scales is None else self._on_integers()
+        if self.bias is not None:
+            y = pointwise("tn,n->tn", lambda a, b, _: arith.addf(a, b), y, self.bias)
+        if len(leading) == 1:
+            return y
+        return expand(y, [leading, [self.weight.type.shape[0]]])
+
+    def _on_floats(self) -> ir.Value:
+        return contract("tk,nk->tn", _rows(self.x), dequantize(self.weight))
+
+    def _on_integers(self) -> ir.Value:
+        """Sums of products in a block, `[t, n, b]`, and then their sum over blocks."""
+        x, scales, weight = in_rows(_rows(self.x)), _rows(self.scales), unpack(self.weight)
+        i32, f32 = ir.IntegerType.get_signless(32), scales.type.element_type
+
+        def multiply_add(x: ir.Value, w: ir.Value, sum_: ir.Value) -> ir.Value:
+            product = arith.muli(arith.extsi(i32, x), arith.extsi(i32, w))
+            return arith.addi(sum_, product)
+
+        def scale_add(dot: ir.Value, x: ir.Value, w: ir.Value, sum_: ir.Value) -> ir.Value:
+            product = arith.mulf(arith.sitofp(f32, dot), arith.mulf(x, w))
+            return arith.addf(sum_, product)
+
+        dots = reduce("tbv,nbv->tnb", multiply_add, 0, x, weight.integers, element=i32)
+        y = reduce("tnb,tb,nb->tn", scale_add, 0.0, dots, scales, weight.scale, element=f32)
+        if weight.minimum is None:
+            return y
+        totals = reduce(
+            "tbv->tb", lambda x, sum_: arith.addi(sum_, arith.extsi(i32, x)), 0, x, element=i32
+        )
+        shares = pointwise(
+            "tb,tb->tb",
+            lambda total, x, _: arith.mulf(arith.sitofp(f32, total), x),
+            totals,
+            scales,
+            element=f32,
+        )
+        from_minimum = contract("tb,nb->tn", shares, weight.minimum)
+        return pointwise("tn,tn->tn", lambda a, b, _: arith.addf(a, b), y, from_minimum)
+
+
+def _rows(x: ir.Value) -> ir.Value:
+    """`x [..., K]` with all leading dimensions merged."""
+    rank = x.type.rank
+    return x if rank == 2 else collapse(x, [rank - 1, 1])

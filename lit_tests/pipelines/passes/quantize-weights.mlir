@@ -1,0 +1,59 @@
+// RUN: llmc-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(quantize-weights)' | filecheck %s
+// RUN: llmc-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(quantize-weights{format=q8_0})' | filecheck %s --check-prefix=WIDE
+// RUN: not llmc-opt %s --pass-pipeline='builtin.module(quantize-weights{format=q5_0})' 2>&1 | filecheck %s --check-prefix=UNKNOWN
+
+// UNKNOWN: error: pass 'quantize-weights': format must be one of q4_0, q4_1, q8_0, not 'q5_0'
+
+// CHECK-LABEL: func.func @layer
+// CHECK:         %[[W:.+]] = "llmc.parameter"() {sources = ["a", "b"]} : () -> tensor<8x64xf32>
+// CHECK:         %[[Q:.+]] = "llmc.quantize"(%[[W]]) : (tensor<8x64xf32>) -> tensor<8x2x!llmc.q4_0>
+// CHECK-NEXT:    "llmc.quantized_linear"(%arg0, %[[Q]], %arg1) {operandSegmentSizes = array<i32: 1, 1, 0, 1>}
+// WIDE:          "llmc.quantize"(%{{.+}}) : (tensor<8x64xf32>) -> tensor<8x2x!llmc.q8_0>
+func.func @layer(%x: tensor<1x?x64xf32>, %b: tensor<8xf32>) -> tensor<1x?x8xf32> {
+  %w = "llmc.parameter"() {sources = ["a", "b"]} : () -> tensor<8x64xf32>
+  %y = "llmc.linear"(%x, %w, %b) {operandSegmentSizes = array<i32: 1, 1, 1>, transposed = 0 : i64}
+     : (tensor<1x?x64xf32>, tensor<8x64xf32>, tensor<8xf32>) -> tensor<1x?x8xf32>
+  return %y : tensor<1x?x8xf32>
+}
+
+// Rows that are no whole blocks, columns, narrow weights, and what is no weight stay.
+// CHECK-LABEL: func.func @others
+// CHECK-NOT:     llmc.quantize
+// CHECK:         return
+func.func @others(%x: tensor<3x60xf32>, %t: tensor<3x64xf32>, %given: tensor<8x64xf32>)
+    -> (tensor<3x8xf32>, tensor<3x8xf32>, tensor<3x8xf32>, tensor<3x8xf32>) {
+  %part = "llmc.parameter"() {sources = ["part"]} : () -> tensor<8x60xf32>
+  %columns = "llmc.parameter"() {sources = ["columns"]} : () -> tensor<64x8xf32>
+  %narrow = "llmc.parameter"() {sources = ["narrow"]} : () -> tensor<8x64xf16>
+  %0 = "llmc.linear"(%x, %part) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
+     : (tensor<3x60xf32>, tensor<8x60xf32>) -> tensor<3x8xf32>
+  %1 = "llmc.linear"(%t, %columns) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 1 : i64}
+     : (tensor<3x64xf32>, tensor<64x8xf32>) -> tensor<3x8xf32>
+  %2 = "llmc.linear"(%t, %narrow) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
+     : (tensor<3x64xf32>, tensor<8x64xf16>) -> tensor<3x8xf32>
+  %3 = "llmc.linear"(%t, %given) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
+     : (tensor<3x64xf32>, tensor<8x64xf32>) -> tensor<3x8xf32>
+  return %0, %1, %2, %3 : tensor<3x8xf32>, tensor<3x8xf32>, tensor<3x8xf32>, tensor<3x8xf32>
+}
+
+// A weight that something else reads too would be stored twice.
+// CHECK-LABEL: func.func @tied
+// CHECK:         "llmc.linear"
+func.func @tied(%x: tensor<3x64xf32>, %i: index) -> (tensor<3x8xf32>, f32) {
+  %w = "llmc.parameter"() {sources = ["tied"]} : () -> tensor<8x64xf32>
+  %y = "llmc.linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
+     : (tensor<3x64xf32>, tensor<8x64xf32>) -> tensor<3x8xf32>
+  %e = tensor.extract %w[%i, %i] : tensor<8x64xf32>
+  return %y, %e : tensor<3x8xf32>, f32
+}
+
+// -----
+
+// An invalid layer is an error.
+func.func @invalid(%x: tensor<3x32xf32>) {
+  %w = "llmc.parameter"() {sources = ["w"]} : () -> tensor<8x64xf32>
+  // expected-error@+1 {{'llmc.linear' op operand 'x' must have its last dimension = 64, but has 32}}
+  %y = "llmc.linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
+     : (tensor<3x32xf32>, tensor<8x64xf32>) -> tensor<3x8xf32>
+  return
+}

@@ -1,0 +1,215 @@
+"""Block formats are GGUF's, and what operations on blocks compute is their references."""
+
+import gguf
+import numpy as np
+import pytest
+import torch
+
+from llmc import dialects
+from llmc.dialects.blocks import FORMATS, Q4_0, Q4_1, Q8_0, VALUES, BlockFormat
+from llmc.pipelines.passes.bind_parameters import BindParameters
+from llmc.pipelines.passes.lower_llmc import LowerLlmc
+from llmc.pipelines.passes.quantize_activations import QuantizeActivations
+from llmc.pipelines.passes.quantize_weights import QuantizeWeights
+from llmc.pipelines.passes.store_blocks_as_bytes import StoreBlocksAsBytes
+from tests.arrays import Arrays, assert_same
+from tests.compiled import load
+from tests.lowered import Case, Operand, check, segments
+
+EACH_FORMAT = pytest.mark.parametrize("format_", FORMATS.values(), ids=FORMATS)
+
+
+@pytest.fixture
+def arrays() -> Arrays:
+    return Arrays()
+
+
+def in_gguf(format_: BlockFormat) -> gguf.GGMLQuantizationType:
+    return gguf.GGMLQuantizationType[format_.name.upper()]
+
+
+def rows_of_many_kinds(arrays: Arrays) -> np.ndarray:
+    """Random rows, and those where a scale or a choice is special."""
+    x = arrays.uniform(9, 3 * VALUES)
+    x[0] = 0
+    x[1] = 1
+    x[2, :VALUES] = np.arange(VALUES)
+    x[3] *= 1e-4
+    x[4, 5], x[4, 20] = 2, -2  # the first of two is the largest
+    x[5, 5], x[5, 20] = -2, 2
+    x[6] = np.abs(x[6]) + 1
+    return x
+
+
+def random_blocks(arrays: Arrays, format_: BlockFormat, *shape: int) -> np.ndarray:
+    """Blocks with every pattern of bits, whose values are between -1 and 1."""
+    blocks = np.zeros(shape, format_.dtype)
+    blocks["packed"] = arrays.integers(256, *blocks["packed"].shape)
+    blocks["scale"] = arrays.uniform(*shape) / 2**format_.bits
+    if format_.has_minimum:
+        blocks["minimum"] = arrays.uniform(*shape) / 2
+    return blocks
+
+
+def on_grid(arrays: Arrays, format_: BlockFormat) -> np.ndarray:
+    """Rows whose scale is a power of two, so that arithmetic on them is exact, ties included."""
+    half_steps = {4: 15, 8: 127}[format_.bits]
+    x = arrays.integers(2 * half_steps + 1, 6, 2 * VALUES) - half_steps
+    if format_ == Q4_0:
+        x[:, 7::VALUES] = [[-16], [16], [-16], [16], [-16], [16]]
+        x[::3, 19::VALUES] = 16
+    elif format_ == Q4_1:
+        x[:, 7::VALUES], x[:, 19::VALUES] = -15, 15
+    else:
+        x[:, 7::VALUES] = 254
+    x[5, :VALUES] = 0
+    return (x / 16).astype(np.float32)
+
+
+@EACH_FORMAT
+def test_blocks_are_ggufs(arrays, format_):
+    x = rows_of_many_kinds(arrays)
+    blocks, theirs = format_.encode(x), gguf.quantize(x, in_gguf(format_))
+    assert (VALUES, format_.bytes) == gguf.GGML_QUANT_SIZES[in_gguf(format_)]
+    assert blocks.tobytes() == theirs.tobytes()
+    assert_same(format_.decode(blocks), gguf.dequantize(theirs, in_gguf(format_)), tolerance=0)
+
+
+@EACH_FORMAT
+def test_dequantize(arrays, format_):
+    cases = []
+    for name, blocks in [
+        ("row", random_blocks(arrays, format_, 3)),
+        ("matrix", random_blocks(arrays, format_, 5, 2)),
+        ("stack", random_blocks(arrays, format_, 2, 3, 1)),
+    ]:
+        values, lead = dialects.DequantizeOp.reference(blocks), "abc"[: blocks.ndim - 1]
+        case = Case(
+            name,
+            "llmc.dequantize",
+            [Operand(blocks, f"{lead}k")],
+            "",
+            Operand(values, f"{lead}k"),
+            tolerance=2**-23,  # a product and a sum may be rounded as one
+        )
+        cases += case.in_both(f"{lead}k")
+    check(cases)
+
+
+@EACH_FORMAT
+def test_quantize(arrays, format_):
+    x = on_grid(arrays, format_)
+    blocks = dialects.QuantizeOp.reference(x, format_)
+    assert blocks.tobytes() == gguf.quantize(x, in_gguf(format_)).tobytes()
+    case = Case(
+        "quantize",
+        "llmc.quantize",
+        [Operand(x, "nk")],
+        "",
+        Operand(blocks, "nk"),
+        tolerance=0,
+    )
+    check(case.in_both("nk"))
+
+
+def test_quantize_rows(arrays):
+    x = on_grid(arrays, Q8_0)
+    values, scales = dialects.QuantizeRowsOp.reference(x)
+    theirs = gguf.quantize(x, in_gguf(Q8_0)).view(Q8_0.dtype)
+    assert_same(scales.astype(np.float16), theirs["scale"], tolerance=0)
+    assert_same(values.reshape(*scales.shape, -1), theirs["packed"].view(np.int8), tolerance=0)
+    case = Case(
+        "matrix",
+        "llmc.quantize_rows",
+        [Operand(x, "tk")],
+        "",
+        [Operand(values, "tk"), Operand(scales, "tb")],
+        tolerance=0,
+    )
+    row = Case(
+        "row",
+        "llmc.quantize_rows",
+        [Operand(x[0], "k")],
+        "",
+        [Operand(values[0], "k"), Operand(scales[0], "b")],
+        tolerance=0,
+    )
+    check([*case.in_both("tkb"), *row.in_both("kb")])
+
+
+@EACH_FORMAT
+def test_quantized_linear(arrays, format_):
+    reference = dialects.QuantizedLinearOp.reference
+    cases = []
+    for batch, tokens, outputs, count, bias in [(1, 1, 7, 2, False), (2, 3, 5, 3, True)]:
+        x = arrays.uniform(batch, tokens, count * VALUES)
+        weight = random_blocks(arrays, format_, outputs, count)
+        shift = arrays.uniform(outputs) if bias else None
+        shifts = [Operand(shift, "n")] if bias else []
+        y = reference(x, weight, bias=shift)
+        on_floats = Case(
+            f"floats_{tokens}",
+            "llmc.quantized_linear",
+            [Operand(x, "btk"), Operand(weight, "nc"), *shifts],
+            segments(1, 1, 0, bias),
+            Operand(y, "btn"),
+        )
+        values, scales = dialects.QuantizeRowsOp.reference(x)
+        quantized = reference(values, weight, scales, shift)
+        # A value is off by half a scale at most, and a weight is at most 1.
+        assert np.abs(quantized - y).max() <= 0.5 * VALUES * scales.sum(-1).max()
+        on_integers = Case(
+            f"integers_{tokens}",
+            "llmc.quantized_linear",
+            [Operand(values, "btk"), Operand(weight, "nc"), Operand(scales, "btc"), *shifts],
+            segments(1, 1, 1, bias),
+            Operand(quantized, "btn"),
+        )
+        cases += [*on_floats.in_both("bt"), *on_integers.in_both("bt")]
+    check(cases)
+
+
+def test_embedding(arrays):
+    tables = {
+        "wide": arrays.uniform(9, 5),
+        "narrow": arrays.uniform(9, 5).astype(np.float16),
+        **{name: random_blocks(arrays, each, 9, 2) for name, each in FORMATS.items()},
+    }
+    cases = []
+    for (name, table), shape in zip(
+        tables.items(), [(4,), (2, 3), (1, 4), (3,), (2, 2)], strict=True
+    ):
+        ids, lead = arrays.integers(9, *shape), "bt"[-len(shape) :]
+        rows = dialects.EmbeddingOp.reference(ids, table).astype(np.float32)
+        case = Case(
+            name,
+            "llmc.embedding",
+            [Operand(ids, lead), Operand(table, "vk")],
+            "",
+            Operand(rows, f"{lead}k"),
+            tolerance=2**-23,
+        )
+        cases += [*case.in_both(lead)]
+    check(cases)
+
+
+LAYER = """
+  func.func @layer(%x: tensor<?x96xf32>) -> tensor<?x6xf32> {
+    %w = "llmc.parameter"() {sources = ["w"]} : () -> tensor<6x96xf32>
+    %y = "llmc.linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
+       : (tensor<?x96xf32>, tensor<6x96xf32>) -> tensor<?x6xf32>
+    return %y : tensor<?x6xf32>
+  }"""
+
+
+@EACH_FORMAT
+@pytest.mark.parametrize("activations", [(), (QuantizeActivations(),)], ids=["floats", "integers"])
+def test_a_quantized_layer_of_a_model(arrays, format_, activations, tmp_path):
+    x, weight = arrays.uniform(3, 96), arrays.uniform(6, 96)
+    steps = (QuantizeWeights(format_.name), *activations, BindParameters(), LowerLlmc())
+    weights = {"w": torch.from_numpy(weight)}
+    layer = load(LAYER, (*steps, StoreBlocksAsBytes()), weights, tmp_path)("layer")
+    values, scales = dialects.QuantizeRowsOp.reference(x) if activations else (x, None)
+    blocks = format_.encode(weight)
+    expected = dialects.QuantizedLinearOp.reference(values, blocks, scales)
+    assert_same(layer(x).to_host(), expected)
