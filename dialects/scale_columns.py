@@ -33,7 +33,9 @@ class ScaleColumnsOp(Operation, name="scale_columns", traits=[ext.Pure]):
         floats("weight", self.weight)
         same("scale", "its length", tensor_of(self.scale, "scale", 1)[0], shape[-1])
         same_element("scale", self.scale, self.weight)
-        require(self.out.type == self.weight.type, f"result must be {self.weight.type} as 'weight'")
+        require(
+            self.out.type == self.weight.type, f"result must be {self.weight.type} as 'weight' is"
+        )
 
     @staticmethod
     def reference(weight: np.ndarray, scale: np.ndarray, offset: float) -> np.ndarray:

@@ -3,88 +3,104 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import BinaryIO
 
 import iree.runtime as rt
+import numpy as np
 import torch
 from torch import Tensor
 from torch_mlir import ir
 
-from llmc.pipelines.passes.base import find
-from llmc.pipelines.passes.bind_parameters import SOURCES
-from llmc.pipelines.passes.pack_weights import LAYOUT
+from llmc.pipelines.passes.base import globals_with
+from llmc.pipelines.passes.bind_parameters import RECIPE
+from llmc.pipelines.recipes.recipe import Recipe, read_recipe
+from llmc.pipelines.recipes.step import RecipeError
+from llmc.runtime.errors import UserError
 
 _TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i64": torch.int64}
 
 
 @dataclass(frozen=True)
 class StoredParameter:
-    """One entry of the archive: which weights it holds, how laid out, in which type."""
+    """One entry of the archive: how it is computed, in which shape and element type."""
 
     name: str
-    sources: tuple[str, ...]
+    recipe: Recipe
     shape: tuple[int, ...]
     element: str
-    columns: int | None
-    transposed: bool
 
-    def build(self, weights: Mapping[str, Tensor]) -> Tensor:
-        """The entry's contents, `shape` of `element`."""
-        laid_out = [self._lay_out(weights[source]) for source in self.sources]
-        return torch.stack(laid_out).reshape(self.shape).contiguous()
+    def build(self, weights: Mapping[str, Tensor]) -> Iterator[Tensor]:
+        """The entry's contents, layer by layer, in `element`.
 
-    def _lay_out(self, weight: Tensor) -> Tensor:
-        weight = weight.to(_TYPES[self.element])
-        if self.columns is None:
-            return weight
-        rows = weight.mT if self.transposed else weight
-        padding = -rows.shape[-2] % self.columns
-        rows = torch.nn.functional.pad(rows, (0, 0, 0, padding))
-        return rows.unflatten(-2, (-1, self.columns)).mT
+        UserError where `weights` lacks one, or where they do not give `shape`.
+        """
+
+        def weight(name: str) -> np.ndarray:
+            if name not in weights:
+                raise UserError(f"'{self.name}' needs the weight '{name}': the model has none")
+            return _in_numpy(weights[name])
+
+        for layer in range(self.recipe.layers):
+            try:
+                values = self.recipe.compute(weight, layer)
+            except (ValueError, IndexError, MemoryError) as error:
+                raise UserError(f"'{self.name}' cannot be computed: {error}") from error
+            stacked = (self.recipe.layers, *values.shape)
+            if self.shape not in (stacked, stacked[1:] if self.recipe.layers == 1 else stacked):
+                raise UserError(f"'{self.name}' must be {self.shape}, but is {stacked}")
+            yield torch.from_numpy(np.ascontiguousarray(values)).to(_TYPES[self.element])
 
 
 def stored_parameters(module: ir.Module) -> list[StoredParameter]:
-    """The entries that the globals of a module with bound parameters ask for."""
-    return list(_read_globals(module))
+    """The entries that a module with bound parameters asks for, whatever its stage.
+
+    UserError where a recipe is none, as in a file that someone changed.
+    """
+    return [_stored_parameter(op) for op in globals_with(module, RECIPE)]
 
 
 def write_archive(stored: list[StoredParameter], weights: Mapping[str, Tensor], path: Path) -> None:
-    """Writes the entries to `path`, an IREE parameter archive. Raises OSError."""
+    """Writes the entries to `path`, an IREE parameter archive. Raises OSError, UserError.
+
+    They go through a file, so that memory is needed for one weight of one layer at a time.
+    """
     index = rt.ParameterIndex()
-    for parameter in stored:
-        values = parameter.build(weights)
-        # NumPy has no bfloat16: the archive holds bytes, the module knows the type.
-        rt.parameter_index_add_numpy_ndarray(
-            index, parameter.name, values.view(torch.uint8).numpy()
-        )
-    path.touch()  # with the user's permissions: IREE's own are narrower
+    with TemporaryFile(dir=path.parent) as scratch:
+        for parameter in stored:
+            values = _through_file(scratch, parameter.build(weights))
+            rt.parameter_index_add_numpy_ndarray(index, parameter.name, values)
+        path.touch()  # with the user's permissions: IREE's own are narrower
+        try:
+            index.create_archive_file(str(path))
+        except (RuntimeError, IndexError, ValueError) as error:  # IREE's, by the kind of failure
+            raise OSError(str(error).rpartition("; ")[2]) from error
+
+
+def _stored_parameter(op: ir.Operation) -> StoredParameter:
+    name, type_ = (op.attributes.get(key) for key in ("sym_name", "type"))
+    if not isinstance(name, ir.StringAttr) or not isinstance(type_, ir.TypeAttr):
+        raise UserError(f"a global of weights has no name or no type: {op}")
     try:
-        index.create_archive_file(str(path))
-    except (RuntimeError, IndexError, ValueError) as error:  # IREE's, by the kind of failure
-        raise OSError(str(error).rpartition("; ")[2]) from error
+        recipe = read_recipe(op.attributes[RECIPE])
+    except RecipeError as error:
+        raise UserError(f"the recipe of '{name.value}' is wrong: {error}") from error
+    element = getattr(type_.value, "element_type", None)
+    if str(element) not in _TYPES:
+        raise UserError(f"'{name.value}' must hold {', '.join(_TYPES)}, but is {type_.value}")
+    return StoredParameter(name.value, recipe, tuple(type_.value.shape), str(element))
 
 
-def _read_globals(module: ir.Module) -> Iterator[StoredParameter]:
-    for op in find(module.operation, "ml_program.global"):
-        if SOURCES not in op.attributes:
-            continue
-        type_ = ir.TypeAttr(op.attributes["type"]).value
-        layout = op.attributes.get(LAYOUT)
-        yield StoredParameter(
-            name=ir.StringAttr(op.attributes["sym_name"]).value,
-            sources=tuple(ir.StringAttr(name).value for name in op.attributes[SOURCES]),
-            shape=tuple(type_.shape),
-            element=str(type_.element_type),
-            columns=layout and layout["columns"].value,
-            transposed=bool(layout and layout["transposed"].value),
-        )
+def _through_file(file: BinaryIO, parts: Iterator[Tensor]) -> np.ndarray:
+    """The bytes of `parts`, one after another, as they lie at the end of `file`."""
+    start = file.tell()
+    for part in parts:
+        # NumPy has no bfloat16: the archive holds bytes, the module knows the type.
+        file.write(part.reshape(-1).view(torch.uint8).numpy().data)
+    file.flush()
+    return np.memmap(file, np.uint8, "r", offset=start, shape=file.tell() - start)
 
 
-def kv_bytes_per_token(module: ir.Module) -> int:
-    """Bytes that one token of one sequence takes in the KV cache of `module`."""
-    total = 0
-    for op in find(module.operation, "ml_program.global"):
-        if SOURCES not in op.attributes:
-            type_ = ir.TypeAttr(op.attributes["type"]).value
-            layers, _, heads, _, channels = type_.shape
-            total += layers * heads * channels * type_.element_type.width // 8
-    return total
+def _in_numpy(weight: Tensor) -> np.ndarray:
+    """`weight` as float32, or as it is where it does not hold floats."""
+    return (weight.float() if weight.is_floating_point() else weight).detach().numpy()

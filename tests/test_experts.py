@@ -2,27 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
-import iree.runtime as rt
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from torch_mlir import ir
 
-from llmc import dialects
 from llmc.frontend import torch_ops
-from llmc.pipelines import pipeline
-from llmc.pipelines.iree import compile_module
-from llmc.pipelines.parameters import stored_parameters, write_archive
-from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.bind_parameters import BindParameters
 from llmc.pipelines.passes.group_expert_rows import GroupExpertRows
 from llmc.pipelines.passes.lower_llmc import LowerLlmc
 from llmc.pipelines.passes.pack_weights import PackWeights
-from llmc.pipelines.targets.cpu import CPUTarget
-from llmc.runtime.abi import PARAMETER_SCOPE
+from tests.compiled import load
 
 COLUMNS, TILE = 8, 4
 ELEMENTS = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
@@ -66,30 +57,6 @@ class Compiled:
     layer: Layer
     any_rows: Callable[..., np.ndarray]
     one_token: Callable[..., np.ndarray]
-
-
-def load(text: str, steps: tuple[Pass | str, ...], weights: dict[str, Tensor], folder: Path):
-    """Compiles a module of llmc operations; a function that looks up its functions by name."""
-    context = ir.Context()
-    dialects.load(context)
-    module = ir.Module.parse(text, context)
-    pipeline.run(pipeline.Stage("test", steps), module)
-    stored = stored_parameters(module)
-    pipeline.run(pipeline.hand_over(CPUTarget()), module)
-    compile_module(module, CPUTarget(), folder / "module.vmfb")
-    write_archive(stored, weights, folder / "params.irpa")
-    config = rt.Config("local-task")
-    index = rt.ParameterIndex()
-    index.load(str(folder / "params.irpa"))
-    code = rt.VmModule.copy_buffer(config.vm_instance, (folder / "module.vmfb").read_bytes())
-    provider = index.create_provider(PARAMETER_SCOPE)
-    modules = [
-        rt.create_io_parameters_module(config.vm_instance, provider),
-        rt.create_hal_module(config.vm_instance, config.device),
-        code,
-    ]
-    vm = rt.VmContext(config.vm_instance, modules=modules)
-    return lambda name: rt.FunctionInvoker(vm, config.device, code.lookup_function(name))
 
 
 def layer_function(name: str, layer: Layer, tokens: str) -> str:

@@ -18,6 +18,21 @@ func.func @llama(%x: tensor<1x?x6xf32>, %w: tensor<6xf32>) -> tensor<1x?x6xf32> 
   return %y : tensor<1x?x6xf32>
 }
 
+// Without a weight nothing is multiplied.
+// CHECK-LABEL: func.func @plain
+// CHECK:         "llmc.rms_norm"(%arg0) {epsilon = 1.000000e-05 : f64, offset = 0.000000e+00 : f64, operandSegmentSizes = array<i32: 1, 0>}
+// LOWER-LABEL: func.func @plain
+// LOWER:         linalg.generic
+// LOWER:         linalg.generic {{.+}} ins(%arg0, %{{[^ ]+}} :
+// LOWER:           math.rsqrt
+// LOWER-NEXT:      %[[Y:.+]] = arith.mulf
+// LOWER-NEXT:      linalg.yield %[[Y]]
+func.func @plain(%x: tensor<1x?x6xf32>) -> tensor<1x?x6xf32> {
+  %y = "llmc.rms_norm"(%x) {operandSegmentSizes = array<i32: 1, 0>, epsilon = 1.0e-5, offset = 0.0}
+     : (tensor<1x?x6xf32>) -> tensor<1x?x6xf32>
+  return %y : tensor<1x?x6xf32>
+}
+
 // The offset is added to the weight.
 // CHECK-LABEL: func.func @gemma
 // CHECK:         offset = 1.000000e+00 : f64
@@ -59,5 +74,21 @@ func.func @result(%x: tensor<3x6xf32>, %w: tensor<6xf32>) {
 func.func @epsilon(%x: tensor<3x6xf32>, %w: tensor<6xf32>) {
   // CHECK: error: 'llmc.rms_norm' op attribute 'epsilon' must not be negative
   %y = "llmc.rms_norm"(%x, %w) {operandSegmentSizes = array<i32: 1, 1>, epsilon = -1.0e-5, offset = 0.0} : (tensor<3x6xf32>, tensor<6xf32>) -> tensor<3x6xf32>
+  return
+}
+
+// -----
+
+func.func @offset(%x: tensor<3x6xf32>) {
+  // CHECK: error: 'llmc.rms_norm' op attribute 'offset' must be 0 without a weight
+  %y = "llmc.rms_norm"(%x) {operandSegmentSizes = array<i32: 1, 0>, epsilon = 1.0e-5, offset = 1.0} : (tensor<3x6xf32>) -> tensor<3x6xf32>
+  return
+}
+
+// -----
+
+func.func @width(%x: tensor<3x?xf32>) {
+  // CHECK: error: 'llmc.rms_norm' op operand 'x' must be static in dimension 1, but is tensor<3x?xf32>
+  %y = "llmc.rms_norm"(%x) {operandSegmentSizes = array<i32: 1, 0>, epsilon = 1.0e-5, offset = 0.0} : (tensor<3x?xf32>) -> tensor<3x?xf32>
   return
 }

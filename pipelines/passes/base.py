@@ -5,6 +5,7 @@ options, `apply` does it.
 """
 
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, NoReturn
@@ -52,6 +53,21 @@ def find(root: ir.Operation, *names: str) -> list[ir.Operation]:
     return [op for op in walk(root) if op.name in names]
 
 
+def globals_with(module: ir.Module, attribute: str) -> list[ir.Operation]:
+    """The globals that bear `attribute`, be they MLIR's or, once `to-iree` has run, IREE's."""
+    found = find(module.operation, "ml_program.global", "util.global")
+    return [op for op in found if attribute in op.attributes]
+
+
+def ancestor_in(block: ir.Block, op: ir.Operation) -> ir.Operation | None:
+    """The operation of `block` that is `op` or holds it; None where there is none."""
+    while op.parent is not None:
+        if op.block == block:
+            return op
+        op = op.parent.operation
+    return None
+
+
 def functions(module: ir.Module) -> list[func.FuncOp]:
     """The functions of `module` that have a body."""
     return [op for op in module.body if isinstance(op, func.FuncOp) and not op.is_external]
@@ -63,8 +79,14 @@ def trunks(module: ir.Module) -> list[func.FuncOp]:
 
 
 def layer_functions(module: ir.Module) -> list[func.FuncOp]:
-    """The private functions: one for each variant and kind of layer."""
-    return [function for function in functions(module) if is_layer(function)]
+    """The private functions that are merely called: one for each variant and kind of layer."""
+    users = symbol_users(module)
+    return [
+        function
+        for function in functions(module)
+        if is_layer(function)
+        and all(user.name == "func.call" for user in users[function.sym_name.value])
+    ]
 
 
 def is_layer(function: func.FuncOp) -> bool:
@@ -75,11 +97,43 @@ def is_layer(function: func.FuncOp) -> bool:
 
 def calls_of(module: ir.Module, function: func.FuncOp) -> list[func.CallOp]:
     """The calls of `function`, in the order in which they run."""
-    return [
-        op.opview
-        for op in find(module.operation, "func.call")
-        if ir.FlatSymbolRefAttr(op.attributes["callee"]).value == function.sym_name.value
-    ]
+    users = symbol_users(module)[function.sym_name.value]
+    return [user.opview for user in users if user.name == "func.call"]
+
+
+def symbol_users(module: ir.Module) -> dict[str, list[ir.Operation]]:
+    """The operations that name each of the module's symbols, in order.
+
+    A module within the module has symbols of its own.
+    """
+    users = defaultdict(list)
+    for op in _walk_own(module.operation):
+        for name in op.attributes:
+            for symbol in dict.fromkeys(_symbols(op.attributes[name])):
+                users[symbol].append(op)
+    return users
+
+
+def _walk_own(root: ir.Operation) -> Iterator[ir.Operation]:
+    for region in root.regions:
+        for block in region:
+            for op in block:
+                yield op.operation
+                if op.name != "builtin.module":
+                    yield from _walk_own(op.operation)
+
+
+def _symbols(attribute: ir.Attribute) -> Iterator[str]:
+    if isinstance(attribute, ir.FlatSymbolRefAttr):
+        yield attribute.value
+    elif isinstance(attribute, ir.SymbolRefAttr):
+        yield attribute.value[0]
+    elif isinstance(attribute, ir.ArrayAttr):
+        for element in attribute:
+            yield from _symbols(element)
+    elif isinstance(attribute, ir.DictAttr):
+        for named in attribute:
+            yield from _symbols(named.attr)
 
 
 def set_arguments(function: func.FuncOp, kept: list[int], added: list[ir.Type]) -> list[ir.Value]:
@@ -92,6 +146,10 @@ def set_arguments(function: func.FuncOp, kept: list[int], added: list[ir.Type]) 
     inputs = [argument.type for argument in block.arguments]
     type_ = ir.FunctionType.get(inputs, function.type.results)
     function.attributes["function_type"] = ir.TypeAttr.get(type_)
+    if "arg_attrs" in function.attributes:
+        given = function.attributes["arg_attrs"]
+        named = [given[number] for number in sorted(kept)] + [ir.DictAttr.get({})] * len(added)
+        function.attributes["arg_attrs"] = ir.ArrayAttr.get(named)
     return new
 
 

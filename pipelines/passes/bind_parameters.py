@@ -1,36 +1,39 @@
-"""`bind-parameters`: ties the names of weights to globals outside the program."""
+"""`bind-parameters`: ties weight expressions to globals outside the program."""
 
 from dataclasses import dataclass
+from itertools import chain, count
 from typing import ClassVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, ml_program, tensor
 
-from llmc.dialects import ParameterOp
-from llmc.dialects.index_notation import pointwise, slice_of
-from llmc.pipelines.passes.base import Pass, fail, find, functions, is_layer
+from llmc.dialects.index_notation import letters, pointwise, slice_of
+from llmc.pipelines.passes.base import Pass, fail, functions, is_layer, walk
 from llmc.pipelines.passes.number_layers import layer_argument
-from llmc.pipelines.passes.pack_weights import LAYOUT
+from llmc.pipelines.recipes.recipe import Computed, Recipe, recipe_of
 
-SOURCES = "llmc.sources"
+RECIPE = "llmc.recipe"
 STORAGES = ("f32", "f16", "bf16")
 _WIDENS_ITSELF = {
     ("llmc.linear", 1),
     ("llmc.packed_linear", 1),
     ("llmc.expert_linear", 2),
     ("llmc.packed_expert_linear", 2),
+    ("llmc.embedding", 1),
 }
+# Where a token stands must not be rounded.
+_EXACT = ("llmc.rotary_table",)
 
 
 @dataclass(frozen=True)
 class BindParameters(Pass):
-    """Makes a global of each `llmc.parameter`.
+    """Makes a global of each weight expression: of what is computed from `llmc.parameter`s alone.
 
-    The weights that the layers of one kind have under one name are stacked `[layers, ...]` in one
-    global, of which a layer's function reads the slice of its `%layer`. A global's attribute
-    `llmc.sources` lists the weights to put there, `llmc.layout` how to lay them out. Matrices are
-    stored as `storage` (f32, f16, bf16) and widened where they are used; vectors stay in float32.
-    Storage other than f32 changes numerics.
+    What the layers of one kind compute alike is stacked `[layers, ...]` in one global, of which a
+    layer's function reads the slice of its `%layer`. Equal expressions share a global. Its
+    attribute `llmc.recipe` says how the archive of weights computes it: nothing is computed when
+    the module runs. Matrices are stored as `storage` (f32, f16, bf16) and widened where they are
+    used; vectors and rotary tables stay in float32. Storage other than f32 changes numerics.
     """
 
     name: ClassVar[str] = "bind-parameters"
@@ -41,65 +44,90 @@ class BindParameters(Pass):
             raise ValueError(f"storage must be one of {', '.join(STORAGES)}, not '{self.storage}'")
 
     def apply(self, module: ir.Module) -> None:
-        """Replaces the parameters of every function."""
-        bound: dict[str, ir.RankedTensorType] = {}
+        """Replaces the weight expressions of every function."""
+        bound = _Globals(module)
         for function in functions(module):
-            for op in find(function.operation, "llmc.parameter"):
-                parameter = op.opview
-                symbol = _symbol(parameter)
-                type_ = self._global_type(parameter, stacked=is_layer(function))
-                if symbol not in bound:
-                    bound[symbol] = type_
-                    _declare(module, symbol, type_, parameter)
-                elif bound[symbol] != type_:
-                    fail(op, f"'{symbol}' is needed as {type_}, and elsewhere as {bound[symbol]}")
-                _replace(parameter, function, symbol, type_)
+            # From the last operation on: an expression goes before those that it contains.
+            for op in reversed(list(walk(function.operation))):
+                recipe = recipe_of(op.results[0]) if len(op.results) == 1 else None
+                if recipe is None:
+                    continue
+                if any(True for _ in op.results[0].uses):
+                    type_ = self._stored_type(op, recipe, is_layer(function))
+                    _replace(op.results[0], function, bound.symbol(recipe, type_, op), type_)
+                op.erase()
 
-    def _global_type(self, parameter: ParameterOp, stacked: bool) -> ir.RankedTensorType:
-        type_ = parameter.out.type
+    def _stored_type(self, op: ir.Operation, recipe: Recipe, stacked: bool) -> ir.RankedTensorType:
+        type_ = op.results[0].type
         element = type_.element_type
-        if type_.rank > 1 and element == ir.F32Type.get():
+        if type_.rank > 1 and element == ir.F32Type.get() and op.name not in _EXACT:
             element = ir.Type.parse(self.storage)
-        shape = [len(parameter.sources), *type_.shape] if stacked else type_.shape
+        if recipe.layers > 1 and not stacked:
+            fail(op, f"public function needs one weight, but {recipe.layers} are named")
+        shape = [recipe.layers, *type_.shape] if stacked else type_.shape
         return ir.RankedTensorType.get(shape, element)
 
 
-def _symbol(parameter: ParameterOp) -> str:
-    return ir.StringAttr(parameter.sources[0]).value
+class _Globals:
+    """The globals of a module, by their recipes."""
 
+    def __init__(self, module: ir.Module) -> None:
+        self.module = module
+        self.symbols = {
+            ir.StringAttr(op.attributes["sym_name"]).value
+            for op in module.body
+            if "sym_name" in op.attributes
+        }
+        self.bound: dict[Recipe, tuple[str, ir.RankedTensorType]] = {}
 
-def _declare(
-    module: ir.Module, symbol: str, type_: ir.RankedTensorType, parameter: ParameterOp
-) -> None:
-    with ir.InsertionPoint.at_block_begin(module.body):
-        elsewhere = ir.Attribute.parse(f"#ml_program.extern : {type_}")
-        declared = ml_program.GlobalOp(symbol, type_, value=elsewhere, sym_visibility="private")
-        declared.attributes[SOURCES] = parameter.sources
-        if LAYOUT in parameter.attributes:
-            declared.attributes[LAYOUT] = parameter.attributes[LAYOUT]
+    def symbol(self, recipe: Recipe, type_: ir.RankedTensorType, op: ir.Operation) -> str:
+        """The global of `recipe`, declared where there is none yet."""
+        if recipe not in self.bound:
+            self.bound[recipe] = self._declare(recipe, type_), type_
+        symbol, known = self.bound[recipe]
+        if known != type_:
+            fail(op, f"'{symbol}' is needed as {type_}, and elsewhere as {known}")
+        return symbol
+
+    def _declare(self, recipe: Recipe, type_: ir.RankedTensorType) -> str:
+        symbol = self._free_name(recipe)
+        self.symbols.add(symbol)
+        with ir.InsertionPoint.at_block_begin(self.module.body):
+            elsewhere = ir.Attribute.parse(f"#ml_program.extern : {type_}")
+            declared = ml_program.GlobalOp(symbol, type_, value=elsewhere, sym_visibility="private")
+            declared.attributes[RECIPE] = recipe.attribute()
+        return symbol
+
+    def _free_name(self, recipe: Recipe) -> str:
+        """The recipe's own name, or one that says by which operation it differs."""
+        if recipe.name not in self.symbols:
+            return recipe.name
+        last = recipe.step.operation.rpartition(".")[2] if isinstance(recipe, Computed) else "plain"
+        longer = f"{recipe.name}.{last}"
+        names = chain([longer], (f"{longer}{number}" for number in count(2)))
+        return next(name for name in names if name not in self.symbols)
 
 
 def _replace(
-    parameter: ParameterOp, function: func.FuncOp, symbol: str, type_: ir.RankedTensorType
+    value: ir.Value, function: func.FuncOp, symbol: str, type_: ir.RankedTensorType
 ) -> None:
-    wide = parameter.out.type
-    with ir.InsertionPoint(parameter), parameter.location:
-        value = ml_program.global_load(type_, ir.FlatSymbolRefAttr.get(symbol))
+    """Reads the global in the place of `value`."""
+    with ir.InsertionPoint(value.owner), value.owner.location:
+        stored = ml_program.global_load(type_, ir.FlatSymbolRefAttr.get(symbol))
         if is_layer(function):
-            rest = list(wide.shape)
+            rest = list(value.type.shape)
             offsets = [layer_argument(function), *[0] * len(rest)]
-            value = slice_of(value, offsets, [1, *rest], rest)
-        if value.type == wide:
-            parameter.out.replace_all_uses_with(value)
+            stored = slice_of(stored, offsets, [1, *rest], rest)
+        if stored.type == value.type:
+            value.replace_all_uses_with(stored)
         else:
-            _widen_uses(parameter, value)
-    parameter.operation.erase()
+            _widen_uses(value, stored)
 
 
-def _widen_uses(parameter: ParameterOp, narrow: ir.Value) -> None:
+def _widen_uses(wide: ir.Value, narrow: ir.Value) -> None:
     """Hands the narrow value to those that widen it themselves, element by element to lookups."""
-    element = parameter.out.type.element_type
-    for use in list(parameter.out.uses):
+    element = wide.type.element_type
+    for use in list(wide.uses):
         user = use.owner.operation
         if (user.name, use.operand_number) in _WIDENS_ITSELF:
             user.operands[use.operand_number] = narrow
@@ -108,9 +136,9 @@ def _widen_uses(parameter: ParameterOp, narrow: ir.Value) -> None:
                 looked_up = tensor.extract(narrow, list(user.operands)[1:])
                 user.results[0].replace_all_uses_with(arith.extf(element, looked_up))
             user.erase()
-    if any(True for _ in parameter.out.uses):
-        letters = "abcdefgh"[: narrow.type.rank]
+    if any(True for _ in wide.uses):
+        lead = letters(narrow.type.rank)
         widened = pointwise(
-            f"{letters}->{letters}", lambda x, _: arith.extf(element, x), narrow, element=element
+            f"{lead}->{lead}", lambda x, _: arith.extf(element, x), narrow, element=element
         )
-        parameter.out.replace_all_uses_with(widened)
+        wide.replace_all_uses_with(widened)

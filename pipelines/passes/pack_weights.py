@@ -1,34 +1,33 @@
 """`pack-weights`: lays the weights of linear layers out for the kernel that reads them."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, tensor
+from torch_mlir.dialects import arith, linalg, tensor
 
-from llmc.dialects import (
-    ExpertLinearOp,
-    LinearOp,
-    PackedExpertLinearOp,
-    PackedLinearOp,
-    ParameterOp,
-)
-from llmc.dialects.index_notation import index
+from llmc.dialects import ExpertLinearOp, LinearOp, PackedExpertLinearOp, PackedLinearOp
+from llmc.dialects.attributes import i64
+from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.passes.base import Pass, find
+from llmc.pipelines.passes.lower_llmc import lower
+from llmc.pipelines.recipes.recipe import recipe_of
 
-LAYOUT = "llmc.layout"
-_WEIGHTS = {("llmc.linear", 1), ("llmc.expert_linear", 2)}
+# Operations that can read a packed weight, or be made to, and as which operand.
+_LINEARS = {("llmc.linear", 1), ("llmc.expert_linear", 2)}
+_LOOKUPS = {("tensor.extract", 0)}
+_EMBEDDINGS = {("llmc.embedding", 1)}
 
 
 @dataclass(frozen=True)
 class PackWeights(Pass):
     """Turns linear layers into packed ones, for weights that nothing else needs as rows.
 
-    These are `llmc.packed_linear` and `llmc.packed_expert_linear`. The weight's `llmc.parameter`
-    gets the shape `[N/J, K, J]` or `[E, N/J, K, J]`, J being `columns`, and the attribute
-    `llmc.layout`, by which the archive of weights is written: nothing is packed when the module
-    runs. Lookups in the same weight (a tied embedding) read the packed form. `llmc.packed_linear`
-    computes `rows` rows of activations together.
+    These are `llmc.packed_linear` and `llmc.packed_expert_linear`. A weight expression becomes the
+    `linalg.pack` of it, `[N/J, K, J]` or `[E, N/J, K, J]`, J being `columns`, as which the archive
+    stores it: nothing is packed when the module runs. Lookups in the same weight (a tied embedding)
+    read the packed form, for which `llmc.embedding` is lowered. `llmc.packed_linear` computes
+    `rows` rows of activations together.
     """
 
     name: ClassVar[str] = "pack-weights"
@@ -40,40 +39,46 @@ class PackWeights(Pass):
             raise ValueError(f"columns {self.columns} and rows {self.rows} must be at least 1")
 
     def apply(self, module: ir.Module) -> None:
-        """Packs every parameter that allows it."""
-        for op in find(module.operation, "llmc.parameter"):
-            parameter = op.opview
-            uses = list(parameter.out.uses)
-            linears = [use.owner.operation.opview for use in uses if _is_linear(use)]
-            lookups = [use.owner.operation.opview for use in uses if _is_lookup(use)]
-            stored = {linear.transposed.value for linear in linears}
-            if len(stored) == 1 and len(linears) + len(lookups) == len(uses):
-                self._pack(parameter, linears, lookups, bool(stored.pop()))
+        """Packs every weight that allows it."""
+        linears = find(module.operation, "llmc.linear", "llmc.expert_linear")
+        for weight in dict.fromkeys(op.opview.weight for op in linears):
+            if recipe_of(weight):
+                self._pack_where_possible(weight)
 
-    def _pack(
-        self,
-        parameter: ParameterOp,
-        linears: list[LinearOp | ExpertLinearOp],
-        lookups: list[tensor.ExtractOp],
-        transposed: bool,
-    ) -> None:
-        *experts, outputs, inputs = parameter.out.type.shape
+    def _pack_where_possible(self, weight: ir.Value) -> None:
+        linears = _users(weight, _LINEARS)
+        others = _users(weight, _LOOKUPS | _EMBEDDINGS)
+        transposed = {linear.transposed.value for linear in linears}
+        open_ = any(linear.out.type.is_dynamic_dim(linear.out.type.rank - 1) for linear in linears)
+        if open_ or len(transposed) > 1 or len(linears) + len(others) < len(list(weight.uses)):
+            return
+        is_transposed = transposed == {1}
+        packed = self._pack(weight, is_transposed)
+        for linear in linears:
+            self._replace(linear, packed)
+        for embedding in _users(weight, _EMBEDDINGS):
+            lower(embedding.operation)
+        for lookup in _users(weight, _LOOKUPS):
+            self._look_up(lookup, packed, is_transposed)
+
+    def _pack(self, weight: ir.Value, transposed: bool) -> ir.Value:
+        """The panels of `weight`: `[..., N, K]`, or `[..., K, N]` where transposed."""
+        *experts, outputs, inputs = range(weight.type.rank)
         if transposed:
             outputs, inputs = inputs, outputs
-        panels = -(-outputs // self.columns)
-        type_ = ir.RankedTensorType.get(
-            [*experts, panels, inputs, self.columns], parameter.out.type.element_type
-        )
-        with ir.InsertionPoint(parameter), parameter.location:
-            packed = ParameterOp(parameter.sources, type_)
-        packed.attributes[LAYOUT] = ir.DictAttr.get(
-            {"columns": _i64(self.columns), "transposed": _i64(int(transposed))}
-        )
-        for linear in linears:
-            self._replace(linear, packed.out)
-        for lookup in lookups:
-            self._look_up(lookup, packed.out, transposed)
-        parameter.operation.erase()
+        shape, element = weight.type.shape, weight.type.element_type
+        count = shape[outputs]
+        panels = -(-count // self.columns)
+        with ir.InsertionPoint.after(weight.owner), weight.owner.location:
+            room = [*(shape[dim] for dim in experts), panels, shape[inputs], self.columns]
+            return linalg.pack(
+                weight,
+                tensor.empty(room, element),
+                [outputs],
+                [self.columns],
+                padding_value=constant(0.0, element) if count % self.columns else None,
+                outer_dims_perm=[*experts, outputs, inputs],
+            )
 
     def _replace(self, linear: LinearOp | ExpertLinearOp, packed: ir.Value) -> None:
         with ir.InsertionPoint(linear), linear.location:
@@ -83,7 +88,7 @@ class PackWeights(Pass):
                 )
             else:
                 new = PackedLinearOp(
-                    linear.x, packed, _i64(self.rows), linear.out.type, bias=linear.bias
+                    linear.x, packed, i64(self.rows), linear.out.type, bias=linear.bias
                 )
         linear.out.replace_all_uses_with(new.out)
         linear.operation.erase()
@@ -99,13 +104,7 @@ class PackWeights(Pass):
         lookup.operation.erase()
 
 
-def _is_linear(use: ir.OpOperand) -> bool:
-    return (use.owner.operation.name, use.operand_number) in _WEIGHTS
-
-
-def _is_lookup(use: ir.OpOperand) -> bool:
-    return use.owner.operation.name == "tensor.extract" and use.operand_number == 0
-
-
-def _i64(value: int) -> ir.IntegerAttr:
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+def _users(weight: ir.Value, places: set[tuple[str, int]]) -> list[Any]:
+    """The operations that use `weight` as one of the operands `places`."""
+    uses = [(use.owner.operation, use.operand_number) for use in weight.uses]
+    return [op.opview for op, number in uses if (op.name, number) in places]

@@ -13,6 +13,7 @@ from llmc.pipelines.passes.base import (
     calls_of,
     fail,
     find,
+    globals_with,
     layer_functions,
     set_arguments,
     set_operands,
@@ -20,6 +21,9 @@ from llmc.pipelines.passes.base import (
 )
 from llmc.pipelines.passes.number_layers import layer_argument
 from llmc.runtime.abi import RESET
+from llmc.runtime.errors import UserError
+
+CACHE = "llmc.kv_cache"
 
 
 @dataclass(frozen=True)
@@ -27,37 +31,66 @@ class ThreadKVCache(Pass):
     """Turns attention over a call's own tokens into attention over all tokens so far.
 
     Keys and values live in mutable globals `[layers, sequences, heads, capacity, channels]`, two
-    for each kind of layer, shared by the variants. A trunk `V(tokens, positions)` becomes
-    `V(tokens, start, sequence, past)`: it runs on sequences from number `sequence` on, whose token
-    columns 0 to `past - 1` are held; of these, sequence b uses those from `start[b]` on (shorter
-    sequences of a batch begin later, so that all end at one column). `reset(sequences, capacity)`
-    allocates the cache.
+    for each kind of layer, shared by the variants and marked `llmc.kv_cache`. A trunk
+    `V(tokens, positions)` becomes `V(tokens, start, sequence, past)`: it runs on sequences from
+    number `sequence` on, whose token columns 0 to `past - 1` are held; of these, sequence b uses
+    those from `start[b]` on (shorter sequences of a batch begin later, so that all end at one
+    column). `reset(sequences, capacity)` allocates the cache.
     """
 
     name: ClassVar[str] = "thread-kv-cache"
+    idempotent: ClassVar[bool] = False
 
     def apply(self, module: ir.Module) -> None:
         """Rewrites layer functions, then trunks, and adds the globals and `reset`."""
         caches: dict[str, ir.RankedTensorType] = {}
         for function in layer_functions(module):
-            layers = len(calls_of(module, function))
+            count = len(calls_of(module, function))
+            layer = layer_argument(function)
+            if not _is_tensor(function.arguments[0].type):
+                fail(function, "layer function must take the hidden state first")
             batch = function.arguments[0].type.shape[0]
             start, sequence, past = set_arguments(
                 function, list(range(len(function.arguments))), _state_types(batch)
             )
-            state = _State(layer_argument(function), start, sequence, past)
+            state = _State(layer, start, sequence, past)
             _, _, kind = function.sym_name.value.partition(".")
             if not kind:
                 fail(function, "layer function must be named VARIANT.KIND, as in prefill.layer0")
             for number, op in enumerate(find(function.operation, "llmc.attention")):
-                caches |= _attend_to_cache(op.opview, state, f"{kind}.{number}", layers)
+                caches |= _attend_to_cache(op.opview, state, f"{kind}.{number}", count)
+        layers = [function.sym_name.value for function in layer_functions(module)]
         for trunk in trunks(module):
-            _thread_trunk(trunk)
+            _thread_trunk(trunk, layers)
         with ir.InsertionPoint.at_block_begin(module.body):
             for symbol, type_ in caches.items():
-                ml_program.GlobalOp(symbol, type_, is_mutable=True, sym_visibility="private")
+                cache = ml_program.GlobalOp(
+                    symbol, type_, is_mutable=True, sym_visibility="private"
+                )
+                cache.attributes[CACHE] = ir.UnitAttr.get()
         with ir.InsertionPoint(module.body):
             _build_reset(caches)
+
+
+def kv_bytes_per_token(module: ir.Module) -> int:
+    """Bytes that one token of one sequence takes in the KV cache of `module`, whatever its stage.
+
+    UserError where what is marked as a cache is none, as in a file that someone changed.
+    """
+    total = 0
+    for op in globals_with(module, CACHE):
+        type_ = op.attributes["type"].value
+        if not _is_cache(type_):
+            raise UserError(f"{type_} is not the type of a KV cache")
+        layers, _, heads, _, channels = type_.shape
+        total += layers * heads * channels * type_.element_type.width // 8
+    return total
+
+
+def _is_cache(type_: ir.Type) -> bool:
+    return isinstance(type_, ir.RankedTensorType) and [
+        type_.is_dynamic_dim(dim) for dim in range(type_.rank)
+    ] == [False, True, False, True, False]
 
 
 @dataclass(frozen=True)
@@ -118,9 +151,10 @@ def _cache_type(rows: ir.RankedTensorType, layers: int) -> ir.RankedTensorType:
     return ir.RankedTensorType.get([layers, unknown, heads, unknown, channels], rows.element_type)
 
 
-def _thread_trunk(trunk: func.FuncOp) -> None:
-    if len(trunk.arguments) != 2:
-        fail(trunk, "public function must take tokens and positions")
+def _thread_trunk(trunk: func.FuncOp, layers: list[str]) -> None:
+    types = set(trunk.type.inputs)
+    if len(trunk.arguments) != 2 or len(types) != 1 or not _holds_ids(*types):
+        fail(trunk, "public function must take tokens and positions, both of one type ?x?xi64")
     for attention in find(trunk.operation, "llmc.attention"):
         fail(attention, "attention outside of a layer has no cache")
     tokens, positions = trunk.arguments
@@ -132,8 +166,18 @@ def _thread_trunk(trunk: func.FuncOp) -> None:
         sequence, past = (arith.index_cast(ir.IndexType.get(), value) for value in scalars)
         positions.replace_all_uses_with(_positions(tokens, start, past))
     set_arguments(trunk, [0, 2, 3, 4], [])
-    for call in find(trunk.operation, "func.call"):
-        set_operands(call.opview, [*call.operands, start, sequence, past])
+    for op in find(trunk.operation, "func.call"):
+        call = op.opview
+        if call.callee.value in layers:
+            set_operands(call, [*call.operands, start, sequence, past])
+
+
+def _is_tensor(type_: ir.Type) -> bool:
+    return isinstance(type_, ir.RankedTensorType) and type_.rank > 0
+
+
+def _holds_ids(type_: ir.Type) -> bool:
+    return _is_tensor(type_) and type_.rank == 2 and str(type_.element_type) == "i64"
 
 
 def _positions(tokens: ir.Value, start: ir.Value, past: ir.Value) -> ir.Value:

@@ -1,8 +1,8 @@
 // RUN: not llmc-opt %s --split-input-file --pass-pipeline='builtin.module(thread-kv-cache)' 2>&1 | filecheck %s
 
 // One cache for keys and one for values of each kind of layer; two layers here.
-// CHECK-DAG: ml_program.global private mutable @layer0.0.keys : tensor<2x?x2x?x8xf32>
-// CHECK-DAG: ml_program.global private mutable @layer0.0.values : tensor<2x?x2x?x6xf32>
+// CHECK-DAG: ml_program.global private mutable @layer0.0.keys : tensor<2x?x2x?x8xf32> {llmc.kv_cache}
+// CHECK-DAG: ml_program.global private mutable @layer0.0.values : tensor<2x?x2x?x6xf32> {llmc.kv_cache}
 
 // A layer learns where each sequence starts, which sequence is first, and how many columns are held.
 // CHECK-LABEL: func.func private @prefill.layer0(

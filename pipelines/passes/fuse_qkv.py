@@ -1,0 +1,25 @@
+"""`fuse-qkv`: computes query, key and value of attention by one linear layer."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch_mlir import ir
+
+from llmc.pipelines.passes.base import Pass, find
+from llmc.pipelines.passes.linear_fusion import fuse_all, linears_behind
+
+
+@dataclass(frozen=True)
+class FuseQKV(Pass):
+    """Makes one linear layer of those that lead to the operands of an `llmc.attention`.
+
+    They must read the same activations. Their weights, and biases where all have one, are
+    concatenated as weight expressions, which the archive stores; the result is cut up.
+    """
+
+    name: ClassVar[str] = "fuse-qkv"
+
+    def apply(self, module: ir.Module) -> None:
+        """Fuses the projections of every attention."""
+        attentions = [op.opview for op in find(module.operation, "llmc.attention")]
+        fuse_all(module, [linears_behind(op.query, op.key, op.value) for op in attentions])

@@ -1,0 +1,1 @@
+"""Recipes: how the archive computes its entries from the weights of the model."""

@@ -1,0 +1,35 @@
+"""`tensor.concat` of weights."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+from torch_mlir import ir
+
+from llmc.pipelines.recipes.step import Step
+
+
+@dataclass(frozen=True)
+class Concat(Step):
+    """The operands one after another along dimension `dim`."""
+
+    operation: ClassVar[str] = "tensor.concat"
+    operands: ClassVar[int | None] = None
+    dim: int
+
+    @classmethod
+    def match(cls, op: ir.OpView) -> Self | None:
+        """Any concatenation is such a step."""
+        return cls(op.dim.value)
+
+    def compute(self, *weights: np.ndarray) -> np.ndarray:
+        """The concatenation."""
+        return np.concatenate(weights, self.dim)
+
+    def name(self, names: Sequence[str]) -> str:
+        """The names joined where they differ: `a.q.weight` and `a.k.weight` as `a.q_k.weight`."""
+        parts = [name.split(".") for name in names]
+        if len({len(part) for part in parts}) > 1:
+            return "_".join(dict.fromkeys(names))
+        return ".".join("_".join(dict.fromkeys(column)) for column in zip(*parts, strict=True))
