@@ -155,9 +155,7 @@ def _export_trunk(
     sizes: tuple[int, int],
 ) -> Program:
     state = {
-        name: tensor
-        for name, tensor in model.named_parameters()
-        if not name.startswith(f"{layers.path}.")
+        name: tensor for name, tensor in _state(model) if not name.startswith(f"{layers.path}.")
     }
 
     def trunk(inputs: list[Tensor], parameters: list[Tensor]) -> Tensor:
@@ -185,7 +183,7 @@ def _export_layer(
 ) -> Program:
     index = layers.representatives[kind]
     module, call = layers.modules[index], layers.calls[index]
-    state = dict(_layer_state(module))
+    state = dict(_state(module))
 
     def run(inputs: list[Tensor], parameters: list[Tensor]) -> Tensor:
         args, kwargs = call.arguments(inputs)
@@ -201,6 +199,6 @@ def _export_layer(
     return _export(f"{variant.name}.layer{kind}", run, inputs, dims, state)
 
 
-def _layer_state(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+def _state(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
     yield from module.named_parameters()
     yield from module.named_buffers()

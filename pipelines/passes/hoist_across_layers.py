@@ -1,0 +1,134 @@
+"""`hoist-across-layers`: computes once what every layer would compute alike."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch_mlir import ir
+from torch_mlir.dialects import func
+
+from llmc.pipelines.passes.base import (
+    Pass,
+    ancestor_in,
+    calls_of,
+    layer_functions,
+    set_arguments,
+    set_operands,
+    walk,
+)
+from llmc.pipelines.passes.purity import is_pure
+
+_WEIGHT = "llmc.parameter"
+# What costs no more than to hand its result in.
+_CHEAP = (
+    "arith.constant",
+    "linalg.fill",
+    "tensor.cast",
+    "tensor.collapse_shape",
+    "tensor.empty",
+    "tensor.expand_shape",
+    "tensor.extract_slice",
+    "tensor.from_elements",
+    "tensor.reshape",
+    "tensor.splat",
+)
+
+
+@dataclass(frozen=True)
+class HoistAcrossLayers(Pass):
+    """Moves out of a layer function what is the same for all of its calls.
+
+    That is what pure operations make of constants and of arguments for which every call passes one
+    and the same value, like masks and tables made of positions. It is computed before the first
+    call and handed in as new arguments, which come last. Weights stay, for they differ from layer
+    to layer, and so does what is no more than a constant, a size, or another shape of an argument.
+    """
+
+    name: ClassVar[str] = "hoist-across-layers"
+
+    def apply(self, module: ir.Module) -> None:
+        """Rewrites every layer function that is called more than once, and its calls."""
+        for function in layer_functions(module):
+            calls = calls_of(module, function)
+            blocks = {call.operation.block for call in calls}
+            if len(calls) > 1 and len(blocks) == 1 and len(function.body.blocks) == 1:
+                _hoist(function, calls)
+
+
+def _hoist(function: func.FuncOp, calls: list[func.CallOp]) -> None:
+    values = {
+        argument: calls[0].operands[number]
+        for number, argument in enumerate(function.arguments)
+        if all(call.operands[number] == calls[0].operands[number] for call in calls)
+    }
+    alike = _alike(function, set(values))
+    wanted = _wanted(function, alike)
+    if not wanted:
+        return
+    moved = _needed_for(wanted, alike)
+    with ir.InsertionPoint(calls[0]):
+        for op in moved:
+            values |= zip(op.results, _clone(op, values).results, strict=True)
+    every = list(range(len(function.arguments)))
+    for value, argument in zip(
+        wanted, set_arguments(function, every, [value.type for value in wanted]), strict=True
+    ):
+        value.replace_all_uses_with(argument)
+    for call in calls:
+        set_operands(call, [*call.operands, *(values[value] for value in wanted)])
+    for op in reversed(moved):
+        if not any(True for result in op.results for _ in result.uses):
+            op.erase()
+
+
+def _alike(function: func.FuncOp, shared: set[ir.Value]) -> list[ir.Operation]:
+    """The operations that compute the same at every call, given the arguments that are shared."""
+    known, alike = set(shared), []
+    for op in function.entry_block:
+        movable = op.operation.name != _WEIGHT and is_pure(op.operation)
+        if movable and known.issuperset(_read_by(op.operation)):
+            alike.append(op.operation)
+            known.update(op.results)
+    return alike
+
+
+def _read_by(op: ir.Operation) -> list[ir.Value]:
+    """What `op`, and what it holds, reads from outside of it."""
+    within = [op, *walk(op)]
+    blocks = [block for inner in within for region in inner.regions for block in region]
+    own = {argument for block in blocks for argument in block.arguments}
+    own |= {result for inner in within for result in inner.results}
+    return [operand for inner in within for operand in inner.operands if operand not in own]
+
+
+def _wanted(function: func.FuncOp, alike: list[ir.Operation]) -> list[ir.Value]:
+    """What of `alike` other operations use, if computing tensors is part of making it."""
+    costly: set[ir.Value] = set()
+    for op in alike:
+        makes_tensor = any(isinstance(result.type, ir.ShapedType) for result in op.results)
+        if (makes_tensor and op.name not in _CHEAP) or costly.intersection(_read_by(op)):
+            costly.update(op.results)
+
+    def is_wanted(value: ir.Value) -> bool:
+        users = [ancestor_in(function.entry_block, use.owner.operation) for use in value.uses]
+        return value in costly and any(user not in alike for user in users)
+
+    return [value for op in alike for value in op.results if is_wanted(value)]
+
+
+def _needed_for(wanted: list[ir.Value], alike: list[ir.Operation]) -> list[ir.Operation]:
+    """Those of `alike` that compute `wanted`, in order."""
+    needed, ops = set(wanted), []
+    for op in reversed(alike):
+        if needed.intersection(op.results):
+            ops.append(op)
+            needed.update(_read_by(op))
+    return ops[::-1]
+
+
+def _clone(op: ir.Operation, values: dict[ir.Value, ir.Value]) -> ir.Operation:
+    """`op` with `values` in the place of what it reads."""
+    new = op.clone()
+    for inner in (new, *walk(new)):
+        for number, operand in enumerate(inner.operands):
+            inner.operands[number] = values.get(operand, operand)
+    return new

@@ -1,0 +1,19 @@
+"""Which operations only compute: they may be moved, repeated and left out."""
+
+from torch_mlir import ir
+
+from llmc.pipelines.passes.base import walk
+
+_DIALECTS = ("arith", "linalg", "llmc", "math", "tensor")
+_EXCEPTIONS = ("llmc.cache_allocate",)
+
+
+def is_pure(op: ir.Operation) -> bool:
+    """Whether `op`, and what it holds, has no effect but its results. Unsure means no."""
+    dialect, _, _ = op.name.partition(".")
+    return (
+        dialect in _DIALECTS
+        and op.name not in _EXCEPTIONS
+        and not any(isinstance(operand.type, ir.MemRefType) for operand in op.operands)
+        and all(is_pure(inner) for inner in walk(op))
+    )
