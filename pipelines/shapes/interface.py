@@ -1,0 +1,29 @@
+"""What the arguments of a function are called in formulas: `tokens`, `past` and their like."""
+
+from torch_mlir import ir
+from torch_mlir.dialects import func
+
+from llmc.runtime.abi import RESET
+
+
+def argument_names(function: func.FuncOp) -> list[tuple[str, ...]]:
+    """A name for each dimension of an argument that is a tensor, and for a number that has one."""
+    types = [argument.type for argument in function.arguments]
+    ranks = [type_.rank if isinstance(type_, ir.RankedTensorType) else None for type_ in types]
+    if function.sym_name.value == RESET and ranks == [None, None]:
+        return [("sequences",), ("capacity",)]
+    if ranks in ([2, 2], [2, 1, None, None]) and _are_numbers(types):
+        per_rank = {1: ("batch",), 2: ("batch", "tokens")}
+        scalars = iter((("sequence",), ("past",)))
+        return [next(scalars) if rank is None else per_rank[rank] for rank in ranks]
+    # An integer may be negative, and is not named; few are extents.
+    return [
+        tuple(f"arg{number}_dim{dim}" for dim in range(rank or 0))
+        for number, rank in enumerate(ranks)
+    ]
+
+
+def _are_numbers(types: list[ir.Type]) -> bool:
+    """Whether these are integers, and tensors of them, as the arguments of a model's variants."""
+    elements = [getattr(type_, "element_type", type_) for type_ in types]
+    return all(isinstance(element, ir.IntegerType) for element in elements)
