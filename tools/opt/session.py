@@ -16,18 +16,22 @@ from llmc.pipelines.driver.expected_diagnostics import ExpectedDiagnostics
 from llmc.pipelines.driver.printing import IRPrinter, PrintingFlags
 from llmc.pipelines.driver.reproducer import Reproducer, stored_pipeline
 from llmc.pipelines.driver.timing import Timing
+from llmc.pipelines.passes.apply_schedule import ApplySchedule
 from llmc.pipelines.passes.base import PassError
+from llmc.pipelines.pipeline import Step
 from llmc.pipelines.registry import (
     MODULE,
     ParsedPipeline,
     dialect_names,
     list_passes,
     list_pipelines,
+    list_schedules,
     parse_pass,
     parse_pipeline,
 )
 from llmc.runtime.errors import UserError
 from llmc.tools.opt.source_files import SEPARATOR, Part, read_parts
+from llmc.tools.opt.unmatched_schedules import UnmatchedSchedules
 
 
 def run(options: argparse.Namespace) -> int:
@@ -44,6 +48,8 @@ def _listing(options: argparse.Namespace) -> list[str]:
         return list_passes()
     if options.list_pipelines:
         return list_pipelines()
+    if options.list_schedules:
+        return list_schedules()
     if options.show_dialects:
         return [f"Available Dialects: {','.join(dialect_names(_context()))}"]
     return []
@@ -75,13 +81,20 @@ class _Session:
             self.reproducer = Reproducer(Path(options.reproducer), options.verify_each)
         self.context = _context()
         self.show = Source(options.file, "").show
-        self.context.attach_diagnostic_handler(lambda diagnostic: self.show(diagnostic))
+        self.told = False
+        self.context.attach_diagnostic_handler(self._tell)
         if options.mlir_disable_threading or options.mlir_print_ir_module_scope:
             self.context.enable_multithreading(False)
+
+    def _tell(self, diagnostic: ir.Diagnostic) -> bool:
+        self.told = True
+        return self.show(diagnostic)
 
     def run(self) -> int:
         """Writes each part as the pipeline leaves it."""
         options = self.options
+        if options.dump_schedule:
+            return self._dump_schedules()
         parts = read_parts(options.file, split=options.split_input_file)
         pipeline = self._pipeline(parts)
         if options.dump_pass_pipeline:
@@ -101,6 +114,21 @@ class _Session:
             print(self.timing.table(), file=sys.stderr)
         return int(failed)
 
+    def _dump_schedules(self) -> int:
+        """Prints the transform scripts of the schedules that are given."""
+        steps = [step for given in self.options.steps for step in self._steps(*given)]
+        loaded = [step.loaded for step in steps if isinstance(step, ApplySchedule)]
+        schedules = [schedule for schedule in loaded if schedule is not None]
+        if not schedules:
+            raise UserError("--dump-schedule needs --schedule or --schedule-file")
+        with self.context, ir.Location.unknown():
+            try:
+                for schedule in schedules:
+                    print(self.flags.text(schedule.script().operation))
+            except ir.MLIRError:  # of which a diagnostic told
+                return 1
+        return 0
+
     def _pipeline(self, parts: Sequence[Part]) -> ParsedPipeline:
         options = self.options
         if options.run_reproducer:
@@ -109,9 +137,19 @@ class _Session:
             passes = [text for kind, text in options.steps if kind == "pass"]
             if passes:
                 raise UserError(f"give --pass-pipeline or passes such as --{passes[0]}, not both")
-            return parse_pipeline(options.pass_pipeline, self.context)
-        steps = [step for _, text in options.steps for step in parse_pass(text, self.context)]
+            pipeline = parse_pipeline(options.pass_pipeline, self.context)
+            schedules = [step for given in options.steps for step in self._steps(*given)]
+            return ParsedPipeline(pipeline.anchor, (*pipeline.steps, *schedules))
+        steps = [step for kind, text in options.steps for step in self._steps(kind, text)]
         return ParsedPipeline(MODULE, tuple(steps))
+
+    def _steps(self, kind: str, text: str) -> tuple[Step, ...]:
+        """What one pass or schedule of the command line means."""
+        if kind == "schedule":
+            return (ApplySchedule(schedule=text),)
+        if kind == "schedule-file":
+            return (ApplySchedule(file=text),)
+        return parse_pass(text, self.context)
 
     def _described(self, pipeline: ParsedPipeline) -> str:
         with self.context:
@@ -134,7 +172,7 @@ class _Session:
 
     def _transform(self, part: Part, pipeline: ParsedPipeline, sink: BinaryIO) -> bool:
         """Whether `part` could be parsed and transformed; if so it is in `sink` now."""
-        options = self.options
+        options, self.told = self.options, False
         self.context.allow_unregistered_dialects = options.allow_unregistered_dialect
         try:
             with self.timing.part("Parser"):
@@ -146,7 +184,9 @@ class _Session:
                 observers=self._observers(),
                 verify_each=options.verify_each,
             )
-        except (ir.MLIRError, PassError):  # of which a diagnostic told
+        except (ir.MLIRError, PassError) as error:
+            if not self.told:
+                raise UserError(_without_reason(part, error)) from error
             if self.reproducer is not None and self.reproducer.written:
                 path = self.reproducer.path
                 print(f"note: to see it again: llmc-opt {path} --run-reproducer", file=sys.stderr)
@@ -177,10 +217,17 @@ class _Session:
             before_passes=before,
             after_passes=after,
         )
-        observers: list[execution.Observer] = [self.timing, printer]
+        observers: list[execution.Observer] = [self.timing, printer, UnmatchedSchedules()]
         if self.reproducer is not None:
             observers.append(self.reproducer)
         return observers
+
+
+def _without_reason(part: Part, error: Exception) -> str:
+    """What to say where MLIR says no more than that it failed."""
+    what = str(error).partition("\n")[0]
+    hint = 'operations of llmc are written in the generic form, "llmc.linear"(...)'
+    return f"{part.source.name}: {what}, for no reason that MLIR tells; {hint}"
 
 
 def _write_file(name: str, sink: BytesIO) -> None:

@@ -1,0 +1,44 @@
+"""`elementwise`: element by element, as in activations and residuals."""
+
+from dataclasses import dataclass
+
+from llmc.pipelines.schedules.schedule import Parameters
+from llmc.pipelines.schedules.verbs import (
+    Handle,
+    each,
+    fuse,
+    fuse_elementwise,
+    generalize,
+    kernels,
+    match,
+    read_in_place,
+    returned,
+    simplify,
+    vectorize,
+)
+
+LOOPS = "abcdef"
+"""Letters for the loops of operations of up to six dimensions."""
+
+
+@dataclass(frozen=True)
+class ElementwiseParameters(Parameters):
+    """`lanes` elements of a row are computed at once."""
+
+    lanes: int = 16
+
+
+def elementwise(payload: Handle, parameters: ElementwiseParameters) -> None:
+    """One pass over the rows: what is computed in between stays in registers."""
+    with each(kernels(payload, "elementwise")) as kernel:
+        generalize(kernel)
+        kernel = fuse_elementwise(kernel)
+        for rank in range(1, len(LOOPS) + 1):
+            loops, row = LOOPS[:rank], LOOPS[rank - 1]
+            sizes = {**dict.fromkeys(loops, 1), row: parameters.lanes}
+            with each(match(returned(kernel), loops)) as result:
+                fuse(result, **sizes)
+                simplify(kernel)
+                vectorize(match(kernel, loops), **sizes)
+        simplify(kernel)
+        read_in_place(kernel)

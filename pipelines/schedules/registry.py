@@ -1,0 +1,50 @@
+"""The schedules of llmc by name."""
+
+import inspect
+import re
+from collections.abc import Callable
+
+from llmc.pipelines.option_text import describe_options, parse_options
+from llmc.pipelines.schedules.elementwise import elementwise
+from llmc.pipelines.schedules.matmul import matmul
+from llmc.pipelines.schedules.matvec import matvec
+from llmc.pipelines.schedules.matvec_q4 import matvec_q4
+from llmc.pipelines.schedules.reduction import reduction
+from llmc.pipelines.schedules.schedule import PythonSchedule
+from llmc.runtime.errors import UserError
+
+SCHEDULES: dict[str, Callable[..., None]] = {
+    function.__name__: function for function in (elementwise, matmul, matvec, matvec_q4, reduction)
+}
+
+_CALL = re.compile(r"\s*(?P<name>[\w-]+)\s*(\{(?P<options>.*)\})?\s*")
+
+
+def parse_schedule(text: str) -> PythonSchedule:
+    """The schedule of ours that `text` names, as in `matmul{rows=8 columns=32}`.
+
+    UserError for a name that we do not have, or an option that it does not take.
+    """
+    call = _CALL.fullmatch(text)
+    if call is None:
+        raise UserError(f"a schedule is NAME or NAME{{OPTIONS}}, not '{text}'")
+    name = call["name"]
+    if name not in SCHEDULES:
+        raise UserError(f"there is no schedule '{name}': there are {', '.join(SCHEDULES)}")
+    kind = parameters_of(SCHEDULES[name])
+    parameters: object = parse_options(f"schedule '{name}'", kind, call["options"] or "")
+    return PythonSchedule(SCHEDULES[name], parameters)
+
+
+def describe_schedules() -> list[tuple[str, str, str]]:
+    """Of each schedule its name, its options with their defaults, and what it does."""
+    return [
+        (name, describe_options(parameters_of(function)), inspect.getdoc(function) or "")
+        for name, function in SCHEDULES.items()
+    ]
+
+
+def parameters_of(function: Callable[..., None]) -> type:
+    """The dataclass that a schedule's second argument is annotated with."""
+    _, parameters = inspect.signature(function, eval_str=True).parameters.values()
+    return parameters.annotation

@@ -1,0 +1,74 @@
+"""What a schedule is: something that writes a transform script, which MLIR runs on a module."""
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+from torch_mlir import ir
+from torch_mlir.dialects import transform
+
+from llmc.pipelines.schedules.verbs import Handle
+
+ENTRY = "__transform_main"
+"""The sequence of a transform script that MLIR's interpreter begins with."""
+
+_MOST = 256
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The parameters of a schedule of ours: its fields, each a small number of something."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not 1 <= value <= _MOST:
+                raise ValueError(f"{field.name} must be from 1 to {_MOST}, not {value}")
+
+
+class Schedule(ABC):
+    """Something that a transform script can be had from."""
+
+    @abstractmethod
+    def script(self) -> ir.Module:
+        """A module with the sequence `@__transform_main`, made in the current context.
+
+        UserError or MLIRError where a user's own code or file is wrong.
+        """
+
+
+@dataclass(frozen=True)
+class PythonSchedule(Schedule):
+    """`function(payload, parameters)`, or `function(payload)` where it has no parameters.
+
+    The function is given a `Handle` on the payload, a module, and says with verbs what to do to it.
+    """
+
+    function: Callable[..., None]
+    parameters: object | None = None
+
+    def script(self) -> ir.Module:
+        """The script that the function writes."""
+        with _place_of(self.function):
+            module = ir.Module.create()
+            module.operation.attributes["transform.with_named_sequence"] = ir.UnitAttr.get()
+            with ir.InsertionPoint(module.body):
+                main = transform.NamedSequenceOp(ENTRY, [transform.AnyOpType.get()], [])
+            with ir.InsertionPoint(main.body):
+                self.emit(Handle(main.bodyTarget))
+                transform.YieldOp()
+        module.operation.verify()
+        return module
+
+    def emit(self, payload: Handle) -> None:
+        """Writes what is done to `payload` at the current insertion point."""
+        if self.parameters is None:
+            self.function(payload)
+        else:
+            self.function(payload, self.parameters)
+
+
+def _place_of(function: Callable[..., None]) -> ir.Location:
+    code = inspect.unwrap(function).__code__
+    return ir.Location.file(code.co_filename, code.co_firstlineno, 0)

@@ -1,0 +1,124 @@
+"""Schedules of a user's own: a function in a Python file, or a library of transform scripts."""
+
+import importlib.util
+import inspect
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, is_dataclass
+from pathlib import Path
+from types import ModuleType
+
+from torch_mlir import ir
+
+from llmc.pipelines.option_text import parse_options
+from llmc.pipelines.schedules import widen_operand
+from llmc.pipelines.schedules.schedule import ENTRY, PythonSchedule, Schedule
+from llmc.pipelines.schedules.verbs import Handle
+from llmc.runtime.errors import UserError
+
+_CALL = re.compile(r"(?P<path>.+\.py):(?P<name>\w+)\s*(\{(?P<options>.*)\})?\s*")
+
+
+def load_schedule(text: str) -> Schedule:
+    """`FILE.py:FUNCTION`, perhaps with options in braces, or a transform library `FILE.mlir`.
+
+    The function is as those of ours are: it takes a `Handle` on the payload and, where it has
+    options, a second argument annotated with a dataclass. UserError for anything else, and for what
+    goes wrong in the file.
+    """
+    if text.endswith(".mlir"):
+        return LibrarySchedule(Path(text))
+    call = _CALL.fullmatch(text)
+    if call is None:
+        raise UserError(f"a schedule file is FILE.py:FUNCTION or FILE.mlir, not '{text}'")
+    path = Path(call["path"])
+    function = _function(path, call["name"])
+    kind = _parameters_of(function, f"{path}:{call['name']}")
+    options = call["options"] or ""
+    if kind is None and options:
+        raise UserError(f"{path}:{call['name']} takes no options, but was given '{options}'")
+    what = f"schedule '{call['name']}'"
+    return UserSchedule(function, kind and parse_options(what, kind, options), path)
+
+
+@dataclass(frozen=True)
+class UserSchedule(PythonSchedule):
+    """A function of the file `path`."""
+
+    path: Path = Path()
+
+    def emit(self, payload: Handle) -> None:
+        """As the function does; UserError names the line of the file where it failed."""
+        try:
+            super().emit(payload)
+        except Exception as error:  # of code that is not ours
+            raise UserError(_told(error, self.path)) from error
+
+
+@dataclass(frozen=True)
+class LibrarySchedule(Schedule):
+    """A file of MLIR with the sequence `@__transform_main`, which may call others in it."""
+
+    path: Path
+
+    def script(self) -> ir.Module:
+        """The file's module; MLIRError where it is not valid MLIR, of which a diagnostic tells."""
+        widen_operand.load(ir.Context.current)
+        try:
+            self.path.open("rb").close()
+        except OSError as error:
+            raise UserError(f"cannot read {self.path}: {error.strerror}") from error
+        module = ir.Module.parseFile(str(self.path))
+        if ENTRY not in ir.SymbolTable(module.operation):
+            raise UserError(f"{self.path} has no transform.named_sequence @{ENTRY}")
+        return module
+
+
+def _function(path: Path, name: str) -> Callable[..., None]:
+    function = getattr(_module(path), name, None)
+    if function is None:
+        raise UserError(f"{path} has no function '{name}'")
+    if not inspect.isfunction(function):
+        raise UserError(f"'{name}' of {path} is not a function")
+    return function
+
+
+def _module(path: Path) -> ModuleType:
+    """The file, run as a module of its own."""
+    spec = importlib.util.spec_from_file_location(f"llmc_schedule_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise UserError(f"cannot read {path}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where dataclasses look their annotations up
+    try:
+        spec.loader.exec_module(module)
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
+    except SyntaxError as error:
+        raise UserError(f"{error.filename}:{error.lineno}: {error.msg}") from error
+    except Exception as error:  # of code that is not ours
+        raise UserError(_told(error, path)) from error
+    return module
+
+
+def _parameters_of(function: Callable[..., None], what: str) -> type | None:
+    """The dataclass of the function's options; None where it has none."""
+    arguments = list(inspect.signature(function, eval_str=True).parameters.values())
+    if len(arguments) == 1:
+        return None
+    kind = arguments[-1].annotation if len(arguments) == 2 else None
+    if isinstance(kind, type) and is_dataclass(kind):
+        return kind
+    raise UserError(f"{what} must take a payload and perhaps a dataclass, annotated as such")
+
+
+def _told(error: Exception, path: Path) -> str:
+    """The error in a line, and the line of the file that it came from."""
+    line, traceback = 0, error.__traceback__
+    while traceback is not None:
+        if Path(traceback.tb_frame.f_code.co_filename) == path:
+            line = traceback.tb_lineno
+        traceback = traceback.tb_next
+    message = " ".join(str(error).split())
+    return f"{path}:{line}: {type(error).__name__}: {message}"

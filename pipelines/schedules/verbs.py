@@ -1,0 +1,334 @@
+"""The verbs of schedules: each emits one operation of MLIR's transform dialect, or two.
+
+    with each(kernels(payload, "matmul")) as kernel:
+        product, loops = tile(match(kernel, "mnk", reduced="k"), m=4, n=16)
+        unroll(loops["n"], 2)
+
+A verb acts on what a `Handle` holds: none, one or several operations of the payload, all alike. It
+takes sizes by the letters of loops. A diagnostic names the line of the schedule that called it.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+from torch_mlir import ir
+from torch_mlir.dialects import transform
+from torch_mlir.dialects.bufferization import LayoutMapOption
+from torch_mlir.dialects.transform import bufferization, loop, structured, tensor, vector
+
+from llmc.pipelines.schedules.widen_operand import WidenOperandOp, load
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+KIND = "llmc.kernel"
+"""The attribute of a function that is a kernel; its value is the kind of kernel."""
+
+
+@dataclass(frozen=True)
+class Handle:
+    """Operations of the payload that a script has hold of, and a letter for each of their loops."""
+
+    value: ir.Value
+    loops: str = ""
+
+
+def verb(function: Callable[P, R]) -> Callable[P, R]:
+    """Gives the operations that `function` emits the place from which a schedule calls it."""
+
+    @wraps(function)
+    def located(*args: P.args, **kwargs: P.kwargs) -> R:
+        caller = sys._getframe(1)
+        if caller.f_code.co_filename == __file__:
+            return function(*args, **kwargs)
+        with ir.Location.file(caller.f_code.co_filename, caller.f_lineno, 0):
+            return function(*args, **kwargs)
+
+    return located
+
+
+@contextmanager
+def each(ops: Handle) -> Iterator[Handle]:
+    """What stands below `with` is done to each operation of a handle, one by one."""
+    loop_ = transform.ForeachOp([], [ops.value])
+    with ir.InsertionPoint(loop_.body):
+        yield Handle(loop_.bodyTargets[0], ops.loops)
+        transform.YieldOp()
+
+
+@verb
+def kernels(payload: Handle, kind: str) -> Handle:
+    """The functions marked `llmc.kernel = kind`."""
+    marked = structured.MatchOp(
+        _any_op(),
+        payload.value,
+        ops=["func.func"],
+        op_attrs=ir.DictAttr.get({KIND: ir.StringAttr.get(kind)}),
+    )
+    return Handle(marked.results_)
+
+
+@verb
+def match(scope: Handle, loops: str, reduced: str = "") -> Handle:
+    """The linalg.generic operations in `scope` with these loops, those `reduced` being reductions.
+
+    Each loop has a letter, from the outermost in. `generalize` makes generic operations of others.
+    """
+    kinds = ["reduction" if letter in reduced else "parallel" for letter in loops]
+    iterators = [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
+    matched = structured.MatchOp(
+        _any_op(),
+        scope.value,
+        ops=["linalg.generic"],
+        op_attrs=ir.DictAttr.get({"iterator_types": ir.ArrayAttr.get(iterators)}),
+    )
+    return Handle(matched.results_, loops)
+
+
+@verb
+def operations(scope: Handle, name: str, loops: str = "") -> Handle:
+    """The operations in `scope` that bear `name`, and a letter for each of their loops."""
+    type_ = transform.OperationType.get(name)
+    return Handle(structured.MatchOp.match_op_names(type_, scope.value, name).results_, loops)
+
+
+@verb
+def returned(kernel: Handle) -> Handle:
+    """What computes the first result of a function."""
+    end = operations(kernel, "func.return")
+    return Handle(transform.GetProducerOfOperand(_any_op(), end.value, 0).producer)
+
+
+@verb
+def either(*handles: Handle) -> Handle:
+    """What any of several handles holds, with the loops of the one that has the fewest."""
+    merged = transform.MergeHandlesOp([handle.value for handle in handles])
+    return Handle(merged.result, min((handle.loops for handle in handles), key=len))
+
+
+@verb
+def generalize(scope: Handle) -> None:
+    """Makes linalg.generic operations of all linalg operations in `scope`."""
+    named = structured.MatchOp(
+        _any_op(), scope.value, interface=structured.MatchInterfaceEnum.LinalgOp
+    )
+    structured.GeneralizeOp(named.results_)
+
+
+@verb
+def decompose(op: Handle) -> None:
+    """Makes simpler linalg operations of a softmax and its like."""
+    structured.DecomposeInterfaceOp(_any_op(), op.value)
+
+
+@verb
+def fuse_elementwise(kernel: Handle) -> Handle:
+    """Moves elementwise operations, and reshapes between, into the operations that use them."""
+    fused = transform.ApplyRegisteredPassOp(_any_op(), kernel.value, "linalg-fuse-elementwise-ops")
+    return Handle(fused.result)
+
+
+@verb
+def widen(op: Handle, number: int, loops: str) -> Handle:
+    """Takes the widening of an input, as from f16 to f32, out of linalg.generic operations.
+
+    It becomes an operation of its own with `loops`, those of `op` that the input has.
+    """
+    load(op.value.context)
+    at = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
+    return Handle(WidenOperandOp(op.value, at, _any_op()).wide, loops)
+
+
+@verb
+def tile(op: Handle, **sizes: int) -> tuple[Handle, dict[str, Handle]]:
+    """Splits loops into tiles of `sizes`; the tile's operation, and the loops over tiles."""
+    given = _by_letter(op, sizes, absent=0)
+    tiled = structured.TileUsingForOp(_for_ops(sizes), op.value, sizes=given)
+    return Handle(tiled.tiled_linalg_op, op.loops), _nest(op, sizes, tiled.loops)
+
+
+@verb
+def fuse(op: Handle, **sizes: int) -> tuple[Handle, dict[str, Handle]]:
+    """As `tile`, and computes what the operation reads, tile by tile, in the same loops."""
+    given = _by_letter(op, sizes, absent=0)
+    tiled = structured.FuseOp(_for_ops(sizes), op.value, tile_sizes=given, apply_cleanup=True)
+    return Handle(tiled.transformed, op.loops), _nest(op, sizes, tiled.loops)
+
+
+@verb
+def fuse_into(loop_: Handle, producer: Handle) -> Handle:
+    """Computes what `producer` makes where a loop reads it, a slice at a time."""
+    fused = structured.FuseIntoContainingOp(_any_op(), _any_op(), producer.value, loop_.value)
+    return Handle(fused.fused_op, producer.loops)
+
+
+@verb
+def tile_reduction(op: Handle, **sizes: int) -> dict[str, Handle]:
+    """Splits a reduction into as many partial ones as `sizes` say, side by side in a tile.
+
+    They are filled with the neutral element before the loop that is returned, folded in it, and
+    combined after it. Changes numerics: the order of a sum.
+    """
+    given = _by_letter(op, sizes, absent=0)
+    tiled = structured.TileReductionUsingForOp(
+        [_any_op()],
+        _any_op(),
+        _any_op(),
+        *_for_ops(sizes),
+        op.value,
+        reduction_dims=[op.loops.index(letter) for letter in sizes],
+        tile_sizes=given,
+    )
+    return _nest(op, sizes, [tiled.for_op])
+
+
+@verb
+def pad(op: Handle, **multiples: int) -> Handle:
+    """Fills the operands up with zeros so that loops run over `multiples`."""
+    given = _by_letter(op, multiples, absent=0)
+    padded = structured.PadTilingInterfaceOp(
+        _any_op(),
+        _any_op(),
+        op.value,
+        [],
+        static_padding_sizes=given,
+        pad_to_multiple_of=True,
+    )
+    return Handle(padded.padded, op.loops)
+
+
+@verb
+def peel(loop_: Handle) -> None:
+    """Parts a loop from its last round where that is incomplete, or may be."""
+    mode = transform.FailurePropagationMode.Suppress  # where all rounds are complete
+    attempt = transform.SequenceOp(mode, [], loop_.value)
+    with ir.InsertionPoint(attempt.body):
+        loop.LoopPeelOp(_any_op(), _any_op(), attempt.bodyTarget)
+        transform.YieldOp()
+
+
+@verb
+def unroll(loop_: Handle, times: int) -> None:
+    """Writes `times` rounds of a loop one after the other, and a loop for what is left."""
+    loop.LoopUnrollOp(loop_.value, factor=times)
+
+
+@verb
+def vectorize(op: Handle, **sizes: int) -> None:
+    """Turns an operation whose loops run up to `sizes` times into one on vectors of `sizes`.
+
+    Vectors are masked where a loop may run less often. Without sizes all loops must be static.
+    """
+    given = _by_letter(op, sizes) if sizes else None
+    structured.VectorizeOp(op.value, given, vectorize_nd_extract=True)
+
+
+@verb
+def vectorize_contraction(op: Handle, **sizes: int) -> None:
+    """As `vectorize`, of a sum of products, into a vector.contract."""
+    contraction = structured.SpecializeOp(_any_op(), op.value, emit_category=True)
+    vectorized = structured.VectorizeOp(contraction.transformed, _by_letter(op, sizes))
+    vectorized.create_named_contraction = True
+
+
+@verb
+def lower_contractions(scope: Handle) -> None:
+    """Makes vector.fma of vector.contract, by outer products."""
+    strategy = vector.VectorContractLowering.OuterProduct
+    _apply_patterns(
+        scope,
+        lambda: vector.ApplyLowerContractionPatternsOp(lowering_strategy=strategy),
+        vector.ApplyLowerOuterProductPatternsOp,
+    )
+
+
+@verb
+def lower_reductions(scope: Handle) -> None:
+    """Makes vector.reduction, of one vector to a number, of vector.multi_reduction."""
+    strategy = vector.VectorMultiReductionLowering.InnerReduction
+    _apply_patterns(
+        scope,
+        lambda: vector.ApplyReorderMultiReductionPatternsOp(lowering_strategy=strategy),
+        lambda: vector.ApplyMultiReductionFlatteningPatternsOp(lowering_strategy=strategy),
+        lambda: vector.ApplyMultiReductionUnrollingPatternsOp(lowering_strategy=strategy),
+    )
+
+
+@verb
+def simplify(scope: Handle) -> None:
+    """Removes what is not used, computed twice or known, as tiling leaves it behind."""
+    _apply_patterns(
+        scope,
+        transform.ApplyCanonicalizationPatternsOp,
+        structured.ApplyTilingCanonicalizationPatternsOp,
+        loop.ApplyForLoopCanonicalizationPatternsOp,
+        tensor.ApplyMergeConsecutiveInsertExtractSlicePatternsOp,
+        tensor.ApplyFoldTensorEmptyPatternsOp,
+    )
+
+
+@verb
+def read_in_place(scope: Handle) -> None:
+    """Lets vectors be read from and written to whole tensors, where they were of a slice."""
+    _apply_patterns(
+        scope,
+        vector.ApplyLowerMaskedTransfersPatternsOp,
+        vector.ApplyTransferPermutationPatternsOp,
+        tensor.ApplyFoldTensorSubsetOpsIntoVectorTransfersPatternsOp,
+        transform.ApplyCanonicalizationPatternsOp,
+    )
+
+
+@verb
+def keep_in_registers(scope: Handle) -> None:
+    """Carries from round to round of a loop, as vectors, what it reads and writes every time."""
+    loops = operations(scope, "scf.for")
+    loop.HoistLoopInvariantSubsetsOp(loops.value)
+    transform.ApplyLoopInvariantCodeMotionOp(loops.value)
+
+
+@verb
+def bufferize(payload: Handle) -> Handle:
+    """Turns tensors into buffers, arguments and results of functions too."""
+    done = bufferization.OneShotBufferizeOp(
+        payload.value,
+        bufferize_function_boundaries=True,
+        function_boundary_type_conversion=LayoutMapOption.IdentityLayoutMap,
+    )
+    return Handle(done.transformed)
+
+
+def _apply_patterns(scope: Handle, *patterns: Callable[[], object]) -> None:
+    applied = transform.ApplyPatternsOp(scope.value, apply_cse=True)
+    with ir.InsertionPoint(applied.patterns):
+        for pattern in patterns:
+            pattern()
+
+
+def _by_letter(op: Handle, sizes: dict[str, int], absent: int | None = None) -> list[int]:
+    """The sizes in the order of the operation's loops; ValueError for loops it does not have."""
+    unknown = [letter for letter in sizes if letter not in op.loops]
+    missing = [letter for letter in op.loops if letter not in sizes and absent is None]
+    if unknown or missing or not op.loops:
+        raise ValueError(
+            f"sizes are given for the loops '{''.join(sizes)}', but the loops are '{op.loops}'"
+        )
+    return [sizes.get(letter, absent or 0) for letter in op.loops]
+
+
+def _nest(op: Handle, sizes: dict[str, int], loops: Sequence[ir.Value]) -> dict[str, Handle]:
+    """The loops over tiles by their letters."""
+    tiled = [letter for letter in op.loops if sizes.get(letter)]
+    return {letter: Handle(value) for letter, value in zip(tiled, loops, strict=True)}
+
+
+def _any_op() -> ir.Type:
+    return transform.AnyOpType.get()
+
+
+def _for_ops(sizes: dict[str, int]) -> list[ir.Type]:
+    return [transform.OperationType.get("scf.for") for size in sizes.values() if size]

@@ -1,0 +1,152 @@
+"""What is wrong with a user's schedule is said in one line that names the file and the line."""
+
+import re
+from pathlib import Path
+
+import pytest
+from torch_mlir import ir
+
+from llmc.pipelines.passes.apply_schedule import ApplySchedule
+from llmc.pipelines.schedules.registry import parse_schedule
+from llmc.pipelines.schedules.user_schedule import load_schedule
+from llmc.runtime.errors import UserError
+from tests.scheduled import new_context
+
+_FILE = """\
+from dataclasses import dataclass
+
+from llmc.pipelines.schedules.verbs import Handle, match, tile
+
+NUMBER = 1
+
+
+@dataclass(frozen=True)
+class Sizes:
+    rows: int = 4
+
+    def __post_init__(self) -> None:
+        if self.rows % 4:
+            raise ValueError("rows must be a multiple of 4")
+
+
+def plain(payload: Handle) -> None:
+    match(payload, "mn")
+
+
+def sized(payload: Handle, sizes: Sizes) -> None:
+    tile(match(payload, "mn"), m=sizes.rows)
+
+
+def unannotated(payload, sizes):
+    pass
+
+
+def failing(payload: Handle) -> None:
+    raise KeyError("a key")
+
+
+def misnamed(payload: Handle) -> None:
+    tile(match(payload, "mn"), k=2)
+"""
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.py"
+    path.write_text(_FILE)
+    return path
+
+
+def _script(text: str) -> str:
+    with new_context(), ir.Location.unknown():
+        return str(load_schedule(text).script())
+
+
+def test_a_function_writes_a_script(mine):
+    assert "iterator_types" in _script(f"{mine}:plain")
+    assert "tile_sizes [4, 0]" in _script(f"{mine}:sized")
+    assert "tile_sizes [8, 0]" in _script(f"{mine}:sized{{rows=8}}")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{path}", "FILE.py:FUNCTION or FILE.mlir, not '{path}'"),
+        ("{path}:absent", "{path} has no function 'absent'"),
+        ("{path}:NUMBER", "'NUMBER' of {path} is not a function"),
+        ("{path}:unannotated", "{path}:unannotated must take a payload and perhaps a dataclass"),
+        ("{path}:plain{rows=4}", "{path}:plain takes no options, but was given 'rows=4'"),
+        ("{path}:sized{columns=4}", "schedule 'sized' has no option 'columns'"),
+        ("{path}:sized{rows=x}", "option 'rows' of schedule 'sized' must be of type int"),
+        ("{path}:sized{rows=3}", "schedule 'sized': rows must be a multiple of 4"),
+        ("{path}:failing", "{path}:30: KeyError: 'a key'"),
+        ("{path}:misnamed", "{path}:34: ValueError: sizes are given for the loops 'k'"),
+        ("{path}.absent.py:plain", "cannot read {path}.absent.py: No such file"),
+        ("{path}.absent.mlir", "cannot read {path}.absent.mlir: No such file"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(mine, text, message):
+    expected = re.escape(message.replace("{path}", str(mine)))
+    with pytest.raises(UserError, match=f"^[^\n]*{expected}[^\n]*$"):
+        _script(text.replace("{path}", str(mine)))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("def f(:\n", r"mine\.py:1: invalid syntax"),
+        ("x = 1\ny = 1 // 0\n", r"mine\.py:2: ZeroDivisionError: "),
+        ("import llmc.absent\n", r"mine\.py:1: ModuleNotFoundError: "),
+    ],
+)
+def test_a_file_that_cannot_be_run(mine, content, message):
+    mine.write_text(content)
+    with pytest.raises(UserError, match=message):
+        _script(f"{mine}:f")
+
+
+@pytest.mark.parametrize(
+    "content", ["module {}", "module attributes {transform.with_named_sequence} {}"]
+)
+def test_a_library_without_a_beginning(tmp_path, content):
+    path = tmp_path / "library.mlir"
+    path.write_text(content)
+    with pytest.raises(UserError, match=r"has no transform\.named_sequence @__transform_main"):
+        _script(str(path))
+
+
+def test_a_library_that_is_no_mlir(tmp_path):
+    path = tmp_path / "library.mlir"
+    path.write_text("module {\n  what?\n}\n")
+    with pytest.raises(ir.MLIRError, match=r"library\.mlir.*:2:3"):
+        _script(str(path))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("matmull", "there is no schedule 'matmull': there are elementwise, matmul, "),
+        ("matmul{rows=0}", "schedule 'matmul': rows must be from 1 to 256, not 0"),
+        ("matmul{rows=1000}", "schedule 'matmul': rows must be from 1 to 256, not 1000"),
+        ("matmul{tiles=1}", "schedule 'matmul' has no option 'tiles'"),
+        ("matmul{rows=2", "a schedule is NAME or NAME{OPTIONS}, not"),
+        ("matmul(rows=2)", "a schedule is NAME or NAME{OPTIONS}"),
+        ("", "a schedule is NAME or NAME{OPTIONS}, not ''"),
+    ],
+)
+def test_a_name_or_an_option_of_ours_that_there_is_not(text, message):
+    with pytest.raises(UserError, match=re.escape(message)):
+        parse_schedule(text)
+
+
+def test_commas_and_spaces_separate_options():
+    assert parse_schedule("matvec_q4{rows=16,unroll=2}") == parse_schedule(
+        "matvec_q4{rows=16 unroll=2}"
+    )
+
+
+def test_a_pass_takes_one_schedule():
+    with pytest.raises(ValueError, match="not both"):
+        ApplySchedule(schedule="matmul", file="mine.py:f")
+    with pytest.raises(UserError, match="no schedule"):
+        ApplySchedule(schedule="absent")
