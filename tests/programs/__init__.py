@@ -1,0 +1,5 @@
+"""Small random programs of llmc and linalg operations, as the importer would make them or not.
+
+What a program is, is plain data, which hypothesis draws and shrinks (`strategies`): a `Model` or a
+`Function`, each a list of steps (`blocks`, `steps`) that build their part of the IR.
+"""

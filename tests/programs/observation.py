@@ -1,0 +1,142 @@
+"""What a program computes, seen from outside: the same numbers before and after any pass."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from torch_mlir import ir
+
+from llmc.runtime import abi
+from tests.interpreter import Machine, Values
+from tests.programs.functions import NAME, Function, build_function
+from tests.programs.models import Model, build_model
+from tests.programs.scope import Weights
+
+EXACT = 1e-5
+"""The interpreter computes in float64. What it compares differs by constants, and weights that the
+archive would store, rounded to float32."""
+
+_TOKENS = 4
+
+Call = Callable[..., Values]
+"""Calls a function of a module by name."""
+
+Run = tuple[str, np.ndarray, np.ndarray]
+"""What was run, what it gave, and what it should give."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program as IR, and what it must compute."""
+
+    plan: Model | Function
+    module: ir.Module
+    weights: Weights
+
+    @classmethod
+    def of(cls, plan: Model | Function, context: ir.Context) -> "Program":
+        """Builds `plan`."""
+        build = build_model if isinstance(plan, Model) else build_function
+        return cls(plan, *build(plan, context))
+
+    def differences(self, module: ir.Module, tolerance: float = EXACT) -> list[str]:
+        """How `module`, this program after some passes, differs from it in what it computes.
+
+        `tolerance` bounds the norm of a difference, relative to that of what is expected.
+        """
+        machine = Machine(module, self.weights)
+        return [
+            f"{what} gives {actual.tolist()}, not {expected.tolist()}"
+            for what, actual, expected in self.runs(machine.call, abi.RESET in machine.functions)
+            if not close(actual, expected, tolerance)
+        ]
+
+    def runs(self, call: Call, has_state: bool) -> Iterator[Run]:
+        """Runs a form of the program through `call`; with `has_state`, attention remembers."""
+        if isinstance(self.plan, Function):
+            return self._run_function(call)
+        run = _run_with_state if has_state else _run_without_state
+        return run(call, self.plan.variants, self._tokens, self._logits)
+
+    def _run_function(self, call: Call) -> Iterator[Run]:
+        for number, pair in enumerate(zip(call(NAME, self._x), self._y, strict=True)):
+            yield f"result {number} of {NAME}", *pair
+
+    @cached_property
+    def _x(self) -> np.ndarray:
+        shape = self.plan.batch, self.plan.tokens, self.plan.width
+        return np.random.default_rng(0).uniform(-1, 1, shape)
+
+    @cached_property
+    def _y(self) -> Values:
+        return Machine(self.module, self.weights).call(NAME, self._x)
+
+    @cached_property
+    def _tokens(self) -> np.ndarray:
+        """Two sequences `[2, tokens]`."""
+        return np.random.default_rng(0).integers(self.plan.vocabulary, size=(2, _TOKENS))
+
+    @cached_property
+    def _logits(self) -> np.ndarray:
+        """`[2, tokens + 1, vocabulary]`: after so many tokens of a sequence, without state."""
+        whole, _ = build_model(replace(self.plan, variants=(abi.PREFILL,)), self.module.context)
+        machine = Machine(whole, self.weights)
+        logits = np.full((2, _TOKENS + 1, self.plan.vocabulary), np.nan)
+        for number, tokens in enumerate(self._tokens):
+            for count in range(1, _TOKENS + 1):
+                (out,) = machine.call(abi.PREFILL, tokens[None, :count], np.arange(count)[None])
+                logits[number, count] = out[0]
+        return logits
+
+
+def _run_without_state(
+    call: Call, variants: tuple[str, ...], tokens: np.ndarray, logits: np.ndarray
+) -> Iterator[Run]:
+    if abi.PREFILL in variants:
+        (out,) = call(abi.PREFILL, tokens[:1, :3], np.arange(3)[None])
+        yield "prefill of 3 tokens", out, logits[:1, 3]
+    if abi.DECODE in variants:
+        (out,) = call(abi.DECODE, tokens[:1, :1], np.zeros((1, 1), np.int64))
+        yield "decode of the first token", out, logits[:1, 1]
+    if abi.DECODE_BATCH in variants:
+        (out,) = call(abi.DECODE_BATCH, tokens[:, :1], np.zeros((2, 1), np.int64))
+        yield "decode_batch of first tokens", out, logits[:, 1]
+
+
+def _run_with_state(
+    call: Call, variants: tuple[str, ...], tokens: np.ndarray, logits: np.ndarray
+) -> Iterator[Run]:
+    """The second sequence begins a column later."""
+    call(abi.RESET, np.int64(2), np.int64(_TOKENS + 1))
+    start = np.array([0, 1])
+    late = np.concatenate([tokens[1:, :1], tokens[1:]], axis=1)
+    if abi.PREFILL in variants:
+        for sequence, columns, count in [(0, tokens[:1], 2), (1, late, 3)]:
+            (out,) = call(
+                abi.PREFILL, columns[:, :count], start[[sequence]], np.int64(sequence), np.int64(0)
+            )
+            yield f"prefill of sequence {sequence}", out, logits[[sequence], 2]
+        (out,) = call(abi.PREFILL, tokens[:1, 2:4], start[:1], np.int64(0), np.int64(2))
+        yield "prefill of 2 tokens more", out, logits[:1, 4]
+    if abi.DECODE in variants:
+        for past in range(3):
+            (out,) = call(
+                abi.DECODE, tokens[:1, past : past + 1], start[:1], np.int64(0), np.int64(past)
+            )
+            yield f"decode in column {past}", out, logits[:1, past + 1]
+    if abi.DECODE_BATCH in variants:
+        for past in range(3):
+            column = np.array([[tokens[0, past]], [late[0, past]]])
+            (out,) = call(abi.DECODE_BATCH, column, start, np.int64(0), np.int64(past))
+            yield f"decode_batch in column {past}", out[:1], logits[:1, past + 1]
+            if past:
+                yield f"decode_batch in column {past}", out[1:], logits[1:, past]
+
+
+def close(actual: np.ndarray, expected: np.ndarray, tolerance: float) -> bool:
+    """Whether the norm of the difference is within `tolerance`, relative to that of `expected`."""
+    if actual.shape != expected.shape:
+        return False
+    scale = max(1.0, float(np.linalg.norm(expected)))
+    return bool(np.linalg.norm(actual - expected) <= tolerance * scale)
