@@ -1,12 +1,13 @@
 # make demo: install, compile the sample model, answer a prompt.
 # make test: install, lint, type-check, run all tests. make test-thorough: more of them.
+# make docs: write the reference pages docs/dialect.md and docs/passes.md.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PROMPT ?= What is the capital of France?
 
-.PHONY: demo test test-thorough lint format clean
+.PHONY: demo test test-thorough lint format docs clean
 
 demo: $(VENV)/.compile
 	$(BIN)/llmc run smollm2 --prompt "$(PROMPT)"
@@ -27,6 +28,11 @@ lint: $(VENV)/.dev
 format: $(VENV)/.dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# The reference pages, from the docstrings; a test holds them to the code.
+docs: $(VENV)/.dev
+	mkdir -p docs
+	$(BIN)/python -m llmc.tools.docs docs
 
 $(VENV)/.compile: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -48,7 +48,8 @@ def build(model, folder: Path, alone: bool) -> tuple[Engine, float]:
     begin = time.perf_counter()
     compile_module(module, CPUTarget(), folder / "module.vmfb")
     seconds = time.perf_counter() - begin
-    write_archive(stored_parameters(module), model.weights(), folder / "params.irpa")
+    weights = {**dict(skeleton.named_buffers()), **model.weights()}
+    write_archive(stored_parameters(module), weights, folder / "params.irpa")
     return Engine(folder / "module.vmfb", folder / "params.irpa", usable_cpus()), seconds
 
 

@@ -13,10 +13,14 @@ from llmc.pipelines.passes import (
     BindParameters,
     CallKernels,
     DropAssertions,
+    FoldTransposes,
     GroupExpertRows,
     LowerLlmc,
     NumberLayers,
     PackWeights,
+    RemoveDeadParameters,
+    SelectLastToken,
+    SimplifyReshapes,
     ThreadKVCache,
     ToIREE,
 )
@@ -81,7 +85,15 @@ class StateStage(Stage):
 
     def steps(self) -> tuple[Step, ...]:
         """What runs, in order."""
-        return DropAssertions(), NumberLayers(), ThreadKVCache(), _SIMPLIFY
+        return (
+            DropAssertions(),
+            SimplifyReshapes(),
+            _SIMPLIFY,
+            SelectLastToken(),
+            NumberLayers(),
+            ThreadKVCache(),
+            _SIMPLIFY,
+        )
 
 
 @dataclass(frozen=True)
@@ -99,9 +111,11 @@ class WeightsStage(Stage):
         """What runs, in order."""
         target = CPUTarget.parse(self.target)
         return (
+            FoldTransposes(),
             PackWeights(columns=target.columns, rows=target.rows),
             BindParameters(storage=self.storage),
             _SIMPLIFY,
+            RemoveDeadParameters(),
         )
 
 

@@ -30,6 +30,10 @@ class Element:
 
 def parse_elements(text: str) -> tuple[Element, ...]:
     """The elements of a list, which commas separate; UserError for what is no such list."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:  # bytes of the command line that are no text
+        raise UserError("the pipeline is not valid UTF-8") from error
     return _parse(text, 0)
 
 

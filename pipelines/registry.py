@@ -17,6 +17,7 @@ from llmc.pipelines.option_text import describe_options, parse_options
 from llmc.pipelines.passes import PASSES
 from llmc.pipelines.pipeline import PIPELINES, Step
 from llmc.pipelines.pipeline_syntax import Element, parse_elements
+from llmc.pipelines.schedules.registry import describe_schedules
 from llmc.runtime.errors import UserError
 
 MODULE = "builtin.module"
@@ -69,6 +70,13 @@ def list_passes() -> list[str]:
 def list_pipelines() -> list[str]:
     """A line for each named pipeline: its name, options with defaults, and what it does."""
     return _table([(name, *_described(pipeline)) for name, pipeline in PIPELINES.items()])
+
+
+def list_schedules() -> list[str]:
+    """A line for each schedule of ours: its name, options with defaults, and what it does."""
+    return _table(
+        [(name, options, doc.partition("\n")[0]) for name, options, doc in describe_schedules()]
+    )
 
 
 def dialect_names(context: ir.Context) -> list[str]:

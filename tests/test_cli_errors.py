@@ -251,6 +251,8 @@ def test_full_disk(tiny_bundle, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_full_disk_under_the_archive():
-    with pytest.raises(OSError, match="/dev/full"):
-        write_archive([], {}, Path("/dev/full"))
+def test_full_disk_under_the_archive(tmp_path):
+    path = tmp_path / "params.irpa"
+    path.symlink_to("/dev/full")
+    with pytest.raises(OSError, match=str(path)):
+        write_archive([], {}, path)

@@ -12,9 +12,11 @@ from llmc.frontend.importer import import_programs
 from llmc.frontend.interception import IMPLEMENTATION
 from llmc.frontend.programs import VARIANTS, export_variant
 from llmc.pipelines.driver.execution import run
+from llmc.pipelines.parameters import stored_parameters
 from llmc.pipelines.passes import PASSES
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.pack_weights import PackWeights
+from llmc.pipelines.passes.thread_kv_cache import kv_bytes_per_token
 from llmc.pipelines.pipeline import stages
 from llmc.pipelines.registry import parse_pipeline
 from llmc.runtime import abi
@@ -73,3 +75,17 @@ def test_each_step_can_be_taken_up_from_text(imported):
             run((step,), module)
             text = str(module)
     assert text == str(whole)
+
+
+def test_weights_and_cache_can_be_read_after_any_stage(imported):
+    module = ir.Module.parse(imported, new_context())
+    found = []
+    for stage in stages("cpu", "f16"):
+        run(stage.steps(), module)
+        text = ir.Module.parse(str(module), new_context())
+        found.append((stored_parameters(text), kv_bytes_per_token(text)))
+    bound = [each for each in found if each[0]]
+    assert len(bound) > 2 and bound[-1] is found[-1]
+    assert all(each == bound[0] for each in bound)
+    # 2 layers, 2 heads of 32 channels, keys and values in float32.
+    assert bound[0][1] == 2 * 2 * 32 * 2 * 4

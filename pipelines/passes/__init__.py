@@ -1,28 +1,62 @@
 """The passes of llmc, one in each file, and all of them by name."""
 
+from llmc.pipelines.passes.apply_schedule import ApplySchedule
 from llmc.pipelines.passes.attend_in_place import AttendInPlace
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.bind_parameters import BindParameters
 from llmc.pipelines.passes.call_kernels import CallKernels
 from llmc.pipelines.passes.drop_assertions import DropAssertions
+from llmc.pipelines.passes.fold_norm_weights import FoldNormWeights
+from llmc.pipelines.passes.fold_rotary_tables import FoldRotaryTables
+from llmc.pipelines.passes.fold_transposes import FoldTransposes
+from llmc.pipelines.passes.fuse_gate_up import FuseGateUp
+from llmc.pipelines.passes.fuse_qkv import FuseQKV
+from llmc.pipelines.passes.fuse_residual_norm import FuseResidualNorm
 from llmc.pipelines.passes.group_expert_rows import GroupExpertRows
+from llmc.pipelines.passes.hoist_across_layers import HoistAcrossLayers
 from llmc.pipelines.passes.lower_llmc import LowerLlmc
 from llmc.pipelines.passes.number_layers import NumberLayers
+from llmc.pipelines.passes.outline_kernels import OutlineKernels
 from llmc.pipelines.passes.pack_weights import PackWeights
+from llmc.pipelines.passes.propagate_shapes import PropagateShapes
+from llmc.pipelines.passes.quantize_activations import QuantizeActivations
+from llmc.pipelines.passes.quantize_weights import QuantizeWeights
+from llmc.pipelines.passes.remove_dead_parameters import RemoveDeadParameters
+from llmc.pipelines.passes.select_last_token import SelectLastToken
+from llmc.pipelines.passes.simplify_reshapes import SimplifyReshapes
+from llmc.pipelines.passes.specialize_tokens import SpecializeTokens
+from llmc.pipelines.passes.store_blocks_as_bytes import StoreBlocksAsBytes
 from llmc.pipelines.passes.thread_kv_cache import ThreadKVCache
 from llmc.pipelines.passes.to_iree import ToIREE
 
 PASSES: dict[str, type[Pass]] = {
     pass_.name: pass_
     for pass_ in (
+        ApplySchedule,
         AttendInPlace,
         BindParameters,
         CallKernels,
         DropAssertions,
+        FoldNormWeights,
+        FoldRotaryTables,
+        FoldTransposes,
+        FuseGateUp,
+        FuseQKV,
+        FuseResidualNorm,
         GroupExpertRows,
+        HoistAcrossLayers,
         LowerLlmc,
         NumberLayers,
+        OutlineKernels,
         PackWeights,
+        QuantizeActivations,
+        QuantizeWeights,
+        PropagateShapes,
+        RemoveDeadParameters,
+        SelectLastToken,
+        SimplifyReshapes,
+        SpecializeTokens,
+        StoreBlocksAsBytes,
         ThreadKVCache,
         ToIREE,
     )

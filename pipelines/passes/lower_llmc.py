@@ -37,10 +37,11 @@ class LowerLlmc(Pass):
         if self.keep_kernels:
             chosen = chosen - KERNELS.keys()
         for op in [op for op in walk(module.operation) if op.name in chosen]:
-            _lower(op)
+            lower(op)
 
 
-def _lower(op: ir.Operation) -> None:
+def lower(op: ir.Operation) -> None:
+    """Puts what `op` means in its place."""
     with ir.InsertionPoint(op), op.location:
         meaning = op.opview.lower()
         values = meaning if isinstance(meaning, list) else [meaning]

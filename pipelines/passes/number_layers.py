@@ -23,7 +23,7 @@ class NumberLayers(Pass):
     """Appends `%layer: index` to layer functions and drops arguments that they do not use.
 
     The n-th call of a function in a trunk is for layer n of its kind. The function's attribute
-    `llmc.layer_argument` says which argument it is.
+    `llmc.layer_argument` says which argument it is; one that has it is numbered already.
     """
 
     name: ClassVar[str] = "number-layers"
@@ -31,6 +31,8 @@ class NumberLayers(Pass):
     def apply(self, module: ir.Module) -> None:
         """Rewrites every layer function and its calls."""
         for function in layer_functions(module):
+            if LAYER in function.attributes:
+                continue
             kept = [
                 number
                 for number, argument in enumerate(function.arguments)
@@ -49,6 +51,11 @@ def layer_argument(function: func.FuncOp) -> ir.Value:
 
     PassError where the function is not numbered.
     """
-    if LAYER not in function.attributes:
+    number = function.attributes.get(LAYER)
+    if number is None:
         fail(function, f"layer function has no '{LAYER}': run number-layers first")
-    return function.arguments[ir.IntegerAttr(function.attributes[LAYER]).value]
+    arguments = dict(enumerate(function.arguments))
+    argument = arguments.get(number.value) if isinstance(number, ir.IntegerAttr) else None
+    if argument is None or not isinstance(argument.type, ir.IndexType):
+        fail(function, f"'{LAYER}' must be the number of an argument of type index")
+    return argument

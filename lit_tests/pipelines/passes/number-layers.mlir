@@ -40,3 +40,21 @@ func.func @decode(%x: tensor<1x4xf32>, %positions: tensor<1xi64>) -> tensor<1x4x
   %3 = call @declared(%2) : (tensor<1x4xf32>) -> tensor<1x4xf32>
   return %3 : tensor<1x4xf32>
 }
+
+// A layer that is numbered stays as it is; so does a function that is not merely called.
+// CHECK-LABEL: func.func private @decode.layer2(%arg0: tensor<1x4xf32>, %arg1: index) ->
+func.func private @decode.layer2(%hidden: tensor<1x4xf32>, %layer: index) -> tensor<1x4xf32>
+    attributes {llmc.layer_argument = 1 : index} {
+  return %hidden : tensor<1x4xf32>
+}
+// CHECK-LABEL: func.func private @value(%arg0: tensor<1x4xf32>) ->
+func.func private @value(%hidden: tensor<1x4xf32>) -> tensor<1x4xf32> {
+  return %hidden : tensor<1x4xf32>
+}
+func.func @other(%x: tensor<1x4xf32>, %layer: index) -> tensor<1x4xf32> {
+  // CHECK: call @decode.layer2(%arg0, %arg1)
+  %0 = call @decode.layer2(%x, %layer) : (tensor<1x4xf32>, index) -> tensor<1x4xf32>
+  %f = constant @value : (tensor<1x4xf32>) -> tensor<1x4xf32>
+  %1 = call_indirect %f(%0) : (tensor<1x4xf32>) -> tensor<1x4xf32>
+  return %1 : tensor<1x4xf32>
+}
