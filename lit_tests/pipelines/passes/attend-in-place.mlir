@@ -1,4 +1,4 @@
-// RUN: llmc-opt %s --pass-pipeline='builtin.module(attend-in-place,cse,canonicalize)' | filecheck %s
+// RUN: llmc-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(attend-in-place,cse,canonicalize)' | filecheck %s
 
 // The reads of the cache are gone: attention has the caches themselves.
 // CHECK-LABEL: func.func @prefill
@@ -56,4 +56,14 @@ func.func @stateless(%q: tensor<1x4x?x16xf32>, %k: tensor<1x2x?x16xf32>,
       softcap = 0.0 : f64}
      : (tensor<1x4x?x16xf32>, tensor<1x2x?x16xf32>, tensor<1x2x?x16xf32>) -> tensor<1x4x?x16xf32>
   return %o : tensor<1x4x?x16xf32>
+}
+
+// -----
+
+// A read of a cache that cannot be is told before the pass runs.
+func.func @invalid(%cache: tensor<2x?x2x?x8xf32>, %n: index) -> tensor<1x3x?x8xf32> {
+  // expected-error@+1 {{'llmc.cache_read' op result must have its heads = 2, but has 3}}
+  %k = "llmc.cache_read"(%cache, %n, %n, %n, %n)
+     : (tensor<2x?x2x?x8xf32>, index, index, index, index) -> tensor<1x3x?x8xf32>
+  return %k : tensor<1x3x?x8xf32>
 }

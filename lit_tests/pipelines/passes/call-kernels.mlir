@@ -1,4 +1,4 @@
-// RUN: llmc-opt %s --pass-pipeline='builtin.module(call-kernels,cse,canonicalize)' | filecheck %s
+// RUN: llmc-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(call-kernels,cse,canonicalize)' | filecheck %s
 
 // A kernel stands in the module once, however often it is called. Its grid: the two panels in one
 // workgroup, and a row of workgroups for each expert.
@@ -52,4 +52,13 @@ func.func @padded(%x: tensor<1x6xf32>, %expert: tensor<2xi64>, %w: tensor<4x2x6x
 func.func @group(%expert: tensor<?xi64>) -> (tensor<?xi32>, tensor<5xi32>) {
   %order, %first = "llmc.group_rows"(%expert) : (tensor<?xi64>) -> (tensor<?xi32>, tensor<5xi32>)
   return %order, %first : tensor<?xi32>, tensor<5xi32>
+}
+
+// -----
+
+// Rows that do not fit are told before the pass runs.
+func.func @invalid(%expert: tensor<7xi64>) -> (tensor<6xi32>, tensor<5xi32>) {
+  // expected-error@+1 {{'llmc.group_rows' op result 'order' must have its length = 7, but has 6}}
+  %order, %first = "llmc.group_rows"(%expert) : (tensor<7xi64>) -> (tensor<6xi32>, tensor<5xi32>)
+  return %order, %first : tensor<6xi32>, tensor<5xi32>
 }

@@ -1,4 +1,4 @@
-// RUN: llmc-opt %s --pass-pipeline='builtin.module(drop-assertions)' | filecheck %s
+// RUN: llmc-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(drop-assertions)' | filecheck %s
 
 // Also from regions; what the condition needs is left to canonicalize and cse.
 // CHECK-LABEL: func.func @embed
@@ -35,4 +35,13 @@ func.func @branch(%c: i1) -> i1 {
 ^b:
   %f = arith.constant false
   return %f : i1
+}
+
+// -----
+
+func.func @invalid(%condition: i64) {
+  // expected-note@-1 {{prior use here}}
+  // expected-error@+1 {{expects different type than prior uses}}
+  cf.assert %condition, "not a truth value"
+  return
 }

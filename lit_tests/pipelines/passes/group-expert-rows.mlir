@@ -1,4 +1,4 @@
-// RUN: llmc-opt %s --pass-pipeline='builtin.module(group-expert-rows{tile=4},cse)' | filecheck %s
+// RUN: llmc-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(group-expert-rows{tile=4},cse)' | filecheck %s
 // RUN: not llmc-opt %s --pass-pipeline='builtin.module(group-expert-rows{tile=0})' 2>&1 | filecheck %s --check-prefix=ZERO
 
 // ZERO: error: pass 'group-expert-rows': tile 0 must be at least 1
@@ -30,4 +30,13 @@ func.func @one_token(%x: tensor<1x6xf32>, %expert: tensor<2xi64>, %up: tensor<4x
   %y = "llmc.packed_expert_linear"(%x, %expert, %up) {top_k = 2 : i64}
      : (tensor<1x6xf32>, tensor<2xi64>, tensor<4x2x6x8xf32>) -> tensor<2x10xf32>
   return %y : tensor<2x10xf32>
+}
+
+// -----
+
+func.func @invalid(%x: tensor<?x6xf32>, %expert: tensor<?xi64>, %w: tensor<4x2x5x8xf32>) {
+  // expected-error@+1 {{'llmc.packed_expert_linear' op}}
+  %y = "llmc.packed_expert_linear"(%x, %expert, %w) {top_k = 2 : i64}
+     : (tensor<?x6xf32>, tensor<?xi64>, tensor<4x2x5x8xf32>) -> tensor<?x10xf32>
+  return
 }

@@ -1,4 +1,4 @@
-// RUN: llmc-opt %s --pass-pipeline='builtin.module(number-layers)' | filecheck %s
+// RUN: llmc-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(number-layers)' | filecheck %s
 
 // The number comes last; what the layer does not use goes.
 // CHECK-LABEL: func.func private @decode.layer0(
@@ -57,4 +57,15 @@ func.func @other(%x: tensor<1x4xf32>, %layer: index) -> tensor<1x4xf32> {
   %f = constant @value : (tensor<1x4xf32>) -> tensor<1x4xf32>
   %1 = call_indirect %f(%0) : (tensor<1x4xf32>) -> tensor<1x4xf32>
   return %1 : tensor<1x4xf32>
+}
+
+// -----
+
+func.func private @decode.layer0(%hidden: tensor<1x4xf32>) -> tensor<1x4xf32> {
+  return %hidden : tensor<1x4xf32>
+}
+func.func @decode(%x: tensor<1x4xf32>) {
+  // expected-error@+1 {{'func.call' op incorrect number of operands for callee}}
+  %0 = call @decode.layer0(%x, %x) : (tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<1x4xf32>
+  return
 }

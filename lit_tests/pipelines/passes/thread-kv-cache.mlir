@@ -1,4 +1,4 @@
-// RUN: not llmc-opt %s --split-input-file --pass-pipeline='builtin.module(thread-kv-cache)' 2>&1 | filecheck %s
+// RUN: llmc-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(thread-kv-cache)' | filecheck %s
 
 // One cache for keys and one for values of each kind of layer; two layers here.
 // CHECK-DAG: ml_program.global private mutable @layer0.0.keys : tensor<2x?x2x?x8xf32> {llmc.kv_cache}
@@ -101,16 +101,14 @@ func.func @decode_batch(%tokens: tensor<?x1xi64>, %positions: tensor<?x1xi64>) -
 
 // -----
 
-// CHECK:      error: layer function has no 'llmc.layer_argument': run number-layers first
-// CHECK-NEXT: func.func private @decode.layer0
+// expected-error@+1 {{layer function has no 'llmc.layer_argument': run number-layers first}}
 func.func private @decode.layer0(%q: tensor<1x4x1x8xf32>) -> tensor<1x4x1x8xf32> {
   return %q : tensor<1x4x1x8xf32>
 }
 
 // -----
 
-// CHECK:      error: layer function must be named VARIANT.KIND, as in prefill.layer0
-// CHECK-NEXT: func.func private @helper
+// expected-error@+1 {{layer function must be named VARIANT.KIND, as in prefill.layer0}}
 func.func private @helper(%q: tensor<1x4x1x8xf32>, %layer: index) -> tensor<1x4x1x8xf32>
     attributes {llmc.layer_argument = 1 : index} {
   return %q : tensor<1x4x1x8xf32>
@@ -118,10 +116,9 @@ func.func private @helper(%q: tensor<1x4x1x8xf32>, %layer: index) -> tensor<1x4x
 
 // -----
 
-// CHECK:      error: attention outside of a layer has no cache
-// CHECK-NEXT: %o = "llmc.attention"
 func.func @decode(%tokens: tensor<1x1xi64>, %positions: tensor<1x1xi64>) -> tensor<1x4x1x8xf32> {
   %q = tensor.empty() : tensor<1x4x1x8xf32>
+  // expected-error@+1 {{attention outside of a layer has no cache}}
   %o = "llmc.attention"(%q, %q, %q) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>,
       scale = 0.5, window = 0 : i64, softcap = 0.0}
      : (tensor<1x4x1x8xf32>, tensor<1x4x1x8xf32>, tensor<1x4x1x8xf32>) -> tensor<1x4x1x8xf32>
@@ -130,8 +127,7 @@ func.func @decode(%tokens: tensor<1x1xi64>, %positions: tensor<1x1xi64>) -> tens
 
 // -----
 
-// CHECK:      error: public function must take tokens and positions
-// CHECK-NEXT: func.func @decode
+// expected-error@+1 {{public function must take tokens and positions}}
 func.func @decode(%tokens: tensor<1x1xi64>) -> tensor<1x1xi64> {
   return %tokens : tensor<1x1xi64>
 }

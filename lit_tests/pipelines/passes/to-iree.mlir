@@ -1,4 +1,4 @@
-// RUN: llmc-opt %s --pass-pipeline='builtin.module(to-iree)' | filecheck %s
+// RUN: llmc-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(to-iree)' | filecheck %s
 
 // Weights are named parameters, the cache is mutable; they keep their order and what llmc says.
 // CHECK:      "util.global"() {initial_value = #flow.parameter.named<"model"::"norm"> : tensor<2x6xf32>,
@@ -36,4 +36,12 @@ func.func @reset(%n: index) {
 func.func @other(%x: tensor<6xf32>) -> tensor<6xf32> {
   %y = arith.addf %x, %x : tensor<6xf32>
   return %y : tensor<6xf32>
+}
+
+// -----
+
+func.func @invalid() -> tensor<6xf32> {
+  // expected-error@+1 {{'ml_program.global_load' op undefined global: @absent}}
+  %n = ml_program.global_load @absent : tensor<6xf32>
+  return %n : tensor<6xf32>
 }
