@@ -112,8 +112,11 @@ def _steps(element: Element, anchor: str, context: ir.Context) -> tuple[Step, ..
         if element.name in PASSES:
             kind = PASSES[element.name]
             return (parse_options(f"pass '{element.name}'", kind, element.options),)
-        named = PIPELINES[element.name]
-        return parse_options(f"pipeline '{element.name}'", named, element.options).steps()
+        what = f"pipeline '{element.name}'"
+        try:
+            return parse_options(what, PIPELINES[element.name], element.options).steps()
+        except ValueError as error:  # of a pass that takes the pipeline's options
+            raise UserError(f"{what}: {error}") from error
     for inner in _names(element):
         if inner in PASSES or inner in PIPELINES:
             raise UserError(f"{inner} runs on {MODULE}, not on {element.name}")
