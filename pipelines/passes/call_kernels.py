@@ -24,7 +24,8 @@ from llmc.pipelines.passes.base import Pass, find
 class CallKernels(Pass):
     """Puts the kernels into the module, each once, and dispatches them where they are needed.
 
-    `lanes` is the number of floats in a vector register.
+    `lanes` is the number of floats in a vector register. Attention of a fixed number of tokens, or
+    of other floats than f32, has no kernel and is left alone.
     """
 
     name: ClassVar[str] = "call-kernels"
@@ -34,11 +35,19 @@ class CallKernels(Pass):
         """Rewrites operation by operation."""
         module.context.allow_unregistered_dialects = True
         for op in find(module.operation, *KERNELS):
+            if op.name == "llmc.cached_attention" and not _has_kernel(op.opview):
+                continue
             with ir.InsertionPoint(op), op.location:
                 results = KERNELS[op.name](op.opview, self.lanes)
             for old, new in zip(op.results, results, strict=True):
                 old.replace_all_uses_with(new)
             op.erase()
+
+
+def _has_kernel(op: CachedAttentionOp) -> bool:
+    query = op.query.type
+    open_dims = [query.is_dynamic_dim(dim) for dim in range(query.rank)]
+    return open_dims == [False, False, True, False] and query.element_type == ir.F32Type.get()
 
 
 def _attend(op: CachedAttentionOp, lanes: int) -> list[ir.Value]:

@@ -54,6 +54,18 @@ func.func @group(%expert: tensor<?xi64>) -> (tensor<?xi32>, tensor<5xi32>) {
   return %order, %first : tensor<?xi32>, tensor<5xi32>
 }
 
+// Attention of a fixed number of tokens has no kernel.
+// CHECK-LABEL: func.func @few_tokens
+// CHECK:         llmc.cached_attention
+func.func @few_tokens(%q: tensor<1x4x5x16xf32>, %k: tensor<2x?x2x?x16xf32>, %start: tensor<1xi64>, %i: index)
+    -> tensor<1x4x5x16xf32> {
+  %o = "llmc.cached_attention"(%q, %k, %k, %start, %i, %i, %i)
+     {scale = 0.25, window = 0 : i64, softcap = 0.0}
+     : (tensor<1x4x5x16xf32>, tensor<2x?x2x?x16xf32>, tensor<2x?x2x?x16xf32>, tensor<1xi64>, index,
+        index, index) -> tensor<1x4x5x16xf32>
+  return %o : tensor<1x4x5x16xf32>
+}
+
 // -----
 
 // Rows that do not fit are told before the pass runs.
