@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 from torch_mlir import ir
-from torch_mlir.dialects import arith, ext
+from torch_mlir.dialects import arith, ext, tensor
 
 from llmc.dialects.checks import floats, require, same, same_element, tensor_of, verified
 from llmc.dialects.index_notation import (
     collapse,
     expand,
-    insert,
+    index,
     loop_index,
     reduce,
     size,
@@ -81,7 +81,20 @@ class RotaryOp(Operation, name="rotary", traits=[ext.Pure]):
         b = "1" if self.cos.type.shape[0] == 1 else "b"
         turned = reduce(f"bhtpi,{b}tsi,{b}tsi->bhtsi", _turn, 0.0, pairs, *tables)
         y = collapse(turned, [1, 1, 1, 2])
-        return y if whole else insert(y, self.x, [0, 0, 0, 0], extents)
+        return y if whole else self._with_rest(y)
+
+    def _with_rest(self, rotated: ir.Value) -> ir.Value:
+        """`rotated`, and the channels that are not.
+
+        As an insertion into x, IREE 3.13 confuses it with the one into the KV cache of a single
+        head that follows in decode.
+        """
+        width = self.cos.type.get_dim_size(2)
+        *leading, channels = sizes(self.x)
+        kept = channels - width if isinstance(channels, int) else arith.subi(channels, index(width))
+        extents = [*leading, kept]
+        rest = slice_of(self.x, [0, 0, 0, width], extents, extents)
+        return tensor.concat(self.x.type, 3, [rotated, rest])
 
 
 def _turn(x: ir.Value, cos: ir.Value, sin: ir.Value, sum_: ir.Value) -> ir.Value:

@@ -23,7 +23,8 @@ func.func @whole(%x: tensor<1x3x?x8xf32>, %cos: tensor<1x?x8xf32>, %sin: tensor<
 // LOWER-LABEL: func.func @partial
 // LOWER:         tensor.extract_slice %arg0[0, 0, 0, 0] [5, 3, 7, 4]
 // LOWER:         linalg.generic
-// LOWER:         tensor.insert_slice %{{.+}} into %arg0[0, 0, 0, 0] [5, 3, 7, 4]
+// LOWER:         %[[REST:.+]] = tensor.extract_slice %arg0[0, 0, 0, 4] [5, 3, 7, 4]
+// LOWER:         tensor.concat dim(3) %{{.+}}, %[[REST]]
 func.func @partial(%x: tensor<5x3x7x8xf32>, %cos: tensor<5x7x4xf32>, %sin: tensor<5x7x4xf32>) -> tensor<5x3x7x8xf32> {
   %y = "llmc.rotary"(%x, %cos, %sin)
      : (tensor<5x3x7x8xf32>, tensor<5x7x4xf32>, tensor<5x7x4xf32>) -> tensor<5x3x7x8xf32>
