@@ -21,6 +21,7 @@ PIPELINES_THAT_ARE_FINE = [
     "builtin.module(inline{default-pipeline=canonicalize op-pipelines=func.func(cse)})",
     'builtin.module(apply-schedule{schedule="matvec{rows=8}"})',
     'builtin.module(apply-schedule{file="nowhere.py:schedule"})',
+    "builtin.module(llmc-to-iree{storage=strange})",
     *(f"builtin.module({name})" for name in sorted(PASSES)),
 ]
 RUNS = [

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 from torch_mlir import ir
 
@@ -22,10 +22,11 @@ from llmc.pipelines.passes.base import Pass, PassError, find
 from llmc.pipelines.pipeline import ImportedToIREE, IREEStage, Step
 from llmc.runtime import abi
 from tests import compiled
-from tests.programs.blocks import Experts
+from tests.programs.blocks import Attention, Experts
 from tests.programs.functions import Function
 from tests.programs.models import Model
 from tests.programs.observation import EXACT, Program, close
+from tests.programs.step import Step as PlanStep
 from tests.programs.strategies import functions, models
 
 ROOT = Path(__file__).parent.parent
@@ -81,8 +82,11 @@ def steps_to_iree() -> tuple[SinglePass, ...]:
 
 
 def as_step(single: SinglePass) -> Step:
-    if isinstance(single.pass_, Pass):
-        return single.pass_
+    return single.pass_ if isinstance(single.pass_, Pass) else below_module(single)
+
+
+def below_module(single: SinglePass) -> str:
+    """The pass as an element of `builtin.module(...)`."""
     return single.pipeline.removeprefix("builtin.module(").removesuffix(")")
 
 
@@ -146,16 +150,13 @@ def hold(module: ir.Module, pass_: Pass) -> bool:
     if str(ir.Module.parse(text, CONTEXT)) != text:
         raise PropertyError("the result changes when it is read back", before, spelt(pass_))
     if pass_.idempotent:
-        again = copy(module)
+        again, twice = copy(module), f"{spelt(pass_)},{spelt(pass_)}"
         try:
             run((pass_,), again)
         except Exception as error:
-            twice = f"{spelt(pass_)},{spelt(pass_)}"
             raise PropertyError(f"a second run fails: {error}", before, twice) from error
         if str(again) != text:
-            raise PropertyError(
-                "a second run changes more", before, f"{spelt(pass_)},{spelt(pass_)}"
-            )
+            raise PropertyError("a second run changes more", before, twice)
     return True
 
 
@@ -173,9 +174,8 @@ def compare(
         raise PropertyError(problem, before, pipeline)
 
 
-def has_experts(plan: Model | Function) -> bool:
-    steps = plan.steps if isinstance(plan, Function) else (*chain(*plan.kinds), *plan.before)
-    return any(isinstance(step, Experts) for step in steps)
+def steps_of(plan: Model | Function) -> tuple[PlanStep, ...]:
+    return plan.steps if isinstance(plan, Function) else (*chain(*plan.kinds), *plan.before)
 
 
 def spelt(pass_: Pass) -> str:
@@ -184,7 +184,7 @@ def spelt(pass_: Pass) -> str:
 
 @pytest.mark.parametrize("name", sorted(PASSES))
 @pytest.mark.parametrize(
-    ("plans", "examples"), [(models, 14), (functions, 6)], ids=["models", "functions"]
+    ("plans", "examples"), [(models, 12), (functions, 6)], ids=["models", "functions"]
 )
 def test_a_pass_keeps_values(name, plans, examples, request):
     @bounded(examples, request)
@@ -193,9 +193,11 @@ def test_a_pass_keeps_values(name, plans, examples, request):
         program = Program.of(plan, CONTEXT)
         module = after(place, program)
         before = str(module)
+        tolerance = TOLERANCES.get(name, EXACT)
         # What is rounded may choose another expert.
-        if hold(module, pass_) and not (name in TOLERANCES and has_experts(plan)):
-            compare(program, module, before, spelt(pass_), TOLERANCES.get(name, EXACT))
+        chooses = any(isinstance(step, Experts) for step in steps_of(plan))
+        if hold(module, pass_) and not (tolerance > EXACT and chooses):
+            compare(program, module, before, spelt(pass_), tolerance)
 
     holds()
 
@@ -209,7 +211,7 @@ def test_every_pass_finds_something_to_do(request):
     def look(plan: Model | Function) -> None:
         program = Program.of(plan, CONTEXT)
         for name in sorted(idle):
-            for place in own_places(name):
+            for place in {0, *own_places(name)}:
                 module = after(place, program)
                 if hold(module, PASSES[name]()):
                     idle.discard(name)
@@ -228,12 +230,16 @@ def test_each_prefix_of_the_pipeline_keeps_values(plans, examples, request):
         program = Program.of(plan, CONTEXT)
         module, done = copy(program.module), []
         for single in steps_to_iree():
-            if applies(single, program):
-                before = str(module)
+            if not applies(single, program):
+                continue
+            before = str(module)
+            done.append(below_module(single))
+            try:
                 run((as_step(single),), module)
-                done.append(single.pipeline.removeprefix("builtin.module(").removesuffix(")"))
-                if str(module) != before:
-                    compare(program, module, str(program.module), ",".join(done), EXACT)
+            except Exception as error:
+                raise PropertyError(str(error), str(program.module), ",".join(done)) from error
+            if str(module) != before:
+                compare(program, module, str(program.module), ",".join(done), EXACT)
 
     holds()
 
@@ -248,29 +254,33 @@ def parts_of(file: Path) -> Iterator[ir.Module]:
 
 
 @cache
-def strange_modules() -> list[ir.Module]:
-    """The inputs of all lit tests, and modules that nobody would write."""
-    odd = list(parts_of(ROOT / "tests" / "programs" / "odd_modules.mlir"))
-    assert len(odd) == 13
-    return odd + [
-        m for file in sorted((ROOT / "lit_tests").rglob("*.mlir")) for m in parts_of(file)
-    ]
+def odd_modules() -> list[ir.Module]:
+    """Modules that nobody would write."""
+    modules = list(parts_of(ROOT / "tests" / "programs" / "odd_modules.mlir"))
+    assert len(modules) == 13, "all of them are valid"
+    return modules
+
+
+@cache
+def odd_modules_after_a_pass() -> list[ir.Module]:
+    changed = []
+    for pass_ in PASSES.values():
+        for module in map(copy, odd_modules()):
+            if hold(module, pass_()):
+                changed.append(module)
+    return changed
+
+
+@cache
+def modules_of_lit_tests() -> list[ir.Module]:
+    files = sorted((ROOT / "lit_tests").rglob("*.mlir"))
+    return [module for file in files for module in parts_of(file)]
 
 
 @pytest.mark.parametrize("name", sorted(PASSES))
 def test_a_pass_crashes_on_nothing_valid(name):
-    """Alone, and after each other pass."""
-    for module in strange_modules():
+    for module in (*odd_modules(), *odd_modules_after_a_pass(), *modules_of_lit_tests()):
         hold(copy(module), PASSES[name]())
-    for first in PASSES.values():
-        for module in strange_modules()[:13]:
-            changed = copy(module)
-            try:
-                run((first(),), changed)
-            except PassError:
-                continue
-            if str(changed) != str(module):
-                hold(changed, PASSES[name]())
 
 
 def test_iree_computes_what_the_interpreter_does(request, tmp_path):
@@ -279,7 +289,10 @@ def test_iree_computes_what_the_interpreter_does(request, tmp_path):
     @bounded(2, request)
     @given(models, st.sampled_from(["f32", "f16"]))
     def holds(model: Model, storage: str) -> None:
-        plan = replace(model, variants=(abi.PREFILL, abi.DECODE, abi.DECODE_BATCH))
+        # Of a width that blocks do not have: a program cannot ask the archive for blocks by name.
+        plan = replace(model, variants=(abi.PREFILL, abi.DECODE, abi.DECODE_BATCH), width=8)
+        # IREE 3.13 has no room on the stack for the scores of a single head in decode.
+        assume(all(step.heads > 1 for step in steps_of(plan) if isinstance(step, Attention)))
         program = Program.of(plan, CONTEXT)
         weights = {name: torch.from_numpy(value).float() for name, value in program.weights.items()}
         steps = ImportedToIREE(storage=storage).steps()[: -len(IREEStage().steps())]

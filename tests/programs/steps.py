@@ -55,6 +55,14 @@ class AddSaved(Step):
 
 
 @dataclass(frozen=True)
+class Unused(Step):
+    """A weight, and what is computed of it, that nothing needs."""
+
+    def apply(self, scope: Scope) -> None:
+        permuted(scope.parameter(3, 2), [1, 0])
+
+
+@dataclass(frozen=True)
 class Twice(Step):
     """The same step twice from the same state with the same weights; the sum of both."""
 

@@ -19,6 +19,7 @@ from tests.programs.steps import (
     Reshapes,
     Save,
     Twice,
+    Unused,
 )
 
 _STEPS_MOST = 3
@@ -71,6 +72,7 @@ _small: st.SearchStrategy[Step] = st.one_of(
     st.builds(AddSaved, which=st.integers(0, 2), whole=st.booleans()),
     st.builds(Halves, st.sampled_from([1, 2, 4])),
     st.builds(Flatten),
+    st.builds(Unused),
     st.builds(Reshapes, importers=st.booleans(), transpose=st.booleans()),
 )
 _local: st.SearchStrategy[Step] = st.one_of(
