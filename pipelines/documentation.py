@@ -1,6 +1,7 @@
 """The reference page of passes and pipelines, from what their classes say of themselves."""
 
 import inspect
+from typing import Annotated, get_args, get_origin
 
 from llmc.pipelines.option_text import describe_options, option_fields, option_name
 from llmc.pipelines.passes import PASSES
@@ -43,4 +44,7 @@ def _section(name: str, kind: type[Pass] | type[Pipeline]) -> str:
 
 
 def _type(type_: object) -> str:
+    if get_origin(type_) is Annotated:
+        kind, range_ = get_args(type_)
+        return f"{kind.__name__} {range_}"
     return type_.__name__ if isinstance(type_, type) else "list"

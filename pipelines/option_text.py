@@ -1,13 +1,13 @@
 """A dataclass's fields as the options of a pass, a pipeline or a schedule: `{rows=16 unroll=2}`.
 
 The name of a field, with `-` for `_`, is the name of the option; its type says how to read the
-value; its default holds where the option is not given.
+value, and in which range an integer is; its default holds where the option is not given.
 """
 
 import re
 from collections.abc import Iterator
-from dataclasses import MISSING, Field, fields
-from typing import Any, TypeVar, get_args, get_origin
+from dataclasses import MISSING, Field, dataclass, fields
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from llmc.runtime.errors import UserError
 
@@ -20,6 +20,32 @@ _OPTION = re.compile(
 )
 
 
+@dataclass(frozen=True)
+class Range:
+    """The least and the greatest value of an option: `rows: Annotated[int, Range(1, 256)] = 4`."""
+
+    least: int
+    most: int
+
+    def __contains__(self, value: int) -> bool:
+        return self.least <= value <= self.most
+
+    def __str__(self) -> str:
+        return f"from {self.least} to {self.most}"
+
+
+_INT64 = Range(-(2**63), 2**63 - 1)
+
+
+def check_ranges(instance: object) -> None:
+    """ValueError if a field of a dataclass's instance is not in the `Range` of its type."""
+    for field in option_fields(type(instance)):
+        *_, range_ = get_args(field.type) if get_origin(field.type) is Annotated else [None]
+        value = getattr(instance, field.name)
+        if isinstance(range_, Range) and value not in range_:
+            raise ValueError(f"{option_name(field)} must be {range_}, not {value}")
+
+
 def parse_options(what: str, kind: type[T], text: str) -> T:
     """An instance of the dataclass `kind` from `text`, the inside of the braces.
 
@@ -27,13 +53,14 @@ def parse_options(what: str, kind: type[T], text: str) -> T:
     of the option's type or that the dataclass refuses with ValueError.
     """
     known = {option_name(field): field for field in option_fields(kind)}
+    types = _types(what, kind)
     values: dict[str, Any] = {}
     for name, value in _split(what, text):
         if name not in known:
             takes = f"its options are {', '.join(known)}" if known else "it has none"
             raise UserError(f"{what} has no option '{name}': {takes}")
         field = known[name]
-        values[field.name] = _value(f"option '{name}' of {what}", value, field.type)
+        values[field.name] = _value(f"option '{name}' of {what}", value, types[field.name])
     missing = [name for name, field in known.items() if _is_missing(field, values)]
     if missing:
         raise UserError(f"{what} needs the option '{missing[0]}'")
@@ -82,14 +109,27 @@ def _split(what: str, text: str) -> Iterator[tuple[str, str]]:
         rest = rest[option.end() :]
 
 
+def _types(what: str, kind: type) -> dict[str, Any]:
+    """The types of the fields, also where a user's file has them as text."""
+    try:
+        return get_type_hints(kind, include_extras=True)
+    except NameError as error:
+        raise UserError(f"{what}: the type of an option is unknown: {error}") from error
+
+
 def _value(option: str, text: str, type_: Any) -> Any:
     if get_origin(type_) is tuple:
         element, *_ = get_args(type_)
         return tuple(_value(option, part.strip(), element) for part in text.split(",") if part)
+    type_, range_ = get_args(type_) if get_origin(type_) is Annotated else (type_, _INT64)
     try:
-        return _BOOLEANS[text] if type_ is bool else type_(text)
-    except (KeyError, ValueError) as error:
-        raise UserError(f"{option} must be of type {type_.__name__}, not '{text}'") from error
+        value = _BOOLEANS[text] if type_ is bool else type_(text)
+    except (KeyError, TypeError, ValueError) as error:
+        name = getattr(type_, "__name__", type_)
+        raise UserError(f"{option} must be of type {name}, not '{text}'") from error
+    if type_ is int and value not in range_:
+        raise UserError(f"{option} must be {range_}, not {value}")
+    return value
 
 
 def _text(value: Any) -> str:

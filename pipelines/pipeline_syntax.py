@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from llmc.runtime.errors import UserError
 
+ANY = "any"
+"""The anchor that stands for operations of all kinds."""
+
 _OPEN, _CLOSE = "({", ")}"
 _NAME = re.compile(r"[\w.-]+")
 _QUOTED = re.compile(r'"[^"]*"|\'[^\']*\'')

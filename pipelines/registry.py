@@ -62,6 +62,17 @@ def parse_pass(text: str, context: ir.Context) -> tuple[Step, ...]:
         return _steps(Element(anchor[1], nested=(element,)), MODULE, context)
 
 
+def is_pass(name: str, context: ir.Context) -> bool:
+    """Whether there is such a pass, ours or MLIR's."""
+    if name in PASSES:
+        return True
+    try:
+        PassManager.parse(f"any({name})", context)
+    except ValueError as error:
+        return "restricted to" in str(error)
+    return name.strip() != ""
+
+
 def list_passes() -> list[str]:
     """A line for each pass of ours: its name, anchor, options with defaults, and what it does."""
     return _table([(name, MODULE, *_described(pass_)) for name, pass_ in sorted(PASSES.items())])

@@ -31,6 +31,10 @@
 // OPTION: {{^}}error: pass 'pack-weights' has no option 'column': its options are columns, rows
 // RUN: not llmc-opt %s --pass-pipeline='builtin.module(pack-weights{rows=four})' 2>&1 | filecheck %s --check-prefix=TYPE
 // TYPE: {{^}}error: option 'rows' of pass 'pack-weights' must be of type int, not 'four'
+// RUN: not llmc-opt %s --pass-pipeline='builtin.module(pack-weights{rows=9223372036854775808})' 2>&1 | filecheck %s --check-prefix=RANGE
+// RANGE: {{^}}error: option 'rows' of pass 'pack-weights' must be from 1 to 4096, not 9223372036854775808
+// RUN: not llmc-opt %s --schedule='matmul{rows=9223372036854775808}' 2>&1 | filecheck %s --check-prefix=INT64
+// INT64: {{^}}error: option 'rows' of schedule 'matmul' must be from {{.*}}, not 9223372036854775808
 // RUN: not llmc-opt %s --pass-pipeline='builtin.module(canonicalize{depth=1})' 2>&1 | filecheck %s --check-prefix=MLIR-OPTION
 // MLIR-OPTION: {{^}}error: in 'canonicalize{depth=1}': no such option depth
 // RUN: not llmc-opt %t.absent 2>&1 | filecheck %s --check-prefix=ABSENT

@@ -1,6 +1,6 @@
 // The IR is printed around passes of ours and of MLIR's alike.
 // RUN: llmc-opt %s --lower-llmc --cse --mlir-print-ir-after-all -o %t 2>&1 | filecheck %s --check-prefix=AFTER
-// AFTER:      {{^}}// -----// IR Dump After LowerLlmc: lower-llmc //----- //
+// AFTER:      {{^}}// -----// IR Dump After LowerLlmc: lower-llmc{keep-kernels=false ops=} //----- //
 // AFTER:      {{^}}module {
 // AFTER:      linalg.generic
 // AFTER:      {{^}}// -----// IR Dump After CSEPass: cse //----- //
@@ -29,22 +29,50 @@
 // FAILURE:     error:
 // FAILURE:     IR Dump After BindParameters Failed: bind-parameters
 
+// Another pass of that name is printed nowhere, and one that there is not is an error.
+// RUN: not llmc-opt %s --cse --mlir-print-ir-before=cse,nosuch 2>&1 | filecheck %s --check-prefix=NOSUCH
+// NOSUCH: {{^}}error: --mlir-print-ir-before: there is no pass 'nosuch'
+
 // A pass on functions prints its function, or the module.
 // RUN: llmc-opt %s --pass-pipeline='builtin.module(func.func(cse))' --mlir-print-ir-after-all -o %t 2>&1 | filecheck %s --check-prefix=FUNCTION
 // FUNCTION:      IR Dump After CSEPass: cse
 // FUNCTION-NEXT: {{^}}func.func private @prefill.layer0
 // RUN: llmc-opt %s --pass-pipeline='builtin.module(func.func(cse))' --mlir-print-ir-after-all --mlir-print-ir-module-scope -o %t 2>&1 | filecheck %s --check-prefix=SCOPE
-// SCOPE:      IR Dump After CSEPass: cse
+// SCOPE:      IR Dump After CSEPass: cse ('func.func' operation: @prefill.layer0) //
 // SCOPE-NEXT: {{^}}module {
 
-// The flags of printing hold for these too.
-// RUN: llmc-opt %s --drop-assertions --mlir-print-ir-after-all --mlir-print-op-generic --mlir-print-debuginfo -o %t 2>&1 | filecheck %s --check-prefix=FLAGS
+// The flags of printing hold for these too, around our passes and MLIR's.
+// RUN: llmc-opt %s --drop-assertions --cse --mlir-print-ir-after-all --mlir-print-op-generic --mlir-print-debuginfo -o %t 2>&1 | filecheck %s --check-prefix=FLAGS
 // FLAGS: IR Dump After DropAssertions
 // FLAGS: "builtin.module"() ({
 // FLAGS: loc({{.*}}print-ir.mlir":{{[0-9]+}}
+// FLAGS: IR Dump After CSEPass
+// FLAGS: "builtin.module"() ({
+// FLAGS: loc({{.*}}print-ir.mlir":{{[0-9]+}}
+// RUN: llmc-opt %s --drop-assertions --cse --mlir-print-ir-after-all --mlir-elide-elementsattrs-if-larger=3 --mlir-pretty-debuginfo -o %t 2>&1 | filecheck %s --check-prefix=ELIDED
+// RUN: llmc-opt %s --drop-assertions --cse --mlir-print-ir-after-all --mlir-elide-elementsattrs-if-larger=3 --mlir-print-skip-regions -o %t 2>&1 | filecheck %s --check-prefix=SKIPPED
+// ELIDED:      IR Dump After DropAssertions
+// ELIDED:      dense_resource<__elided__>{{.*}}print-ir.mlir:{{[0-9]+}}
+// ELIDED:      IR Dump After CSEPass
+// ELIDED:      dense_resource<__elided__>{{.*}}print-ir.mlir:{{[0-9]+}}
+// SKIPPED:      IR Dump After DropAssertions
+// SKIPPED-NEXT: module {...}
+// SKIPPED:      IR Dump After CSEPass
+// SKIPPED-NEXT: module {...}
+
+// Into a tree of files: a folder for each operation, numbers that count its passes and its parents'.
+// RUN: rm -rf %t.tree && llmc-opt %s --pass-pipeline='builtin.module(func.func(cse,canonicalize),drop-assertions)' --mlir-print-ir-after-all --mlir-print-ir-tree-dir=%t.tree -o %t
+// RUN: filecheck %s --check-prefix=TREE < %t.tree/builtin_module_no-symbol-name/func_func_prefill_layer0/0_1_canonicalize.mlir
+// RUN: cat %t.tree/builtin_module_no-symbol-name/1_drop-assertions.mlir
+// TREE:      IR Dump After CanonicalizerPass
+// TREE-NEXT: {{^}}func.func private @prefill.layer0
 
 func.func private @prefill.layer0(%x: tensor<1x2x3x6xf32>) -> tensor<1x2x3x6xf32> {
   %w = "llmc.parameter"() {sources = ["w"]} : () -> tensor<1x3x6xf32>
+  %c = arith.constant dense<[1, 2, 3, 4]> : tensor<4xi32>
+  call @use(%c) : (tensor<4xi32>) -> ()
   %y = "llmc.rotary"(%x, %w, %w) : (tensor<1x2x3x6xf32>, tensor<1x3x6xf32>, tensor<1x3x6xf32>) -> tensor<1x2x3x6xf32>
   return %y : tensor<1x2x3x6xf32>
 }
+
+func.func private @use(tensor<4xi32>)

@@ -21,8 +21,8 @@
 // TARGET: {{^}}error: there is no target 'tpu'
 // RUN: not llmc-opt %s --cse --pass-pipeline='builtin.module(cse)' 2>&1 | filecheck %s --check-prefix=BOTH
 // BOTH: {{^}}error: give --pass-pipeline or passes such as --cse, not both
-// RUN: not llmc-opt %s --split-input-file=maybe 2>&1 | filecheck %s --check-prefix=SWITCH
-// SWITCH: {{^}}error: --split-input-file takes true or false, not 'maybe'
+// RUN: not llmc-opt %s --emit-bytecode=maybe 2>&1 | filecheck %s --check-prefix=SWITCH
+// SWITCH: {{^}}error: argument --emit-bytecode: takes true or false, not 'maybe'
 
 func.func @f(%x: tensor<1x2x3x6xf32>, %w: tensor<1x3x6xf32>) -> tensor<1x2x3x6xf32> {
   %y = "llmc.rotary"(%x, %w, %w) : (tensor<1x2x3x6xf32>, tensor<1x3x6xf32>, tensor<1x3x6xf32>) -> tensor<1x2x3x6xf32>

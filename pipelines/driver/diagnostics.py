@@ -2,6 +2,7 @@
 
 import re
 import sys
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -15,6 +16,37 @@ _MEMORY = "-"  # what MLIR calls text that it was not given as a file
 _CALLERS = 10
 # Warned of by the parser, to which the pipeline of a reproducer means nothing.
 _REPRODUCER_IGNORED = "ignoring unknown external resources for 'mlir_reproducer'"
+
+SEE_OPERATION = "see current operation"
+"""How the note begins with which MLIR shows the operation that a diagnostic is about."""
+
+_SEVERITIES = {"errors": ("error",), "warnings": ("error", "warning")}
+
+
+@dataclass(frozen=True)
+class DiagnosticFlags:
+    """What is shown: notes, among them those of operations; which severities; where it arose.
+
+    `verbosity` is `errors`, `warnings` (and errors) or `remarks` (all).
+    """
+
+    notes: bool = True
+    operations: bool = True
+    stack_traces: bool = False
+    verbosity: str = "remarks"
+
+    def show(self, diagnostic: ir.Diagnostic) -> bool:
+        """Whether a diagnostic that is no note is shown."""
+        severity = diagnostic.severity.name.lower()
+        return severity in _SEVERITIES.get(self.verbosity, (severity,))
+
+    def notes_of(self, diagnostic: ir.Diagnostic) -> list[ir.Diagnostic]:
+        """The notes that are shown."""
+        return [
+            note
+            for note in (diagnostic.notes if self.notes else ())
+            if self.operations or not message_of(note).startswith(SEE_OPERATION)
+        ]
 
 
 @dataclass(frozen=True)
@@ -32,6 +64,7 @@ class Source:
 
     name: str
     text: str
+    flags: DiagnosticFlags = DiagnosticFlags()
 
     def places(self, location: ir.Location) -> list[Place]:
         """The places of `location`: the innermost first, then those that it was called from."""
@@ -44,34 +77,54 @@ class Source:
 
     def show(self, diagnostic: ir.Diagnostic) -> bool:
         """Prints a diagnostic with its notes to standard error."""
-        if diagnostic.message == _REPRODUCER_IGNORED:
-            return True
-        print("\n".join(self._lines(diagnostic)), file=sys.stderr, flush=True)
+        if message_of(diagnostic) != _REPRODUCER_IGNORED and self.flags.show(diagnostic):
+            print("\n".join(self._lines(diagnostic)), file=sys.stderr, flush=True)
         return True
 
-    def _lines(self, diagnostic: ir.Diagnostic) -> Iterator[str]:
-        severity, message = diagnostic.severity.name.lower(), diagnostic.message
-        places = self.places(diagnostic.location)
-        if not places:
-            yield f"{self.name}:0:0: {severity}: {message}"
-        for number, place in enumerate(places[: _CALLERS + 1]):
-            said = f"{severity}: {message}" if number == 0 else "note: called from"
-            yield f"{place.file}:{place.line}:{place.column}: {said}"
-            yield from self._excerpt(place)
-        for note in diagnostic.notes:
-            yield from self._lines(note)
-
-    def _excerpt(self, place: Place) -> Iterator[str]:
-        """The line of `place` and a caret below its column."""
-        lines = self._text_of(place.file).splitlines()
+    def report(self, place: Place | None, said: str, width: int = 1) -> Iterator[str]:
+        """The lines that say something of a place, with its line and `width` letters marked."""
+        if place is None:
+            yield f"{self.name}:0:0: {said}"
+            return
+        yield f"{place.file}:{place.line}:{place.column}: {said}"
+        lines = self._text_of(place.file).split("\n")
         if 0 < place.line <= len(lines):
-            line = lines[place.line - 1]
-            indent = place.column - 1 if place.column else len(line) - len(line.lstrip())
+            line = lines[place.line - 1].rstrip("\r")
             yield line
-            yield " " * indent + "^"
+            yield _indent(line, place.column) + "^" + "~" * (width - 1)
+
+    def _lines(self, diagnostic: ir.Diagnostic) -> Iterator[str]:
+        said = f"{diagnostic.severity.name.lower()}: {message_of(diagnostic)}"
+        places = self.places(diagnostic.location)
+        first = places[0] if places else None
+        yield from self.report(first, said)
+        for place in places[1 : _CALLERS + 1]:
+            yield from self.report(place, "note: called from")
+        for note in self.flags.notes_of(diagnostic):
+            yield from self._lines(note)
+        if self.flags.stack_traces and diagnostic.severity != ir.DiagnosticSeverity.NOTE:
+            yield from self.report(first, "note: diagnostic emitted with trace:")
+            yield "".join(traceback.format_stack()).rstrip("\n")
 
     def _text_of(self, file: str) -> str:
         return self.text if file == self.name else _read(file)
+
+
+def message_of(diagnostic: ir.Diagnostic) -> str:
+    """What a diagnostic says, also where it quotes what is no text."""
+    try:
+        return diagnostic.message
+    except UnicodeDecodeError as error:
+        return error.object.decode("utf-8", "backslashreplace")
+
+
+def _indent(line: str, column: int) -> str:
+    """What puts a caret below a column, which MLIR counts in bytes; tabs stay tabs."""
+    if column == 0:
+        before = line[: len(line) - len(line.lstrip())]
+    else:
+        before = line.encode("utf-8", "replace")[: column - 1].decode("utf-8", "ignore")
+    return "".join(letter if letter == "\t" else " " for letter in before)
 
 
 @cache
@@ -79,5 +132,5 @@ def _read(file: str) -> str:
     """A file that a location names, as that of a PyTorch model's code; empty where it is gone."""
     try:
         return Path(file).read_text(encoding="utf-8", errors="replace")
-    except OSError:
+    except (OSError, ValueError):  # ValueError: of a name that no file can have
         return ""

@@ -1,16 +1,19 @@
-"""Runs a pipeline pass by pass, ours and MLIR's alike, and lets observers look on."""
+"""Runs a pipeline, ours and MLIR's passes alike, and lets observers look on."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TypeAlias
 
 from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
+from llmc.pipelines.driver.bugs import described
 from llmc.pipelines.option_text import options_text
 from llmc.pipelines.passes.base import Pass, PassError
 from llmc.pipelines.pipeline import Step
-from llmc.pipelines.pipeline_syntax import Element, parse_elements
+from llmc.pipelines.pipeline_syntax import ANY, Element, parse_elements
+from llmc.runtime.errors import UserError
 
 Root: TypeAlias = "ir.Module | ir.OpView"
 
@@ -40,30 +43,50 @@ class SinglePass:
     @property
     def below_root(self) -> str:
         """The pass within its anchors but the root's."""
-        text = self.text
-        for anchor in reversed(self.anchors[1:]):
-            text = f"{anchor}({text})"
-        return text
+        return self._within(self.anchors[1:])
 
     @property
     def pipeline(self) -> str:
         """The pipeline of this pass alone."""
-        return f"{self.anchors[0]}({self.below_root})"
+        return self._within(self.anchors)
+
+    def on(self, op: ir.Operation) -> str:
+        """The pipeline of this pass alone, on an operation of its anchor.
+
+        `any` takes operations of all kinds, and so stays within the operation that holds them.
+        """
+        anchors = self.anchors
+        inner = next((at for at, anchor in enumerate(anchors) if at and anchor == ANY), None)
+        return self._within(anchors[-1:] if inner is None else (op.name, *anchors[inner:]))
+
+    def _within(self, anchors: Sequence[str]) -> str:
+        text = self.text
+        for anchor in reversed(anchors):
+            text = f"{anchor}({text})"
+        return text
+
+
+@dataclass(frozen=True)
+class Nest:
+    """Passes that run one after the other on each operation `anchor` before they do on the next."""
+
+    anchor: str
+    members: tuple["SinglePass | Nest", ...]
 
 
 class Observer:
-    """Looks on while a pipeline runs. The methods do nothing; a subclass overrides some."""
+    """Looks on while a pipeline runs. The methods do nothing; a subclass overrides some.
 
-    def configure(self, single: SinglePass, manager: PassManager) -> None:
-        """Before a pass of MLIR's, with the pass manager that will run it."""
+    `op` is the operation that a pass runs on: the root or one below it.
+    """
 
-    def before(self, single: SinglePass, root: Root) -> None:
-        """Before any pass."""
+    def before(self, single: SinglePass, op: ir.Operation) -> None:
+        """Before a pass."""
 
-    def after(self, single: SinglePass, root: Root) -> None:
+    def after(self, single: SinglePass, op: ir.Operation) -> None:
         """After a pass that succeeded."""
 
-    def failed(self, single: SinglePass, root: Root) -> None:
+    def failed(self, single: SinglePass, op: ir.Operation) -> None:
         """After a pass that failed, or left invalid IR behind."""
 
 
@@ -77,55 +100,138 @@ def run(
 ) -> None:
     """Runs `steps` on `root`, an operation of the name `anchor`, in place.
 
-    PassError or MLIRError at the first pass that fails; a diagnostic has said why.
+    Where nobody looks on, MLIR runs its pipelines whole, on several threads. PassError or MLIRError
+    at the first pass that fails, of which a diagnostic has said why; UserError where it raises
+    that, or has a bug.
     """
     operation = root.operation
-    if steps and anchor not in (operation.name, "any"):
+    if steps and anchor not in (operation.name, ANY):
         message = f"can't run '{anchor}' pass manager on '{operation.name}' op"
         operation.location.emit_error(message)
         raise PassError(message)
     with operation.context, ir.Location.unknown():
-        for single in single_passes(steps, anchor):
-            for observer in observers:
-                observer.before(single, root)
-            try:
-                _run_one(single, root, observers, verify_each)
-            except (PassError, ir.MLIRError):
-                for observer in observers:
-                    observer.failed(single, root)
-                raise
-            for observer in observers:
-                observer.after(single, root)
+        if observers:
+            _Observed(observers, verify_each).run(_tree(steps, anchor), root)
+            return
+        for step in _joined(steps):
+            if isinstance(step, Pass):
+                _apply(step, root, verify_each)
+            else:
+                _run_mlir(f"{anchor}({step})", operation, verify_each)
 
 
 def single_passes(steps: Sequence[Step], anchor: str = "builtin.module") -> Iterator[SinglePass]:
     """The passes of `steps` one by one, MLIR's own pipelines taken apart. Needs a context."""
-    for step in steps:
-        if isinstance(step, Pass):
-            yield SinglePass((anchor,), step)
+    yield from _leaves(_tree(steps, anchor))
+
+
+def _leaves(members: Sequence[SinglePass | Nest]) -> Iterator[SinglePass]:
+    for member in members:
+        if isinstance(member, Nest):
+            yield from _leaves(member.members)
         else:
-            manager = PassManager.parse(f"{anchor}({step})")
-            yield from _leaves(parse_elements(str(manager)), ())
+            yield member
 
 
-def _leaves(elements: Sequence[Element], anchors: tuple[str, ...]) -> Iterator[SinglePass]:
+def _joined(steps: Sequence[Step]) -> Iterator[Step]:
+    """The steps with those of MLIR's that follow each other in one."""
+    for is_ours, group in groupby(steps, key=lambda step: isinstance(step, Pass)):
+        if is_ours:
+            yield from group
+        else:
+            yield ",".join(map(str, group))
+
+
+def _tree(steps: Sequence[Step], anchor: str) -> tuple[SinglePass | Nest, ...]:
+    """The passes of `steps` in the nests in which they run. Needs a context."""
+    tree: list[SinglePass | Nest] = []
+    for step in _joined(steps):
+        if isinstance(step, Pass):
+            tree.append(SinglePass((anchor,), step))
+        else:
+            (whole,) = parse_elements(str(PassManager.parse(f"{anchor}({step})")))
+            tree += _members(whole.nested or (), (anchor,))
+    return tuple(tree)
+
+
+def _members(elements: Sequence[Element], anchors: tuple[str, ...]) -> Iterator[SinglePass | Nest]:
     for element in elements:
         if element.nested is None:
             yield SinglePass(anchors, str(element))
+            continue
+        below = tuple(_members(element.nested, (*anchors, element.name)))
+        # No binding tells which operations `any` takes: MLIR goes through them itself.
+        if element.name == ANY:
+            yield from _leaves(below)
         else:
-            yield from _leaves(element.nested, (*anchors, element.name))
+            yield Nest(element.name, below)
 
 
-def _run_one(
-    single: SinglePass, root: Root, observers: Sequence[Observer], verify_each: bool
-) -> None:
-    if isinstance(single.pass_, Pass):
-        single.pass_.apply(root)
-        if verify_each:
-            root.operation.verify()
-        return
-    manager = PassManager.parse(single.pipeline)
+@dataclass(frozen=True)
+class _Observed:
+    """Runs passes one by one, on one operation after the other as MLIR does."""
+
+    observers: Sequence[Observer]
+    verify_each: bool
+
+    def run(self, members: Sequence[SinglePass | Nest], op: Root) -> None:
+        for are_nests, group in groupby(members, key=lambda member: isinstance(member, Nest)):
+            if are_nests:
+                self._run_nests([member for member in group if isinstance(member, Nest)], op)
+                continue
+            for single in group:
+                if isinstance(single, SinglePass):
+                    self._run_single(single, op)
+
+    def _run_nests(self, nests: Sequence[Nest], op: Root) -> None:
+        """Runs nests that follow each other, on each operation all that are for it.
+
+        One operation's failure does not keep the passes from those beside it.
+        """
+        failures: list[Exception] = []
+        for inner in _children(op.operation):
+            members = [
+                m for nest in nests if nest.anchor == inner.operation.name for m in nest.members
+            ]
+            try:
+                self.run(members, inner)
+            except (PassError, ir.MLIRError) as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+    def _run_single(self, single: SinglePass, op: Root) -> None:
+        for observer in self.observers:
+            observer.before(single, op.operation)
+        try:
+            if isinstance(single.pass_, Pass):
+                _apply(single.pass_, op, self.verify_each)
+            else:
+                _run_mlir(single.on(op.operation), op.operation, self.verify_each)
+        except Exception:
+            for observer in self.observers:
+                observer.failed(single, op.operation)
+            raise
+        for observer in self.observers:
+            observer.after(single, op.operation)
+
+
+def _children(op: ir.Operation) -> list[ir.OpView]:
+    return [inner for region in op.regions for block in region for inner in block]
+
+
+def _apply(pass_: Pass, root: Root, verify_each: bool) -> None:
+    try:
+        pass_.apply(root)
+    except (PassError, ir.MLIRError, UserError, RecursionError):
+        raise
+    except Exception as error:
+        raise UserError(f"pass '{pass_.name}' has a bug: {described(error)}") from error
+    if verify_each:
+        root.operation.verify()
+
+
+def _run_mlir(pipeline: str, op: ir.Operation, verify_each: bool) -> None:
+    manager = PassManager.parse(pipeline)
     manager.enable_verifier(verify_each)
-    for observer in observers:
-        observer.configure(single, manager)
-    manager.run(root.operation)
+    manager.run(op)

@@ -14,27 +14,29 @@ from dataclasses import dataclass, field
 
 from torch_mlir import ir
 
-from llmc.pipelines.driver.diagnostics import Source
+from llmc.pipelines.driver.diagnostics import SEE_OPERATION, Place, Source, message_of
 
 _EXPECTED = re.compile(
     r"expected-(?P<severity>error|note|remark|warning)(?P<re>-re)?"
     r" *(?:@(?P<offset>[+-]\d+|above|below|unknown))? *(?=\{\{)"
 )
-# A note that MLIR's tools leave out while they verify diagnostics.
-_SEE_OPERATION = "see current operation"
 _BRACES = re.compile(r"\{\{|\}\}")
 _INLINE_REGEX = re.compile(r"\{\{(.*?)\}\}")
 
 
 @dataclass
 class Expected:
-    """One comment: what should be emitted at `line` (None: anywhere without a place)."""
+    """One comment: what should be emitted at `line` (None: anywhere without a place).
+
+    `place` is where the comment stands, `width` the number of its letters.
+    """
 
     severity: str
     line: int | None
     text: str
     is_regex: bool
-    comment_line: int
+    place: Place
+    width: int
     met: bool = False
 
     def matches(self, severity: str, line: int | None, message: str) -> bool:
@@ -48,50 +50,52 @@ class Expected:
 
 @dataclass
 class ExpectedDiagnostics:
-    """The comments of one source, and what was emitted that none of them expects."""
+    """The comments of one source, and what was emitted that none of them expects.
+
+    `only_expected`: the latter is no fault.
+    """
 
     source: Source
+    only_expected: bool = False
     expected: list[Expected] = field(init=False)
     faults: list[str] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
-        self.expected = list(_read(self.source.text))
+        self.expected = list(_read(self.source))
 
     def check(self, diagnostic: ir.Diagnostic) -> bool:
         """Takes a diagnostic and its notes as emitted."""
-        severity = diagnostic.severity.name.lower()
+        severity, message = diagnostic.severity.name.lower(), message_of(diagnostic)
         places = [p for p in self.source.places(diagnostic.location) if p.file == self.source.name]
-        line = places[0].line if places else None
+        place = places[0] if places else None
+        line = place.line if place else None
         for one in self.expected:
-            if not one.met and one.matches(severity, line, diagnostic.message):
+            if not one.met and one.matches(severity, line, message):
                 one.met = True
                 break
         else:
-            where = f"{self.source.name}:{line}:{places[0].column}" if places else "<unknown>:0"
-            self.faults.append(
-                f'{where}: error: unexpected {severity}: "{diagnostic.message}"'
-                " (expected-* lines do not mention it)"
-            )
+            if not self.only_expected:
+                said = f"error: unexpected {severity}: {message}"
+                self.faults += self.source.report(place, said)
         for note in diagnostic.notes:
-            if not note.message.startswith(_SEE_OPERATION):
+            if not message_of(note).startswith(SEE_OPERATION):
                 self.check(note)
         return True
 
     def report(self) -> list[str]:
-        """A line for each diagnostic that was not expected, or expected and not emitted."""
-        missing = [
-            f"{self.source.name}:{one.comment_line}:1: error:"
-            f' expected {one.severity} "{one.text}" was not produced'
-            for one in self.expected
-            if not one.met
-        ]
-        return self.faults + missing
+        """The lines that say what was not expected, or expected and not emitted."""
+        lines = list(self.faults)
+        for one in self.expected:
+            if not one.met:
+                said = f'error: expected {one.severity} "{one.text}" was not produced'
+                lines += self.source.report(one.place, said, one.width)
+        return lines
 
 
-def _read(text: str) -> Iterator[Expected]:
+def _read(source: Source) -> Iterator[Expected]:
     above = 0  # the last line without such a comment
     waiting: list[Expected] = []  # those for the next such line
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(source.text.split("\n"), start=1):
         found = list(_EXPECTED.finditer(line))
         if not found:
             for one in waiting:
@@ -99,7 +103,9 @@ def _read(text: str) -> Iterator[Expected]:
             waiting, above = [], number
         for match in found:
             text = _between_braces(line[match.end() :])
-            one = Expected(match["severity"], number, text, bool(match["re"]), number)
+            place = Place(source.name, number, len(line[: match.start()].encode()) + 1)
+            width = len(match[0]) + len(text) + len("{{}}")
+            one = Expected(match["severity"], number, text, bool(match["re"]), place, width)
             offset = match["offset"]
             if offset == "unknown":
                 one.line = None

@@ -8,10 +8,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from llmc.pipelines.driver.execution import Observer, Root, SinglePass
+from torch_mlir import ir
+
+from llmc.pipelines.driver.execution import Observer, SinglePass
+from llmc.pipelines.driver.printing import PrintingFlags
 from llmc.runtime.errors import UserError
 
-_PIPELINE = re.compile(r'mlir_reproducer\s*:\s*\{[^{}"]*pipeline\s*:\s*"((?:[^"\\]|\\.)*)"')
+_RESOURCE = re.compile(r"mlir_reproducer\s*:\s*\{(?P<entries>(?:[^{}\"]|\"(?:[^\"\\]|\\.)*\")*)\}")
+_PIPELINE = re.compile(r'\bpipeline\s*:\s*"(?P<text>(?:[^"\\]|\\.)*)"')
+_VERIFY_EACH = re.compile(r"\bverify_each\s*:\s*false\b")
 
 
 @dataclass
@@ -19,38 +24,77 @@ class Reproducer(Observer):
     """Writes `path` when a pass fails.
 
     What would be written stands in a file beside it while a pass runs, in case it crashes.
+    `unregistered` and `implicit_module` say how the file is to be read.
     """
 
     path: Path
     verify_each: bool = True
+    unregistered: bool = False
+    implicit_module: bool = True
     written: bool = field(default=False, init=False)
 
-    def before(self, single: SinglePass, root: Root) -> None:
-        """Writes the file that waits for a failure."""
-        pipeline = single.pipeline.replace("\\", "\\\\").replace('"', '\\"')
-        text = root.operation.get_asm(enable_debug_info=True, assume_verified=True)
-        self._write(
-            f"// RUN: llmc-opt %s --run-reproducer\n{text}\n"
-            "{-#\n  external_resources: {\n    mlir_reproducer: {\n"
-            f'      pipeline: "{pipeline}",\n'
-            "      disable_threading: true,\n"
-            f"      verify_each: {str(self.verify_each).lower()}\n"
-            "    }\n  }\n#-}\n"
+    @property
+    def command(self) -> str:
+        """What shows the failure again."""
+        return f"llmc-opt {self.path} {self._options}"
+
+    @property
+    def _options(self) -> str:
+        unregistered = " --allow-unregistered-dialect" if self.unregistered else ""
+        return f"--run-reproducer{unregistered}" + (
+            "" if self.implicit_module else " --no-implicit-module"
         )
 
-    def after(self, single: SinglePass, root: Root) -> None:
+    def before(self, single: SinglePass, op: ir.Operation) -> None:
+        """Writes the file that waits for a failure."""
+        pipeline = single.pipeline.replace("\\", "\\\\").replace('"', '\\"')
+        # IR that nothing has verified may not have another form.
+        flags = PrintingFlags(debug_info=True, assume_verified=True, generic=not self.verify_each)
+        self._write(
+            f"// RUN: llmc-opt %s {self._options}\n".encode()
+            + flags.encoded(_top(op))
+            + (
+                "\n{-#\n  external_resources: {\n    mlir_reproducer: {\n"
+                f'      pipeline: "{pipeline}",\n'
+                "      disable_threading: true,\n"
+                f"      verify_each: {str(self.verify_each).lower()}\n"
+                "    }\n  }\n#-}\n"
+            ).encode()
+        )
+
+    def after(self, single: SinglePass, op: ir.Operation) -> None:
         """Removes it."""
         waiting(self.path).unlink(missing_ok=True)
 
-    def failed(self, single: SinglePass, root: Root) -> None:
+    def failed(self, single: SinglePass, op: ir.Operation) -> None:
         """Puts it in its place."""
         self.written = keep(self.path)
 
-    def _write(self, text: str) -> None:
+    def _write(self, text: bytes) -> None:
         try:
-            waiting(self.path).write_text(text, encoding="utf-8")
+            waiting(self.path).write_bytes(text)
         except OSError as error:
             raise UserError(f"cannot write {self.path}: {error.strerror}") from error
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a reproducer says is to be run on it."""
+
+    pipeline: str
+    verify_each: bool
+
+
+def stored(text: str, name: str) -> Stored:
+    """What the reproducer `text`, of the file `name`, holds; UserError if it is none."""
+    resource = _RESOURCE.search(text)
+    pipeline = _PIPELINE.search(resource["entries"]) if resource else None
+    if resource is None or pipeline is None:
+        raise UserError(f"{name} holds no pipeline: it is not a reproducer")
+    return Stored(
+        re.sub(r"\\(.)", r"\1", pipeline["text"]),
+        verify_each=_VERIFY_EACH.search(resource["entries"]) is None,
+    )
 
 
 def waiting(path: Path) -> Path:
@@ -66,9 +110,7 @@ def keep(path: Path) -> bool:
     return False
 
 
-def stored_pipeline(text: str, name: str) -> str:
-    """The pipeline that the reproducer `text`, of the file `name`, holds."""
-    found = _PIPELINE.search(text)
-    if found is None:
-        raise UserError(f"{name} holds no pipeline: it is not a reproducer")
-    return re.sub(r"\\(.)", r"\1", found[1])
+def _top(op: ir.Operation) -> ir.Operation:
+    while op.parent is not None:
+        op = op.parent.operation
+    return op

@@ -13,6 +13,8 @@ from typing import ClassVar, NoReturn
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
+from llmc.pipelines.option_text import check_ranges
+
 
 class PassError(Exception):
     """A pass cannot do its work on a module; a diagnostic has said why."""
@@ -27,6 +29,9 @@ class Pass(ABC):
 
     name: ClassVar[str]
     idempotent: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
 
     @abstractmethod
     def apply(self, module: ir.Module) -> None:

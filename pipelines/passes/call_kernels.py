@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from torch_mlir import ir
 
@@ -17,6 +17,7 @@ from llmc.pipelines.kernels.attention import AttentionShape, attention
 from llmc.pipelines.kernels.expert_linear import expert_matmul, expert_matvec
 from llmc.pipelines.kernels.group_rows import group_rows
 from llmc.pipelines.kernels.kernel import Kernel, dispatch
+from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass, find
 
 
@@ -29,7 +30,7 @@ class CallKernels(Pass):
     """
 
     name: ClassVar[str] = "call-kernels"
-    lanes: int = 16
+    lanes: Annotated[int, Range(1, 256)] = 16
 
     def apply(self, module: ir.Module) -> None:
         """Rewrites operation by operation."""

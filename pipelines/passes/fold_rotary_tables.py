@@ -1,13 +1,14 @@
 """`fold-rotary-tables`: looks the cosines and sines of positions up instead of computing them."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import tensor
 
 from llmc.dialects import EmbeddingOp, RotaryTableOp
 from llmc.dialects.attributes import f64, i64
+from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass, find
 from llmc.pipelines.passes.generics import applied, is_elementwise, maps
 
@@ -27,11 +28,7 @@ class FoldRotaryTables(Pass):
     """
 
     name: ClassVar[str] = "fold-rotary-tables"
-    positions: int = 8192
-
-    def __post_init__(self) -> None:
-        if self.positions < 1:
-            raise ValueError(f"positions {self.positions} must be at least 1")
+    positions: Annotated[int, Range(1, 2**24)] = 8192
 
     def apply(self, module: ir.Module) -> None:
         """Rewrites every cosine and sine that can be recognised."""

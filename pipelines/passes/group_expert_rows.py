@@ -1,11 +1,12 @@
 """`group-expert-rows`: lets rows that chose the same expert share what is read of it."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from torch_mlir import ir
 
 from llmc.dialects import GroupedExpertLinearOp, GroupRowsOp, PackedExpertLinearOp
+from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass, find
 
 
@@ -19,11 +20,7 @@ class GroupExpertRows(Pass):
     """
 
     name: ClassVar[str] = "group-expert-rows"
-    tile: int = 8
-
-    def __post_init__(self) -> None:
-        if self.tile < 1:
-            raise ValueError(f"tile {self.tile} must be at least 1")
+    tile: Annotated[int, Range(1, 4096)] = 8
 
     def apply(self, module: ir.Module) -> None:
         """Rewrites every layer whose number of rows is dynamic."""

@@ -1,7 +1,7 @@
 """`pack-weights`: lays the weights of linear layers out for the kernel that reads them."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, tensor
@@ -9,6 +9,7 @@ from torch_mlir.dialects import arith, linalg, tensor
 from llmc.dialects import ExpertLinearOp, LinearOp, PackedExpertLinearOp, PackedLinearOp
 from llmc.dialects.attributes import i64
 from llmc.dialects.index_notation import constant, index
+from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass, find
 from llmc.pipelines.passes.lower_llmc import lower
 from llmc.pipelines.recipes.recipe import recipe_of
@@ -31,12 +32,8 @@ class PackWeights(Pass):
     """
 
     name: ClassVar[str] = "pack-weights"
-    columns: int = 16
-    rows: int = 16
-
-    def __post_init__(self) -> None:
-        if self.columns < 1 or self.rows < 1:
-            raise ValueError(f"columns {self.columns} and rows {self.rows} must be at least 1")
+    columns: Annotated[int, Range(1, 4096)] = 16
+    rows: Annotated[int, Range(1, 4096)] = 16
 
     def apply(self, module: ir.Module) -> None:
         """Packs every weight that allows it."""

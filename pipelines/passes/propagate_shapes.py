@@ -1,11 +1,14 @@
 """`propagate-shapes`: says how large every tensor is, and how much memory every function needs."""
 
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from torch_mlir import ir
 
+from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass
+
+_Bound = Annotated[int, Range(0, 2**31 - 1)]
 
 
 @dataclass(frozen=True)
@@ -24,16 +27,11 @@ class PropagateShapes(Pass):
     """
 
     name: ClassVar[str] = "propagate-shapes"
-    tokens: int = 0
-    past: int = 0
-    batch: int = 0
-    sequences: int = 0
-    capacity: int = 0
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            if getattr(self, field.name) < 0:
-                raise ValueError(f"{field.name} must not be negative")
+    tokens: _Bound = 0
+    past: _Bound = 0
+    batch: _Bound = 0
+    sequences: _Bound = 0
+    capacity: _Bound = 0
 
     def apply(self, module: ir.Module) -> None:
         """Writes the attributes anew; fails where extents that must be equal never are."""

@@ -1,13 +1,16 @@
 """`specialize-tokens`: a copy of a variant for one number of tokens."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
+from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass, fail, find, layer_functions, trunks
 from llmc.pipelines.passes.refinement import Refinement
+
+_Size = Annotated[int, Range(0, 2**31 - 1)]
 
 
 @dataclass(frozen=True)
@@ -24,13 +27,14 @@ class SpecializeTokens(Pass):
     name: ClassVar[str] = "specialize-tokens"
     idempotent: ClassVar[bool] = False
     function: str = "prefill"
-    tokens: int = 1
-    batch: int = 0
+    tokens: _Size = 1
+    batch: _Size = 0
     copy: str = ""
 
     def __post_init__(self) -> None:
-        if min(self.tokens, self.batch) < 0 or self.tokens == self.batch == 0:
-            raise ValueError(f"tokens {self.tokens} and batch {self.batch}: one must be positive")
+        super().__post_init__()
+        if self.tokens == self.batch == 0:
+            raise ValueError("tokens and batch are both 0: one must be positive")
 
     def apply(self, module: ir.Module) -> None:
         """Adds the copies before the function."""

@@ -9,45 +9,15 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from llmc.runtime.errors import UserError
+from llmc.tools.opt.flags import DEFAULTS_ON, REFUSED, SEPARATOR, SWITCHES, WITHOUT_VALUE
 
 _EPILOG = """\
 Any other option is a pass or a named pipeline to run, with its own options as the value:
   llmc-opt model.mlir --fuse-qkv --pack-weights='columns=8 rows=4' --canonicalize
 --list-passes and --list-pipelines list ours; those of MLIR and torch-mlir go by their names."""
 
-_SWITCHES = {
-    "llmc-opt": {
-        "allow-unregistered-dialect": "accept operations of dialects that are not known",
-        "emit-bytecode": "write bytecode",
-        "no-implicit-module": "do not put a module around what is not one",
-        "run-reproducer": "run the pipeline that the file, a reproducer, holds",
-        "split-input-file": "take the parts between lines '// -----' one by one",
-        "verify-diagnostics": "hold what is emitted against comments // expected-error {{...}}",
-        "verify-each": "verify the IR after each pass (the default)",
-    },
-    "listings": {
-        "list-passes": "list the passes of llmc",
-        "list-pipelines": "list the named pipelines of llmc",
-        "list-schedules": "list the schedules of llmc",
-        "show-dialects": "list the dialects",
-        "dump-pass-pipeline": "print the pipeline before it runs, passes and their options",
-        "dump-schedule": "print the transform script of --schedule, and run nothing",
-    },
-    "printing": {
-        "mlir-print-ir-before-all": "print the IR before each pass",
-        "mlir-print-ir-after-all": "print the IR after each pass",
-        "mlir-print-ir-after-change": "print the IR after each pass that changed it",
-        "mlir-print-ir-after-failure": "print the IR after a pass that failed",
-        "mlir-print-ir-module-scope": "print the whole module in these cases",
-        "mlir-print-op-generic": "print operations in the generic form",
-        "mlir-print-debuginfo": "print locations",
-        "mlir-pretty-debuginfo": "print locations for people to read",
-        "mlir-print-local-scope": "print without aliases",
-        "mlir-timing": "print how long each pass took",
-        "mlir-disable-threading": "use one thread",
-    },
-}
-_DEFAULTS_ON = {"verify-each"}
+_HELP = ("--help", "--help-hidden", "--help-list", "--help-list-hidden")
+_BOOLEANS = {"1": True, "true": True, "0": False, "false": False}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -84,13 +54,34 @@ def _parser() -> _Parser:
     parser = _Parser(
         prog="llmc-opt",
         description="Runs passes, ours and MLIR's, on a file of MLIR, as mlir-opt does.",
+        usage="llmc-opt [FILE] [OPTIONS] [PASSES]",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
+        add_help=False,
     )
     parser.set_defaults(steps=[])
     parser.add_argument("file", nargs="?", default="-", help="MLIR; - is standard input")
-    parser.add_argument("-o", dest="output", default="-", metavar="FILE", help="where to write")
+    parser.add_argument("-h", *_HELP, action="help", help="show this and exit")
+    parser.add_argument("-o", "--o", dest="output", default="-", metavar="FILE", help="the output")
+    _add_steps(parser)
+    groups = {
+        title: parser if title == "llmc-opt" else parser.add_argument_group(title)
+        for title in SWITCHES
+    }
+    for title, switches in SWITCHES.items():
+        for name, text in switches.items():
+            default = name in DEFAULTS_ON
+            groups[title].add_argument(
+                f"--{name}", type=_boolean, default=default, metavar="", help=text
+            )
+    _add_input_values(parser)
+    _add_printing_values(groups["printing"])
+    _add_diagnostic_values(groups["diagnostics"])
+    return parser
+
+
+def _add_steps(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pass-pipeline",
         metavar="PIPELINE",
@@ -109,77 +100,106 @@ def _parser() -> _Parser:
         metavar="FILE",
         help="apply a schedule of yours: mine.py:FUNCTION, or a transform library mine.mlir",
     )
+
+
+def _add_input_values(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--reproducer",
         "--mlir-pass-pipeline-crash-reproducer",
         metavar="FILE",
         help="when a pass fails, write a file that shows it with one command",
     )
-    for title, switches in _SWITCHES.items():
-        group = parser if title == "llmc-opt" else parser.add_argument_group(title)
-        for name, text in switches.items():
-            group.add_argument(
-                f"--{name}", action="store_true", default=name in _DEFAULTS_ON, help=text
-            )
-            group.add_argument(
-                f"--not-{name}",
-                dest=name.replace("-", "_"),
-                action="store_false",
-                help=argparse.SUPPRESS,
-            )
-    _add_printing_values(parser)
-    return parser
+    parser.add_argument(
+        "--mlir-pass-pipeline-local-reproducer", type=_boolean, help=argparse.SUPPRESS
+    )
+    parser.add_argument(
+        "--split-input-file",
+        metavar="MARKER",
+        help=f"take the parts between lines of MARKER, by default '{SEPARATOR}', one by one",
+    )
+    parser.add_argument(
+        "--output-split-marker",
+        default=SEPARATOR,
+        metavar="MARKER",
+        help="what to write between the parts",
+    )
+    parser.add_argument(
+        "--emit-bytecode-version", type=_count, metavar="N", help="which bytecode to write"
+    )
 
 
-def _add_printing_values(parser: argparse.ArgumentParser) -> None:
+def _add_printing_values(group: "argparse._ActionsContainer") -> None:
     for when in ("before", "after"):
-        parser.add_argument(
+        group.add_argument(
             f"--mlir-print-ir-{when}",
             action="append",
             default=[],
             metavar="PASS,...",
             help=f"print the IR {when} these passes",
         )
-    parser.add_argument(
+    group.add_argument(
+        "--mlir-print-ir-tree-dir", metavar="DIR", help="print the IR into files below DIR instead"
+    )
+    group.add_argument(
         "--mlir-elide-elementsattrs-if-larger",
         type=_count,
         metavar="N",
         help="print constants of more than N elements as '...'",
     )
-    parser.add_argument(
+    group.add_argument(
         "--mlir-elide-resource-strings-if-larger",
         type=_count,
         metavar="N",
         help="print resources of more than N letters as '...'",
     )
+    group.add_argument(
+        "--mlir-timing-display",
+        choices=("tree", "list"),
+        default="tree",
+        help="passes below their anchors, or the longest first",
+    )
+
+
+def _add_diagnostic_values(group: "argparse._ActionsContainer") -> None:
+    group.add_argument(
+        "--verify-diagnostics",
+        choices=("all", "only-expected"),
+        help="hold what is emitted against comments // expected-error {{...}}",
+    )
+    group.add_argument(
+        "--mlir-diagnostic-verbosity-level",
+        choices=("errors", "warnings", "remarks"),
+        default="remarks",
+        help="what to show",
+    )
 
 
 def _count(text: str) -> int:
-    if not text.isdecimal():
+    if not text.isdecimal() or int(text) >= 2**63:
         raise argparse.ArgumentTypeError(f"must be a whole number, not {text!r}")
     return int(text)
 
 
+def _boolean(text: str) -> bool:
+    if text.lower() not in _BOOLEANS:
+        raise argparse.ArgumentTypeError(f"takes true or false, not '{text}'")
+    return _BOOLEANS[text.lower()]
+
+
 def _normalised(arguments: list[str], parser: argparse.ArgumentParser) -> Iterator[str]:
-    """Arguments with two dashes; switches without a value; passes as values of `--pass`."""
-    switches = {f"--{name}" for names in _SWITCHES.values() for name in names}
+    """Arguments with two dashes; switches with a value; passes as values of `--pass`."""
     known = set(parser._option_string_actions)
     for argument in arguments:
         name, equals, value = argument.partition("=")
-        if name in ("-", "--", "-o", "-h") or not name.startswith("-"):
-            yield value if name == "-o" and equals else argument
+        if name in ("-", "--", "-h") or not name.startswith("-"):
+            yield argument
             continue
-        name = f"--{name.lstrip('-')}"
-        if name in switches and equals:
-            yield name if _boolean(name, value) else f"--not-{name[2:]}"
-        elif name in known:
-            yield name + equals + value
+        name = name.lstrip("-")
+        if name in REFUSED:
+            raise UserError(f"llmc-opt cannot take --{name}: {REFUSED[name]}")
+        if name in WITHOUT_VALUE and not equals:
+            yield f"--{name}={WITHOUT_VALUE[name]}"
+        elif f"--{name}" in known:
+            yield f"--{name}{equals}{value}"
         else:
-            yield f"--pass={name[2:]}" + (f"{{{value}}}" if equals else "")
-
-
-def _boolean(name: str, text: str) -> bool:
-    values = {"1": True, "true": True, "0": False, "false": False}
-    if text.lower() not in values:
-        raise UserError(f"{name} takes true or false, not '{text}'")
-    return values[text.lower()]
+            yield f"--pass={name}" + (f"{{{value}}}" if equals else "")

@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
@@ -11,10 +12,12 @@ from torch_mlir import ir
 
 from llmc import dialects
 from llmc.pipelines.driver import execution
-from llmc.pipelines.driver.diagnostics import Source
+from llmc.pipelines.driver.diagnostics import DiagnosticFlags, Source
 from llmc.pipelines.driver.expected_diagnostics import ExpectedDiagnostics
-from llmc.pipelines.driver.printing import IRPrinter, PrintingFlags
-from llmc.pipelines.driver.reproducer import Reproducer, stored_pipeline
+from llmc.pipelines.driver.ir_dumps import IRDumps
+from llmc.pipelines.driver.printing import PrintingFlags
+from llmc.pipelines.driver.reproducer import Reproducer, stored
+from llmc.pipelines.driver.roundtrip import verify_roundtrip
 from llmc.pipelines.driver.timing import Timing
 from llmc.pipelines.passes.apply_schedule import ApplySchedule
 from llmc.pipelines.passes.base import PassError
@@ -23,6 +26,7 @@ from llmc.pipelines.registry import (
     MODULE,
     ParsedPipeline,
     dialect_names,
+    is_pass,
     list_passes,
     list_pipelines,
     list_schedules,
@@ -30,12 +34,16 @@ from llmc.pipelines.registry import (
     parse_pipeline,
 )
 from llmc.runtime.errors import UserError
-from llmc.tools.opt.source_files import SEPARATOR, Part, read_parts
+from llmc.tools.opt.custom_forms import refuse_custom_form
+from llmc.tools.opt.source_files import Part, read_parts
 from llmc.tools.opt.unmatched_schedules import UnmatchedSchedules
 
 
 def run(options: argparse.Namespace) -> int:
     """Does what `options` say; 0, or 1 where a part of the file failed. Raises UserError."""
+    if options.version:
+        print(_version())
+        return 0
     listing = _listing(options)
     if listing:
         print("\n".join(listing))
@@ -55,6 +63,10 @@ def _listing(options: argparse.Namespace) -> list[str]:
     return []
 
 
+def _version() -> str:
+    return f"llmc {version('llmc-compiler')}, with MLIR of torch-mlir {version('torch-mlir')}"
+
+
 def _context() -> ir.Context:
     context = ir.Context()
     context.emit_error_diagnostics = True
@@ -67,20 +79,27 @@ class _Session:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
-        self.timing = Timing()
+        self.timing = Timing(as_list=options.mlir_timing_display == "list")
         self.flags = PrintingFlags(
             generic=options.mlir_print_op_generic,
             debug_info=options.mlir_print_debuginfo,
             pretty_debug_info=options.mlir_pretty_debuginfo,
             local_scope=options.mlir_print_local_scope,
+            assume_verified=options.mlir_print_assume_verified,
+            skip_regions=options.mlir_print_skip_regions,
+            names_from_locations=options.mlir_use_nameloc_as_prefix,
             elements_limit=options.mlir_elide_elementsattrs_if_larger,
             resource_limit=options.mlir_elide_resource_strings_if_larger,
         )
-        self.reproducer = None
-        if options.reproducer is not None:
-            self.reproducer = Reproducer(Path(options.reproducer), options.verify_each)
+        self.diagnostics = DiagnosticFlags(
+            notes=not options.mlir_disable_diagnostic_notes,
+            operations=options.mlir_print_op_on_diagnostic,
+            stack_traces=options.mlir_print_stacktrace_on_diagnostic,
+            verbosity=options.mlir_diagnostic_verbosity_level,
+        )
+        self.verify_each: bool = options.verify_each
         self.context = _context()
-        self.show = Source(options.file, "").show
+        self.show = Source(options.file, "", self.diagnostics).show
         self.told = False
         self.context.attach_diagnostic_handler(self._tell)
         if options.mlir_disable_threading or options.mlir_print_ir_module_scope:
@@ -95,8 +114,10 @@ class _Session:
         options = self.options
         if options.dump_schedule:
             return self._dump_schedules()
-        parts = read_parts(options.file, split=options.split_input_file)
+        marker = options.split_input_file or None
+        parts = read_parts(options.file, marker=marker, flags=self.diagnostics)
         pipeline = self._pipeline(parts)
+        self._check_dumped_passes()
         if options.dump_pass_pipeline:
             print(self._described(pipeline), file=sys.stderr)
         # To standard output at once, to a file if all went well.
@@ -104,7 +125,7 @@ class _Session:
         failed = False
         for number, part in enumerate(parts):
             if number:
-                sink.write(f"{SEPARATOR}\n".encode())
+                sink.write(f"{options.output_split_marker}\n".encode())
                 sink.flush()
             failed |= not self._run_part(part, pipeline, sink)
             sink.flush()
@@ -132,7 +153,9 @@ class _Session:
     def _pipeline(self, parts: Sequence[Part]) -> ParsedPipeline:
         options = self.options
         if options.run_reproducer:
-            return parse_pipeline(stored_pipeline(parts[0].source.text, options.file), self.context)
+            reproducer = stored(parts[0].source.text, options.file)
+            self.verify_each &= reproducer.verify_each
+            return parse_pipeline(reproducer.pipeline, self.context)
         if options.pass_pipeline is not None:
             passes = [text for kind, text in options.steps if kind == "pass"]
             if passes:
@@ -157,12 +180,21 @@ class _Session:
         lines = ",\n".join(f"  {single.below_root}" for single in passes)
         return f"Pass Manager with {len(passes)} passes:\n{pipeline.anchor}(\n{lines}\n)"
 
+    def _check_dumped_passes(self) -> None:
+        """UserError for a pass to print the IR around that does not exist."""
+        for when in ("before", "after"):
+            for name in _names(getattr(self.options, f"mlir_print_ir_{when}")):
+                if not is_pass(name, self.context):
+                    raise UserError(f"--mlir-print-ir-{when}: there is no pass '{name}'")
+
     def _run_part(self, part: Part, pipeline: ParsedPipeline, sink: BinaryIO) -> bool:
         """Whether all went well with `part`, or as its comments expect."""
         if not self.options.verify_diagnostics:
             self.show = part.source.show
             return self._transform(part, pipeline, sink)
-        expected = ExpectedDiagnostics(part.source)
+        expected = ExpectedDiagnostics(
+            part.source, only_expected=self.options.verify_diagnostics == "only-expected"
+        )
         self.show = expected.check
         self._transform(part, pipeline, sink)
         report = expected.report()
@@ -174,39 +206,86 @@ class _Session:
         """Whether `part` could be parsed and transformed; if so it is in `sink` now."""
         options, self.told = self.options, False
         self.context.allow_unregistered_dialects = options.allow_unregistered_dialect
+        reproducer = self._reproducer()
         try:
-            with self.timing.part("Parser"):
-                root = part.parse(self.context, implicit_module=not options.no_implicit_module)
+            root = self._parse(part)
             execution.run(
                 pipeline.steps,
                 root,
                 anchor=pipeline.anchor,
-                observers=self._observers(),
-                verify_each=options.verify_each,
+                observers=self._observers(pipeline, reproducer),
+                verify_each=self.verify_each,
             )
         except (ir.MLIRError, PassError) as error:
             if not self.told:
                 raise UserError(_without_reason(part, error)) from error
-            if self.reproducer is not None and self.reproducer.written:
-                path = self.reproducer.path
-                print(f"note: to see it again: llmc-opt {path} --run-reproducer", file=sys.stderr)
+            if reproducer is not None and reproducer.written:
+                print(_note(reproducer), file=sys.stderr)
             return False
+        except UserError as error:
+            if reproducer is None or not reproducer.written:
+                raise
+            raise UserError(f"{error}\n{_note(reproducer)}") from error
         with self.timing.part("Output"):
-            if options.emit_bytecode:
-                root.operation.write_bytecode(sink)
-            else:
-                sink.write(f"{self.flags.text(root.operation)}\n".encode())
+            self._write(root.operation, sink)
         return True
 
-    def _observers(self) -> list[execution.Observer]:
+    def _parse(self, part: Part) -> execution.Root:
+        options = self.options
+        with self.timing.part("Parser"):
+            try:
+                root = part.parse(self.context, implicit_module=not options.no_implicit_module)
+            except ir.MLIRError:
+                self.told = self.told or refuse_custom_form(part.source, self.context)
+                raise
+        if options.verify_roundtrip:
+            verify_roundtrip(root.operation)
+        return root
+
+    def _write(self, op: ir.Operation, sink: BinaryIO) -> None:
+        if not self.options.emit_bytecode:
+            sink.write(self.flags.encoded(op) + b"\n")
+            return
+        version = self.options.emit_bytecode_version
+        try:
+            op.write_bytecode(sink, desired_version=version)
+        except ValueError as error:
+            raise UserError(f"cannot write bytecode of version {version}") from error
+
+    def _reproducer(self) -> Reproducer | None:
+        options = self.options
+        if options.reproducer is None:
+            return None
+        return Reproducer(
+            Path(options.reproducer),
+            verify_each=self.verify_each,
+            unregistered=options.allow_unregistered_dialect,
+            implicit_module=not options.no_implicit_module,
+        )
+
+    def _observers(
+        self, pipeline: ParsedPipeline, reproducer: Reproducer | None
+    ) -> list[execution.Observer]:
+        """Who has to look on: where nobody has, MLIR runs its passes on several threads."""
+        observers: list[execution.Observer] = []
+        dumps = self._dumps()
+        if dumps.is_needed:
+            observers.append(dumps)
+        if any(isinstance(step, ApplySchedule) for step in pipeline.steps):
+            observers.append(UnmatchedSchedules())
+        if reproducer is not None:
+            observers.append(reproducer)
+        if self.options.mlir_timing:
+            observers.append(self.timing)
+        return observers
+
+    def _dumps(self) -> IRDumps:
         options = self.options
         only_changes = options.mlir_print_ir_after_change
         only_failures = options.mlir_print_ir_after_failure
-        before, after = (
-            tuple(name for names in given for name in names.split(","))
-            for given in (options.mlir_print_ir_before, options.mlir_print_ir_after)
-        )
-        printer = IRPrinter(
+        after = _names(options.mlir_print_ir_after)
+        directory = options.mlir_print_ir_tree_dir
+        return IRDumps(
             self.flags,
             before_all=options.mlir_print_ir_before_all,
             after_all=options.mlir_print_ir_after_all
@@ -214,20 +293,25 @@ class _Session:
             only_changes=only_changes,
             only_failures=only_failures,
             module_scope=options.mlir_print_ir_module_scope,
-            before_passes=before,
+            before_passes=_names(options.mlir_print_ir_before),
             after_passes=after,
+            directory=None if directory is None else Path(directory),
         )
-        observers: list[execution.Observer] = [self.timing, printer, UnmatchedSchedules()]
-        if self.reproducer is not None:
-            observers.append(self.reproducer)
-        return observers
+
+
+def _names(given: Sequence[str]) -> tuple[str, ...]:
+    """The passes that an option names, given once or again, each time as a list."""
+    return tuple(name for names in given for name in names.split(","))
+
+
+def _note(reproducer: Reproducer) -> str:
+    return f"note: to see it again: {reproducer.command}"
 
 
 def _without_reason(part: Part, error: Exception) -> str:
     """What to say where MLIR says no more than that it failed."""
     what = str(error).partition("\n")[0]
-    hint = 'operations of llmc are written in the generic form, "llmc.linear"(...)'
-    return f"{part.source.name}: {what}, for no reason that MLIR tells; {hint}"
+    return f"{part.source.name}: {what}, for no reason that MLIR tells"
 
 
 def _write_file(name: str, sink: BytesIO) -> None:

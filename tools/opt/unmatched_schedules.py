@@ -3,7 +3,9 @@
 import sys
 from dataclasses import dataclass, field
 
-from llmc.pipelines.driver.execution import Observer, Root, SinglePass
+from torch_mlir import ir
+
+from llmc.pipelines.driver.execution import Observer, SinglePass
 from llmc.pipelines.passes.apply_schedule import ApplySchedule
 
 
@@ -13,14 +15,14 @@ class UnmatchedSchedules(Observer):
 
     _before: str = field(default="", init=False)
 
-    def before(self, single: SinglePass, root: Root) -> None:
+    def before(self, single: SinglePass, op: ir.Operation) -> None:
         """Notes the module."""
         if isinstance(single.pass_, ApplySchedule):
-            self._before = str(root)
+            self._before = str(op)
 
-    def after(self, single: SinglePass, root: Root) -> None:
+    def after(self, single: SinglePass, op: ir.Operation) -> None:
         """Compares it."""
-        if isinstance(single.pass_, ApplySchedule) and str(root) == self._before:
+        if isinstance(single.pass_, ApplySchedule) and str(op) == self._before:
             print(
                 f"warning: {single.text} changed nothing: ours act on functions with the attribute"
                 " llmc.kernel, which outline-kernels gives them",

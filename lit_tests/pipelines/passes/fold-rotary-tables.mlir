@@ -1,7 +1,7 @@
 // RUN: llmc-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(fold-rotary-tables{positions=64},func.func(canonicalize,cse))' | filecheck %s
 // RUN: llmc-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(fold-rotary-tables)' | filecheck %s --check-prefix=DEFAULT
 // RUN: not llmc-opt %s --pass-pipeline='builtin.module(fold-rotary-tables{positions=0})' 2>&1 | filecheck %s --check-prefix=NONE
-// NONE: error: pass 'fold-rotary-tables': positions 0 must be at least 1
+// NONE: error: option 'positions' of pass 'fold-rotary-tables' must be from 1 to 16777216, not 0
 
 // As transformers computes the tables, both halves alike, once with YaRN's scale.
 // CHECK-LABEL: func.func @tables

@@ -1,7 +1,7 @@
 // RUN: llmc-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(group-expert-rows{tile=4},cse)' | filecheck %s
 // RUN: not llmc-opt %s --pass-pipeline='builtin.module(group-expert-rows{tile=0})' 2>&1 | filecheck %s --check-prefix=ZERO
 
-// ZERO: error: pass 'group-expert-rows': tile 0 must be at least 1
+// ZERO: error: option 'tile' of pass 'group-expert-rows' must be from 1 to 4096, not 0
 
 // Both layers follow one choice of experts and share its groups.
 // CHECK-LABEL: func.func @many_tokens

@@ -3,7 +3,7 @@
 // RUN: not llmc-opt %s --pass-pipeline='builtin.module(pack-weights{columns=0})' 2>&1 | filecheck %s --check-prefix=ZERO
 // RUN: not llmc-opt %s --pass-pipeline='builtin.module(pack-weights{columns=wide})' 2>&1 | filecheck %s --check-prefix=WORD
 
-// ZERO: error: pass 'pack-weights': columns 0 and rows 16 must be at least 1
+// ZERO: error: option 'columns' of pass 'pack-weights' must be from 1 to 4096, not 0
 // WORD: error: option 'columns' of pass 'pack-weights' must be of type int, not 'wide'
 
 // Ten outputs take two panels of eight.

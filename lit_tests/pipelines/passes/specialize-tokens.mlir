@@ -1,7 +1,7 @@
 // RUN: llmc-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(specialize-tokens{tokens=4})' | filecheck %s
 // RUN: not llmc-opt %s --split-input-file --pass-pipeline='builtin.module(specialize-tokens{tokens=0 batch=3 copy=three})' 2>&1 | filecheck %s --check-prefix=BATCH
 // RUN: not llmc-opt %s --pass-pipeline='builtin.module(specialize-tokens{tokens=-1})' 2>&1 | filecheck %s --check-prefix=SIZE
-// SIZE: error: pass 'specialize-tokens': tokens -1 and batch 0: one must be positive
+// SIZE: error: option 'tokens' of pass 'specialize-tokens' must be from 0 to 2147483647, not -1
 
 // Sizes go into the layer, through its operations and out again. The original stays.
 // CHECK-LABEL: func.func private @prefill.layer0(%arg0: tensor<?x?x6xf32>
