@@ -16,8 +16,11 @@ from llmc.dialects.group_rows import GroupRowsOp
 from llmc.dialects.kv_cache import CacheAllocateOp, CacheAppendOp, CacheReadOp
 from llmc.dialects.linear import LinearOp
 from llmc.dialects.llmc import Llmc
+from llmc.dialects.pack_blocks import PackBlocksOp
+from llmc.dialects.packed_embedding import PackedEmbeddingOp
 from llmc.dialects.packed_expert_linear import GroupedExpertLinearOp, PackedExpertLinearOp
 from llmc.dialects.packed_linear import PackedLinearOp
+from llmc.dialects.packed_quantized_linear import PackedQuantizedLinearOp
 from llmc.dialects.parameter import ParameterOp
 from llmc.dialects.quantize import QuantizeOp
 from llmc.dialects.quantize_rows import QuantizeRowsOp
@@ -44,8 +47,11 @@ OPERATIONS = {
         GroupRowsOp,
         GroupedExpertLinearOp,
         LinearOp,
+        PackBlocksOp,
+        PackedEmbeddingOp,
         PackedExpertLinearOp,
         PackedLinearOp,
+        PackedQuantizedLinearOp,
         ParameterOp,
         QuantizeOp,
         QuantizeRowsOp,

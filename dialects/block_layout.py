@@ -39,11 +39,16 @@ class BlockParts:
 
 def unpack(x: ir.Value) -> BlockParts:
     """The parts of the blocks `x [...]`."""
-    format_, stored = x.type.element_type.format, to_bytes(x)
+    return unpack_bytes(to_bytes(x), x.type.element_type.format)
+
+
+def unpack_bytes(stored: ir.Value, format_: BlockFormat) -> BlockParts:
+    """The parts of blocks of `format_` that are given by their bytes, i8 `[..., bytes]`."""
+    minimum = read_halves(_field(stored, format_, "minimum")) if format_.has_minimum else None
     return BlockParts(
-        _read_integers(stored, format_),
-        _read_half(stored, format_, "scale"),
-        _read_half(stored, format_, "minimum") if format_.has_minimum else None,
+        read_integers(_field(stored, format_, "packed"), format_),
+        read_halves(_field(stored, format_, "scale")),
+        minimum,
     )
 
 
@@ -59,8 +64,13 @@ def pack(parts: BlockParts, format_: BlockFormat) -> ir.Value:
 
 def dequantize(x: ir.Value) -> ir.Value:
     """The values `[..., K]`, in f32, of the blocks `x [..., K/32]`."""
-    parts = unpack(x)
-    lead = letters(x.type.rank)
+    return values(unpack(x))
+
+
+def values(parts: BlockParts) -> ir.Value:
+    """What the parts of blocks `[..., K/32]` stand for, in f32: `[..., K]`."""
+    rank = parts.scale.type.rank
+    lead = letters(rank)
     operands = [parts.scale] if parts.minimum is None else [parts.scale, parts.minimum]
 
     def value(integer: ir.Value, scale: ir.Value, *rest: ir.Value) -> ir.Value:
@@ -70,11 +80,11 @@ def dequantize(x: ir.Value) -> ir.Value:
     notation = ",".join([f"{lead}v", *[lead] * len(operands)])
     f32 = parts.scale.type.element_type
     y = pointwise(f"{notation}->{lead}v", value, parts.integers, *operands, element=f32)
-    return collapse(y, [*[1] * (x.type.rank - 1), 2])
+    return collapse(y, [*[1] * (rank - 1), 2])
 
 
-def _read_integers(stored: ir.Value, format_: BlockFormat) -> ir.Value:
-    packed = _field(stored, format_, "packed")
+def read_integers(packed: ir.Value, format_: BlockFormat) -> ir.Value:
+    """The integers i8 `[..., 32]` that lie in the bytes `packed`, i8 `[..., 16 or 32]`."""
     if format_.bits == 8:
         return packed
     lead, i8 = letters(packed.type.rank - 1), packed.type.element_type
@@ -84,8 +94,8 @@ def _read_integers(stored: ir.Value, format_: BlockFormat) -> ir.Value:
         four = arith.andi(arith.shrui(byte, bit), constant(15, i8))
         return arith.subi(four, constant(format_.offset, i8))
 
-    halves = pointwise(f"{lead}b->{lead}hb", half, packed, h=2)
-    return collapse(halves, [*[1] * len(lead), 2])
+    both = pointwise(f"{lead}b->{lead}hb", half, packed, h=2)
+    return collapse(both, [*[1] * len(lead), 2])
 
 
 def _packed_integers(integers: ir.Value, format_: BlockFormat) -> ir.Value:
@@ -93,10 +103,10 @@ def _packed_integers(integers: ir.Value, format_: BlockFormat) -> ir.Value:
         return integers
     *leading, _ = sizes(integers)
     lead, i8 = letters(len(leading)), integers.type.element_type
-    halves = expand(integers, [*[[size] for size in leading], [2, VALUES // 2]])
+    rows = expand(integers, [*[[size] for size in leading], [2, VALUES // 2]])
     extents = [*leading, VALUES // 2]
     low, high = (
-        slice_of(halves, [*[0] * len(leading), half, 0], [*leading, 1, VALUES // 2], extents)
+        slice_of(rows, [*[0] * len(leading), half, 0], [*leading, 1, VALUES // 2], extents)
         for half in (0, 1)
     )
 
@@ -107,9 +117,8 @@ def _packed_integers(integers: ir.Value, format_: BlockFormat) -> ir.Value:
     return pointwise(f"{lead}b,{lead}b->{lead}b", join, low, high)
 
 
-def _read_half(stored: ir.Value, format_: BlockFormat, field: str) -> ir.Value:
-    """A float16 that lies in two bytes, the lower first, as f32."""
-    both = _field(stored, format_, field)
+def read_halves(both: ir.Value) -> ir.Value:
+    """A float16 that lies in two bytes, the lower first, as f32: i8 `[..., 2]` -> `[...]`."""
     *leading, _ = sizes(both)
     low, high = (
         slice_of(both, [*[0] * len(leading), byte], [*leading, 1], leading) for byte in (0, 1)

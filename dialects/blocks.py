@@ -34,6 +34,11 @@ class BlockFormat:
         return np.dtype([("scale", "<f2"), *minimum, packed])
 
     @property
+    def floats(self) -> tuple[str, ...]:
+        """The fields that hold float16."""
+        return ("scale", "minimum") if self.has_minimum else ("scale",)
+
+    @property
     def bytes(self) -> int:
         """The size of a block."""
         return self.dtype.itemsize

@@ -51,8 +51,10 @@ _DIMENSIONS = {
         "out": "c.",
     },
     "llmc.linear": {"x": "*k", "weight": "..", "bias": "n", "out": "*n"},
+    "llmc.packed_embedding": {"ids": "*", "table": "...", "out": "*."},
     "llmc.packed_expert_linear": {"x": "r.", "expert": "c", "weight": "....", "out": "c."},
     "llmc.packed_linear": {"x": "*k", "weight": ".k.", "bias": "n", "out": "*n"},
+    "llmc.packed_quantized_linear": {"x": "*k", "weight": "...", "bias": "n", "out": "*n"},
     "llmc.quantize_rows": {"x": "*k", "values": "*k", "scales": "*."},
     "llmc.quantized_linear": {
         "x": "*k",

@@ -48,12 +48,16 @@ class QuantizeRowsOp(Operation, name="quantize_rows", traits=[ext.Pure]):
 
     def lower(self) -> list[ir.Value]:
         """A reduction for the largest magnitudes, and an elementwise operation each."""
-        rows = in_rows(self.x)
-        scales = divided(largest_magnitude(rows), 127.0)
-        lead, i8 = letters(rows.type.rank - 1), self.values.type.element_type
+        values, scales = nearest_integers(in_rows(self.x))
+        return [collapse(values, [*[1] * (self.x.type.rank - 1), 2]), scales]
 
-        def nearest(x: ir.Value, scale: ir.Value, _: ir.Value) -> ir.Value:
-            return arith.fptosi(i8, math.round(times_inverse(x, scale)))
 
-        values = pointwise(f"{lead}v,{lead}->{lead}v", nearest, rows, scales, element=i8)
-        return [collapse(values, [*[1] * (len(lead) - 1), 2]), scales]
+def nearest_integers(rows: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """`rows [..., 32]` as integers i8 `[..., 32]` and the scale of each row, f32 `[...]`."""
+    scales = divided(largest_magnitude(rows), 127.0)
+    lead, i8 = letters(rows.type.rank - 1), ir.IntegerType.get_signless(8)
+
+    def nearest(x: ir.Value, scale: ir.Value, _: ir.Value) -> ir.Value:
+        return arith.fptosi(i8, math.round(times_inverse(x, scale)))
+
+    return pointwise(f"{lead}v,{lead}->{lead}v", nearest, rows, scales, element=i8), scales

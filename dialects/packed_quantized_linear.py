@@ -1,0 +1,107 @@
+"""`llmc.packed_quantized_linear`: a linear layer on integers, its weight in panels of blocks."""
+
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+from torch_mlir.dialects import arith, ext
+
+from llmc.dialects.block_panels import unpack_blocks
+from llmc.dialects.blocks import FORMATS, VALUES
+from llmc.dialects.checks import element_is, same, shaped, static, tensor_of, verified
+from llmc.dialects.index_notation import collapse, expand, pointwise, reduce, sizes, slice_of
+from llmc.dialects.llmc import Operation
+from llmc.dialects.panel_checks import check_block_panels
+from llmc.dialects.panel_layout import take_apart
+from llmc.dialects.quantize import in_rows
+from llmc.dialects.quantize_rows import QuantizeRowsOp, nearest_integers
+from llmc.dialects.quantized_linear import QuantizedLinearOp
+
+
+class PackedQuantizedLinearOp(Operation, name="packed_quantized_linear", traits=[ext.Pure]):
+    """`llmc.quantized_linear` of the rows of `x`, with `weight [N/J, K/32, S]`, in integers.
+
+    The weight is what `llmc.pack_blocks` makes of blocks of `format`. Each 32 values of x are
+    rounded to integers as `llmc.quantize_rows` does; their products with a block are summed in i32,
+    each sum is scaled in f32, and sums over blocks are kept in f32.
+
+        %y = "llmc.packed_quantized_linear"(%x, %w)
+           {format = "q4_1", operandSegmentSizes = array<i32: 1, 1, 0>}
+           : (tensor<1x?x576xf32>, tensor<96x18x320xi8>) -> tensor<1x?x1536xf32>
+    """
+
+    x: ext.Operand[Any]
+    weight: ext.Operand[Any]
+    format: ir.StringAttr
+    out: ext.Result[Any]
+    bias: ext.Operand[Any] | None = None
+
+    @verified
+    def verify_invariants(self) -> None:
+        """Checks the format, K and N across operands, and element types."""
+        *leading, inputs = tensor_of(self.x, "x", at_least=2)
+        element_is("x", self.x, "f32")
+        outputs = tensor_of(self.out, "out", len(leading) + 1)[-1]
+        static("out", self.out, len(leading))
+        per_row = check_block_panels(self.weight, "weight", self.format, outputs)
+        same("x", "its last dimension", inputs, per_row * VALUES)
+        if self.bias is not None:
+            same("bias", "its length", tensor_of(self.bias, "bias", 1)[0], outputs)
+            element_is("bias", self.bias, "f32")
+        shaped("out", self.out, [*leading, outputs])
+        element_is("out", self.out, "f32")
+
+    @staticmethod
+    def reference(
+        x: np.ndarray,
+        weight: np.ndarray,
+        format_: str,
+        outputs: int,
+        bias: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """`x [..., K]`, int8 `[N/J, K/32, S]` -> `[..., N]`, `outputs` being N."""
+        blocks = unpack_blocks(weight, FORMATS[format_], outputs)
+        values, scales = QuantizeRowsOp.reference(x)
+        return QuantizedLinearOp.reference(values, blocks, scales, bias)
+
+    def lower(self) -> ir.Value:
+        """Sums of products in a block, `[t, p, b, j]`, and then their sum over blocks."""
+        leading, outputs = sizes(self.x)[:-1], self.out.type.shape[-1]
+        rows = collapse(self.x, [len(leading), 1]) if len(leading) > 1 else self.x
+        y = self._first_outputs(self._product(rows), outputs)
+        if self.bias is not None:
+            y = pointwise("tn,n->tn", lambda a, b, _: arith.addf(a, b), y, self.bias)
+        return y if len(leading) == 1 else expand(y, [leading, [outputs]])
+
+    def _product(self, rows: ir.Value) -> ir.Value:
+        """`[T, N/J, J]` of `rows [T, K]`."""
+        parts = take_apart(self.weight, FORMATS[self.format.value])
+        x, scales = nearest_integers(in_rows(rows))
+        i32, f32 = ir.IntegerType.get_signless(32), rows.type.element_type
+
+        def multiply_add(x: ir.Value, w: ir.Value, sum_: ir.Value) -> ir.Value:
+            product = arith.muli(arith.extsi(i32, x), arith.extsi(i32, w))
+            return arith.addi(sum_, product)
+
+        def scale_add(dot: ir.Value, x: ir.Value, w: ir.Value, sum_: ir.Value) -> ir.Value:
+            product = arith.mulf(arith.sitofp(f32, dot), arith.mulf(x, w))
+            return arith.addf(sum_, product)
+
+        dots = reduce("tbv,pbjv->tpbj", multiply_add, 0, x, parts.integers, element=i32)
+        y = reduce("tpbj,tb,pbj->tpj", scale_add, 0.0, dots, scales, parts.scale, element=f32)
+        if parts.minimum is None:
+            return y
+        totals = reduce(
+            "tbv->tb", lambda x, sum_: arith.addi(sum_, arith.extsi(i32, x)), 0, x, element=i32
+        )
+        shares = reduce(
+            "tb,tb,pbj->tpj", scale_add, 0.0, totals, scales, parts.minimum, element=f32
+        )
+        return pointwise("tpj,tpj->tpj", lambda a, b, _: arith.addf(a, b), y, shares)
+
+    @staticmethod
+    def _first_outputs(y: ir.Value, outputs: int) -> ir.Value:
+        """`[T, N]` of `[T, N/J, J]`: the last panel may be padded."""
+        y = collapse(y, [1, 2])
+        extents = [sizes(y)[0], outputs]
+        return y if y.type.shape[1] == outputs else slice_of(y, [0, 0], extents, extents)

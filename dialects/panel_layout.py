@@ -1,0 +1,102 @@
+"""Panels in linalg: cells put together from blocks, and taken apart into integers and scales.
+
+Where the bytes lie is said by `block_panels`.
+"""
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, linalg, tensor
+
+from llmc.dialects.block_bytes import to_bytes
+from llmc.dialects.block_layout import BlockParts, read_halves, read_integers, unpack_bytes
+from llmc.dialects.block_panels import PART, header
+from llmc.dialects.blocks import BlockFormat
+from llmc.dialects.index_notation import (
+    collapse,
+    constant,
+    expand,
+    index,
+    letters,
+    loop_index,
+    pointwise,
+    slice_of,
+)
+
+
+def interleave(blocks: ir.Value, columns: int) -> ir.Value:
+    """The panels i8 `[N/J, K/32, S]` of `blocks [N, K/32]`, J being `columns`."""
+    format_ = blocks.type.element_type.format
+    stored, before = to_bytes(blocks), header(format_)
+    fields = (0, before, 2), (before, format_.bytes - before, PART)
+    cells = [_interleaved(stored, *field, columns) for field in fields]
+    panels, count, _ = cells[0].type.shape
+    shape = [panels, count, columns * format_.bytes]
+    return tensor.concat(ir.RankedTensorType.get(shape, stored.type.element_type), 2, cells)
+
+
+def take_apart(panels: ir.Value, format_: BlockFormat) -> BlockParts:
+    """The parts `[N/J, K/32, J]` of the blocks in panels i8 `[N/J, K/32, S]`."""
+    count, blocks, size = panels.type.shape
+    columns = size // format_.bytes
+
+    def field(start: int, width: int) -> ir.Value:
+        extents = [count, blocks, columns * width]
+        return slice_of(panels, [0, 0, columns * start], extents, extents)
+
+    def halves(name: str) -> ir.Value:
+        start, width = format_.bytes_of(name)
+        return read_halves(expand(field(start, width), [[count], [blocks], [columns, width]]))
+
+    start, width = format_.bytes_of("packed")
+    parts = expand(field(start, width), [[count], [blocks], [width // PART, columns, PART]])
+    rows = pointwise("pbgji->pbjgi", lambda byte, _: byte, parts)
+    return BlockParts(
+        read_integers(collapse(rows, [1, 1, 1, 2]), format_),
+        halves("scale"),
+        halves("minimum") if format_.has_minimum else None,
+    )
+
+
+def gather(ids: ir.Value, panels: ir.Value, format_: BlockFormat) -> BlockParts:
+    """The parts `[..., K/32]` of the rows `ids [...]` of panels i8 `[N/J, K/32, S]`."""
+    _, blocks, size = panels.type.shape
+    columns, rank = size // format_.bytes, ids.type.rank
+
+    def byte(which: ir.Value, _: ir.Value) -> ir.Value:
+        row = arith.index_cast(ir.IndexType.get(), which)
+        panel, column = arith.divui(row, index(columns)), arith.remui(row, index(columns))
+        place = _place(column, loop_index(rank + 1), columns, format_)
+        return tensor.extract(panels, [panel, loop_index(rank), place])
+
+    lead, i8 = letters(rank), panels.type.element_type
+    extents = {"k": blocks, "i": format_.bytes}
+    return unpack_bytes(pointwise(f"{lead}->{lead}ki", byte, ids, element=i8, **extents), format_)
+
+
+def _place(column: ir.Value, byte: ir.Value, columns: int, format_: BlockFormat) -> ir.Value:
+    """Where in a cell number `byte` of the block of row `column` lies."""
+    before = index(header(format_))
+    is_header = arith.cmpi(arith.CmpIPredicate.ult, byte, before)
+    start = arith.select(is_header, index(0), before)
+    width = arith.select(is_header, index(2), index(PART))
+    within = arith.subi(byte, start)
+    part = arith.addi(arith.muli(arith.divui(within, width), index(columns)), column)
+    offset = arith.addi(arith.muli(part, width), arith.remui(within, width))
+    return arith.addi(arith.muli(start, index(columns)), offset)
+
+
+def _interleaved(stored: ir.Value, start: int, length: int, width: int, columns: int) -> ir.Value:
+    """Bytes of each block from `start` on, `[N/J, K/32, J * length]`, in parts of `width`."""
+    rows, count, _ = stored.type.shape
+    extents = [rows, count, length]
+    field = slice_of(stored, [0, 0, start], extents, extents)
+    parts = expand(field, [[rows], [count], [length // width, width]])
+    panels, element = -(-rows // columns), stored.type.element_type
+    packed = linalg.pack(
+        parts,
+        tensor.empty([panels, count, length // width, 1, columns, width], element),
+        [0, 3],
+        [columns, width],
+        padding_value=constant(0, element) if rows % columns else None,
+        outer_dims_perm=[0, 1, 2, 3],
+    )
+    return collapse(packed, [1, 1, 4])
