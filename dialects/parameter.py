@@ -8,12 +8,16 @@ from torch_mlir.dialects import ext
 from llmc.dialects.checks import require, static, tensor_of, verified
 from llmc.dialects.llmc import Operation
 
+STORED = "llmc.stored"
+"""The attribute that says which format of blocks the model stores each weight in."""
+
 
 class ParameterOp(Operation, name="parameter", traits=[ext.Pure]):
     """A named weight. In a layer's function `sources` holds one name for each layer it serves.
 
     The weights themselves stay outside the program. Has no lowering and computes nothing:
-    `bind-parameters` ties the names to globals.
+    `bind-parameters` ties the names to globals. The type is that of the numbers; where the model
+    has all of the weights in blocks, `llmc.stored = ["q4_1"]` names the format of each.
 
         %w = "llmc.parameter"() {sources = ["model.norm.weight"]} : () -> tensor<576xf32>
     """

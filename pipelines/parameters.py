@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import BinaryIO
+from typing import BinaryIO, TypeAlias
 
 import iree.runtime as rt
 import numpy as np
@@ -12,13 +12,23 @@ import torch
 from torch import Tensor
 from torch_mlir import ir
 
+from llmc.dialects.blocks import decode
 from llmc.pipelines.passes.base import globals_with
 from llmc.pipelines.passes.bind_parameters import RECIPE
 from llmc.pipelines.recipes.recipe import Recipe, read_recipe
 from llmc.pipelines.recipes.step import RecipeError
 from llmc.runtime.errors import UserError
 
-_TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i64": torch.int64}
+_TYPES = {
+    "f32": torch.float32,
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "i8": torch.int8,
+    "i64": torch.int64,
+}
+
+StoredWeight: TypeAlias = Tensor | np.ndarray
+"""A weight of the model: numbers, or an array of blocks (`dialects.blocks`)."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +40,7 @@ class StoredParameter:
     shape: tuple[int, ...]
     element: str
 
-    def build(self, weights: Mapping[str, Tensor]) -> Iterator[Tensor]:
+    def build(self, weights: Mapping[str, StoredWeight]) -> Iterator[Tensor]:
         """The entry's contents, layer by layer, in `element`.
 
         UserError where `weights` lacks one, or where they do not give `shape`.
@@ -43,7 +53,7 @@ class StoredParameter:
 
         for layer in range(self.recipe.layers):
             try:
-                values = self.recipe.compute(weight, layer)
+                values = decode(self.recipe.compute(weight, layer))
             except (ValueError, IndexError, MemoryError) as error:
                 raise UserError(f"'{self.name}' cannot be computed: {error}") from error
             stacked = (self.recipe.layers, *values.shape)
@@ -60,7 +70,9 @@ def stored_parameters(module: ir.Module) -> list[StoredParameter]:
     return [_stored_parameter(op) for op in globals_with(module, RECIPE)]
 
 
-def write_archive(stored: list[StoredParameter], weights: Mapping[str, Tensor], path: Path) -> None:
+def write_archive(
+    stored: list[StoredParameter], weights: Mapping[str, StoredWeight], path: Path
+) -> None:
     """Writes the entries to `path`, an IREE parameter archive. Raises OSError, UserError.
 
     They go through a file, so that memory is needed for one weight of one layer at a time.
@@ -101,6 +113,8 @@ def _through_file(file: BinaryIO, parts: Iterator[Tensor]) -> np.ndarray:
     return np.memmap(file, np.uint8, "r", offset=start, shape=file.tell() - start)
 
 
-def _in_numpy(weight: Tensor) -> np.ndarray:
+def _in_numpy(weight: StoredWeight) -> np.ndarray:
     """`weight` as float32, or as it is where it does not hold floats."""
+    if isinstance(weight, np.ndarray):
+        return weight
     return (weight.float() if weight.is_floating_point() else weight).detach().numpy()

@@ -7,15 +7,17 @@ from typing import ClassVar, Self
 import numpy as np
 from torch_mlir import ir
 
+from llmc.dialects.blocks import decode
 from llmc.pipelines.recipes.step import Step
 
 
 @dataclass(frozen=True)
 class Concat(Step):
-    """The operands one after another along dimension `dim`."""
+    """The operands one after another along dimension `dim`: blocks where all are, of one format."""
 
     operation: ClassVar[str] = "tensor.concat"
     operands: ClassVar[int | None] = None
+    reads_blocks: ClassVar[bool] = True
     dim: int
 
     @classmethod
@@ -25,7 +27,8 @@ class Concat(Step):
 
     def compute(self, *weights: np.ndarray) -> np.ndarray:
         """The concatenation."""
-        return np.concatenate(weights, self.dim)
+        alike = len({weight.dtype for weight in weights}) == 1
+        return np.concatenate(weights if alike else [*map(decode, weights)], self.dim)
 
     def name(self, names: Sequence[str]) -> str:
         """The names joined where they differ: `a.q.weight` and `a.k.weight` as `a.q_k.weight`."""

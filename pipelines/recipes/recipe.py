@@ -14,15 +14,19 @@ from dataclasses import dataclass
 import numpy as np
 from torch_mlir import ir
 
+from llmc.dialects.blocks import decode
 from llmc.pipelines.recipes.concat import Concat
 from llmc.pipelines.recipes.pack import Pack
+from llmc.pipelines.recipes.pack_blocks import PackBlocks
+from llmc.pipelines.recipes.quantize import Quantize
 from llmc.pipelines.recipes.rotary_table import RotaryTable
 from llmc.pipelines.recipes.scale_columns import ScaleColumns
 from llmc.pipelines.recipes.step import RecipeError, Step
 from llmc.pipelines.recipes.transpose import Transpose
 
 STEPS: dict[str, type[Step]] = {
-    step.operation: step for step in (Concat, Pack, RotaryTable, ScaleColumns, Transpose)
+    step.operation: step
+    for step in (Concat, Pack, PackBlocks, Quantize, RotaryTable, ScaleColumns, Transpose)
 }
 
 
@@ -45,7 +49,7 @@ class Recipe(ABC):
 
     @abstractmethod
     def compute(self, weight: Callable[[str], np.ndarray], layer: int) -> np.ndarray:
-        """What it gives for one layer; `weight` finds a weight by its name.
+        """What it gives for one layer; `weight` finds a weight, numbers or blocks, by its name.
 
         ValueError or IndexError where the weights' shapes do not fit.
         """
@@ -108,7 +112,10 @@ class Computed(Recipe):
 
     def compute(self, weight: Callable[[str], np.ndarray], layer: int) -> np.ndarray:
         """The step on the operands."""
-        return self.step.compute(*(operand.compute(weight, layer) for operand in self.operands))
+        operands = [operand.compute(weight, layer) for operand in self.operands]
+        if not self.step.reads_blocks:
+            operands = [decode(operand) for operand in operands]
+        return self.step.compute(*operands)
 
 
 def recipe_of(value: ir.Value) -> Recipe | None:

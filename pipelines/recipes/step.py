@@ -20,10 +20,12 @@ class Step(ABC):
     """An operation on weights. Its fields (int, float, str, tuple[int, ...]) say how it is done.
 
     A subclass says in one place how the operation is recognised and, in numpy, what it computes.
+    Weights that are stored as blocks come decoded, unless it `reads_blocks`.
     """
 
     operation: ClassVar[str]
     operands: ClassVar[int | None] = 1  # None: any number
+    reads_blocks: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod
