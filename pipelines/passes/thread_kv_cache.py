@@ -7,7 +7,14 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, func, ml_program
 
 from llmc.dialects import AttentionOp, CacheAllocateOp, CacheAppendOp, CacheReadOp
-from llmc.dialects.index_notation import as_value, constant, loop_index, pointwise, size
+from llmc.dialects.index_notation import (
+    as_value,
+    constant,
+    letters,
+    loop_index,
+    pointwise,
+    size,
+)
 from llmc.pipelines.passes.base import (
     Pass,
     calls_of,
@@ -24,6 +31,7 @@ from llmc.runtime.abi import RESET
 from llmc.runtime.errors import UserError
 
 CACHE = "llmc.kv_cache"
+ELEMENTS = ("f32", "f16")
 
 
 @dataclass(frozen=True)
@@ -35,11 +43,17 @@ class ThreadKVCache(Pass):
     `V(tokens, positions)` becomes `V(tokens, start, sequence, past)`: it runs on sequences from
     number `sequence` on, whose token columns 0 to `past - 1` are held; of these, sequence b uses
     those from `start[b]` on (shorter sequences of a batch begin later, so that all end at one
-    column). `reset(sequences, capacity)` allocates the cache.
+    column). `reset(sequences, capacity)` allocates the cache. Keys and values are kept as
+    `element`, f32 or f16, which changes numerics; attention widens what it reads.
     """
 
     name: ClassVar[str] = "thread-kv-cache"
     idempotent: ClassVar[bool] = False
+    element: str = "f32"
+
+    def __post_init__(self) -> None:
+        if self.element not in ELEMENTS:
+            raise ValueError(f"element must be one of {', '.join(ELEMENTS)}, not '{self.element}'")
 
     def apply(self, module: ir.Module) -> None:
         """Rewrites layer functions, then trunks, and adds the globals and `reset`."""
@@ -53,7 +67,7 @@ class ThreadKVCache(Pass):
             start, sequence, past = set_arguments(
                 function, list(range(len(function.arguments))), _state_types(batch)
             )
-            state = _State(layer, start, sequence, past)
+            state = _State(layer, start, sequence, past, ir.Type.parse(self.element))
             _, _, kind = function.sym_name.value.partition(".")
             if not kind:
                 fail(function, "layer function must be named VARIANT.KIND, as in prefill.layer0")
@@ -99,6 +113,7 @@ class _State:
     start: ir.Value
     sequence: ir.Value
     past: ir.Value
+    element: ir.Type
 
 
 def _state_types(batch: int) -> list[ir.Type]:
@@ -114,7 +129,7 @@ def _attend_to_cache(
     with ir.InsertionPoint(attention), attention.location:
         held = []
         for which, rows in (("keys", attention.key), ("values", attention.value)):
-            symbol = f"{name}.{which}"
+            symbol, rows = f"{name}.{which}", _narrow(rows, state.element)
             caches[symbol] = type_ = _cache_type(rows.type, layers)
             cache = ml_program.global_load(type_, ir.FlatSymbolRefAttr.get(symbol))
             cache = CacheAppendOp(cache, rows, state.layer, state.sequence, state.past, type_).out
@@ -133,6 +148,16 @@ def _attend_to_cache(
         attention.out.replace_all_uses_with(new.out)
     attention.operation.erase()
     return caches
+
+
+def _narrow(rows: ir.Value, element: ir.Type) -> ir.Value:
+    """`rows` rounded to `element`, if they are wider."""
+    if rows.type.element_type.width <= element.width:
+        return rows
+    lead = letters(rows.type.rank)
+    return pointwise(
+        f"{lead}->{lead}", lambda x, _: arith.truncf(element, x), rows, element=element
+    )
 
 
 def _read(cache: ir.Value, rows: ir.Value, state: _State) -> ir.Value:
