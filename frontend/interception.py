@@ -1,9 +1,9 @@
 """Makes a Hugging Face model speak in llmc operations, without code for any family.
 
 transformers offers two doors that every family goes through: the attention interface and the
-experts interface. Linear layers are PyTorch's own. Norms and rotary embeddings have no door; a
-module or function that looks like one by its name is tried on random numbers against our operation
-and replaced only where the two agree.
+experts interface. Linear layers and embeddings are PyTorch's own. Norms and rotary embeddings have
+no door; a module or function that looks like one by its name is tried on random numbers against our
+operation and replaced only where the two agree.
 """
 
 import sys
@@ -103,6 +103,7 @@ def llmc_operations(model: PreTrainedModel) -> Iterator[None]:
             replaced(masking_utils, "find_packed_sequence_indices", lambda *_args: None)
         )
         patches.enter_context(replaced(nn.Linear, "forward", _linear))
+        patches.enter_context(replaced(nn.Embedding, "forward", _embed))
         patches.enter_context(replaced(Conv1D, "forward", _conv1d))
         for module, offset in _norms(model):
             patches.enter_context(replaced(module, "forward", _norm_forward(module, offset)))
@@ -114,6 +115,10 @@ def llmc_operations(model: PreTrainedModel) -> Iterator[None]:
 
 def _linear(module: nn.Linear, x: Tensor) -> Tensor:
     return torch_ops.linear(x, module.weight, module.bias, False)
+
+
+def _embed(module: nn.Embedding, ids: Tensor) -> Tensor:
+    return torch_ops.embedding(ids, module.weight)
 
 
 def _conv1d(module: Conv1D, x: Tensor) -> Tensor:

@@ -23,6 +23,17 @@ def _(x: Tensor, weight: Tensor, bias: Tensor | None, transposed: bool) -> Tenso
     return x.new_empty((*x.shape[:-1], weight.shape[1 if transposed else 0]))
 
 
+@custom_op(f"{NAMESPACE}::embedding", mutates_args=())
+def embedding(ids: Tensor, table: Tensor) -> Tensor:
+    """The rows of `table [V, K]` that `ids [...]`, of int64, name: `[..., K]`."""
+    return torch.nn.functional.embedding(ids, table)
+
+
+@embedding.register_fake
+def _(ids: Tensor, table: Tensor) -> Tensor:
+    return table.new_empty((*ids.shape, table.shape[1]))
+
+
 @custom_op(f"{NAMESPACE}::rms_norm", mutates_args=())
 def rms_norm(x: Tensor, weight: Tensor, epsilon: float, offset: float) -> Tensor:
     """`x / sqrt(mean(x^2) + epsilon) * (offset + weight)` over the last dimension.

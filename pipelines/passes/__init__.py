@@ -17,6 +17,7 @@ from llmc.pipelines.passes.hoist_across_layers import HoistAcrossLayers
 from llmc.pipelines.passes.lower_llmc import LowerLlmc
 from llmc.pipelines.passes.number_layers import NumberLayers
 from llmc.pipelines.passes.outline_kernels import OutlineKernels
+from llmc.pipelines.passes.pack_blocks import PackBlocks
 from llmc.pipelines.passes.pack_weights import PackWeights
 from llmc.pipelines.passes.propagate_shapes import PropagateShapes
 from llmc.pipelines.passes.quantize_activations import QuantizeActivations
@@ -48,6 +49,7 @@ PASSES: dict[str, type[Pass]] = {
         LowerLlmc,
         NumberLayers,
         OutlineKernels,
+        PackBlocks,
         PackWeights,
         QuantizeActivations,
         QuantizeWeights,

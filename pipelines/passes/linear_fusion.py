@@ -9,7 +9,12 @@ from torch_mlir.dialects import tensor
 
 from llmc.dialects import ExpertLinearOp, LinearOp
 from llmc.dialects.index_notation import sizes, slice_of
-from llmc.pipelines.passes.weight_expressions import hoist, is_used_once, stored_alike
+from llmc.pipelines.passes.weight_expressions import (
+    hoist,
+    is_used_once,
+    stored_alike,
+    stored_format,
+)
 from llmc.pipelines.recipes.recipe import recipe_of
 
 Linear: TypeAlias = LinearOp | ExpertLinearOp
@@ -36,7 +41,7 @@ def fuse_all(module: ir.Module, groups: Sequence[Sequence[Linear]]) -> None:
     """Fuses the groups of linear layers that can be, each layer once.
 
     They have the same activations (and experts), and weights that are weight expressions for them
-    alone; all have a bias, which is one too, or none.
+    alone, stored as blocks of one format or as numbers; all have a bias, which is one too, or none.
     """
     taken: set[ir.Operation] = set()
     fusible = []
@@ -58,6 +63,7 @@ def _can_fuse(linears: Sequence[Linear]) -> bool:
         and linear.attributes["transposed"] == first.attributes["transposed"]
         and linear.weight.type.element_type == first.weight.type.element_type
         and is_used_once(linear.weight)
+        and stored_format(linear.weight) == stored_format(first.weight)
         and (_bias(linear) is None) == (_bias(first) is None)
         and (_bias(linear) is None or recipe_of(_bias(linear)) is not None)
         for linear in linears

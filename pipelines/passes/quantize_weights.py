@@ -5,53 +5,86 @@ from typing import ClassVar
 
 from torch_mlir import ir
 
-from llmc.dialects import LinearOp, QuantizedLinearOp, QuantizeOp
+from llmc.dialects import EmbeddingOp, LinearOp, QuantizedLinearOp, QuantizeOp
 from llmc.dialects.block_types import block_type
-from llmc.dialects.blocks import FORMATS, Q4_0, VALUES
+from llmc.dialects.blocks import FORMATS, Q4_0, VALUES, BlockFormat
 from llmc.pipelines.passes.base import Pass, find
-from llmc.pipelines.passes.weight_expressions import is_used_once, stored_alike
+from llmc.pipelines.passes.weight_expressions import serves_only, stored_alike, stored_format
+
+AS_IS = "as-is"
+_READERS = {("llmc.linear", 1), ("llmc.embedding", 1)}
 
 
 @dataclass(frozen=True)
 class QuantizeWeights(Pass):
     """Turns `llmc.linear` into `llmc.quantized_linear` over the `llmc.quantize` of its weight.
 
-    Of `[N, K]` weight expressions in f32 that serve nothing else, K being a multiple of 32. Changes
-    numerics: every weight is rounded to a value that a block of `format` (q4_0, q4_1, q8_0) holds.
+    Of `[N, K]` weight expressions in f32 that serve linear layers, and lookups by `llmc.embedding`,
+    alone, K being a multiple of 32. `format` is q4_0, q4_1, q8_0, or as-is: the format that the
+    model stores the weight in, the widest where layers differ, and no change where it has none.
+    Tables that no linear layer reads are left alone, unless they are stored as blocks. Changes
+    numerics, but for as-is: every weight is rounded to a value that a block holds.
     """
 
     name: ClassVar[str] = "quantize-weights"
     format: str = Q4_0.name
 
     def __post_init__(self) -> None:
-        if self.format not in FORMATS:
-            raise ValueError(f"format must be one of {', '.join(FORMATS)}, not '{self.format}'")
+        choices = [*FORMATS, AS_IS]
+        if self.format not in choices:
+            raise ValueError(f"format must be one of {', '.join(choices)}, not '{self.format}'")
 
     def apply(self, module: ir.Module) -> None:
-        """Rewrites every layer whose weight allows it."""
-        linears = [op.opview for op in find(module.operation, "llmc.linear")]
-        quantizable = [linear for linear in linears if _is_quantizable(linear)]
-        for linear in stored_alike(module, quantizable, lambda linear: [linear.weight]):
-            self._quantize(linear)
+        """Rewrites every weight that allows it, with all that reads it."""
+        readers = find(module.operation, *(name for name, _ in _READERS))
+        weights = dict.fromkeys(op.operands[1] for op in readers)
+        chosen = [
+            (weight, format_)
+            for weight in weights
+            if _is_quantizable(weight) and (format_ := self._format(weight))
+        ]
+        for weight, format_ in stored_alike(module, chosen, lambda choice: [choice[0]]):
+            _quantize(weight, format_)
 
-    def _quantize(self, linear: LinearOp) -> None:
-        outputs, inputs = linear.weight.type.shape
-        type_ = ir.RankedTensorType.get(
-            [outputs, inputs // VALUES], block_type(FORMATS[self.format])
-        )
-        with ir.InsertionPoint(linear), linear.location:
-            weight = QuantizeOp(linear.weight, type_).out
-            new = QuantizedLinearOp(linear.x, weight, linear.out.type, bias=linear.bias)
-        linear.out.replace_all_uses_with(new.out)
-        linear.operation.erase()
+    def _format(self, weight: ir.Value) -> BlockFormat | None:
+        stored = stored_format(weight)
+        is_multiplied = any(use.owner.operation.name == "llmc.linear" for use in weight.uses)
+        if self.format == AS_IS or not (stored or is_multiplied):
+            return stored
+        return FORMATS[self.format]
 
 
-def _is_quantizable(linear: LinearOp) -> bool:
-    weight, f32 = linear.weight, ir.F32Type.get()
+def _is_quantizable(weight: ir.Value) -> bool:
+    type_ = weight.type
     return (
-        is_used_once(weight)
-        and not linear.transposed.value
-        and weight.type.shape[1] % VALUES == 0
-        and 0 not in weight.type.shape
-        and {weight.type.element_type, linear.x.type.element_type} == {f32}
+        serves_only(weight, _READERS)
+        and type_.shape[1] % VALUES == 0
+        and 0 not in type_.shape
+        and str(type_.element_type) == "f32"
+        and all(_takes_blocks(use.owner.operation) for use in weight.uses)
     )
+
+
+def _takes_blocks(reader: ir.Operation) -> bool:
+    if reader.name == "llmc.linear" and reader.opview.transposed.value:
+        return False
+    return str(reader.opview.out.type.element_type) == "f32"
+
+
+def _quantize(weight: ir.Value, format_: BlockFormat) -> None:
+    outputs, inputs = weight.type.shape
+    readers = [use.owner for use in weight.uses]
+    type_ = ir.RankedTensorType.get([outputs, inputs // VALUES], block_type(format_))
+    with ir.InsertionPoint.after(weight.owner), weight.owner.location:
+        blocks = QuantizeOp(weight, type_).out
+    for reader in readers:
+        with ir.InsertionPoint(reader), reader.operation.location:
+            new = _reading(reader.operation.opview, blocks)
+        reader.operation.results[0].replace_all_uses_with(new)
+        reader.operation.erase()
+
+
+def _reading(reader: LinearOp | EmbeddingOp, blocks: ir.Value) -> ir.Value:
+    if isinstance(reader, EmbeddingOp):
+        return EmbeddingOp(reader.ids, blocks, reader.out.type).out
+    return QuantizedLinearOp(reader.x, blocks, reader.out.type, bias=reader.bias).out

@@ -1,11 +1,13 @@
 """What passes that rewrite weight expressions ask of them."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
 from torch_mlir import ir
 
+from llmc.dialects.blocks import FORMATS, BlockFormat
+from llmc.dialects.parameter import STORED
 from llmc.pipelines.passes.base import find
 from llmc.pipelines.recipes.recipe import recipe_of, weight_operands
 
@@ -20,6 +22,30 @@ def is_used_once(weight: ir.Value) -> bool:
     if recipe_of(weight) is None:
         return False
     return all(len(list(part.uses)) == 1 for part in _parts(weight) if part.type.rank > 1)
+
+
+def serves_only(weight: ir.Value, readers: Collection[tuple[str, int]]) -> bool:
+    """Whether `weight` is a weight expression that `readers` alone read, and it alone its matrices.
+
+    A reader is the name of an operation and the number of its operand.
+    """
+    if recipe_of(weight) is None:
+        return False
+    uses = [(use.owner.operation.name, use.operand_number) for use in weight.uses]
+    inner = [part for part in _parts(weight)[1:] if part.type.rank > 1]
+    return all(use in readers for use in uses) and all(len(list(p.uses)) == 1 for p in inner)
+
+
+def stored_format(weight: ir.Value) -> BlockFormat | None:
+    """The widest format of blocks that the model stores the matrices of an expression in.
+
+    The layers, and the operands of an expression, may differ; None where one is not in blocks.
+    """
+    parameters = _matrices([weight])
+    formats = [FORMATS.get(name) for op in parameters for name in _stored(op)]
+    known = [format_ for format_ in formats if format_ is not None]
+    is_in_blocks = known and len(known) == len(formats)
+    return max(known, key=lambda format_: format_.bytes) if is_in_blocks else None
 
 
 def stored_alike(
@@ -75,6 +101,14 @@ def _matrices(weights: Sequence[ir.Value]) -> list[ir.Operation]:
 
 def _sources(parameter: ir.Operation) -> ir.Attribute:
     return parameter.attributes["sources"]
+
+
+def _stored(parameter: ir.Operation) -> list[str]:
+    """The format of each of a parameter's weights; one empty name where none is known."""
+    formats = parameter.attributes.get(STORED)
+    if not isinstance(formats, ir.ArrayAttr):
+        return [""]
+    return [name.value if isinstance(name, ir.StringAttr) else "" for name in formats]
 
 
 def _is_read(op: ir.Operation) -> bool:

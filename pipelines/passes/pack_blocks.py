@@ -1,0 +1,76 @@
+"""`pack-blocks`: lays matrices of blocks out for the kernel that reads them."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch_mlir import ir
+
+from llmc.dialects import (
+    EmbeddingOp,
+    PackBlocksOp,
+    PackedEmbeddingOp,
+    PackedQuantizedLinearOp,
+    QuantizedLinearOp,
+)
+from llmc.dialects.attributes import i64
+from llmc.dialects.block_types import block_format
+from llmc.pipelines.passes.base import Pass, find
+from llmc.pipelines.passes.weight_expressions import serves_only
+
+_READERS = {("llmc.quantized_linear", 1), ("llmc.embedding", 1)}
+
+
+@dataclass(frozen=True)
+class PackBlocks(Pass):
+    """Turns `llmc.quantized_linear` and `llmc.embedding` into packed ones.
+
+    A weight expression of blocks `[N, K/32]` that they alone read becomes the `llmc.pack_blocks` of
+    it, in panels of `columns` rows, as which the archive stores it: nothing is packed when the
+    module runs, and a tied embedding looks up in the output head's panels. Linear layers on
+    activations that are quantised already are left alone. Changes numerics: activations are rounded
+    to a 127th of the largest of their 32, as `quantize-activations` does.
+    """
+
+    name: ClassVar[str] = "pack-blocks"
+    columns: int = 16
+
+    def __post_init__(self) -> None:
+        if self.columns < 1:
+            raise ValueError(f"columns must be at least 1, not {self.columns}")
+
+    def apply(self, module: ir.Module) -> None:
+        """Packs every weight that allows it."""
+        readers = find(module.operation, *(name for name, _ in _READERS))
+        for weight in dict.fromkeys(op.operands[1] for op in readers):
+            if block_format(weight.type) and serves_only(weight, _READERS):
+                users = [use.owner.operation.opview for use in weight.uses]
+                if all(map(_is_packable, users)):
+                    self._pack(weight, users)
+
+    def _pack(self, weight: ir.Value, readers: list[QuantizedLinearOp | EmbeddingOp]) -> None:
+        (outputs, blocks), format_ = weight.type.shape, weight.type.element_type.format
+        byte = ir.IntegerType.get_signless(8)
+        shape = [-(-outputs // self.columns), blocks, self.columns * format_.bytes]
+        with ir.InsertionPoint.after(weight.owner), weight.owner.location:
+            type_ = ir.RankedTensorType.get(shape, byte)
+            packed = PackBlocksOp(weight, i64(self.columns), type_).out
+        for reader in readers:
+            with ir.InsertionPoint(reader), reader.location:
+                new = _reading(reader, packed, ir.StringAttr.get(format_.name))
+            reader.out.replace_all_uses_with(new)
+            reader.operation.erase()
+
+
+def _is_packable(reader: QuantizedLinearOp | EmbeddingOp) -> bool:
+    if isinstance(reader, EmbeddingOp):
+        return True
+    out = reader.out.type
+    return reader.scales is None and not out.is_dynamic_dim(out.rank - 1)
+
+
+def _reading(
+    reader: QuantizedLinearOp | EmbeddingOp, packed: ir.Value, format_: ir.StringAttr
+) -> ir.Value:
+    if isinstance(reader, EmbeddingOp):
+        return PackedEmbeddingOp(reader.ids, packed, format_, reader.out.type).out
+    return PackedQuantizedLinearOp(reader.x, packed, format_, reader.out.type, bias=reader.bias).out
