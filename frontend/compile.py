@@ -8,7 +8,7 @@ from transformers import PreTrainedModel
 
 from llmc.frontend.interception import IMPLEMENTATION
 from llmc.frontend.loaded_model import LoadedModel
-from llmc.frontend.lowering import context_bound, lower_model, storage
+from llmc.frontend.lowering import context_bound, lower_model, stored_dtype
 from llmc.frontend.options import CompileOptions, Progress
 from llmc.frontend.output_folder import appearing, check_free, writing
 from llmc.frontend.toolchain import versions
@@ -40,7 +40,7 @@ def compile_model(
     target = CPUTarget.parse(options.target)
     # First, for it finds most of what can be wrong with a model.
     with work.stage("read"):
-        weights = model.weights()
+        weights = model.stored_weights()
     skeleton = _skeleton(model)
     module = lower_model(model, skeleton, options, work, start_from=start_from)
     with appearing(output) as folder, writing(output):
@@ -99,7 +99,7 @@ def _manifest(
             hidden_size=config.hidden_size,
             vocab_size=config.vocab_size,
             parameters=sum(parameter.numel() for parameter in skeleton.parameters()),
-            dtype=storage(model, options),
+            dtype=stored_dtype(model, options),
         ),
         context=context_bound(model, options),
         kv_bytes_per_token=kv_bytes,

@@ -6,7 +6,14 @@ from pathlib import Path
 from llmc.frontend.gguf_config import read_config
 from llmc.frontend.gguf_file import read_gguf
 from llmc.frontend.gguf_tokenizer import read_tokenizer
-from llmc.frontend.gguf_weights import find_sources, read_weights, rope_buffers, storage
+from llmc.frontend.gguf_weights import (
+    block_formats,
+    find_sources,
+    read_blocks,
+    read_weights,
+    rope_buffers,
+    storage,
+)
 from llmc.frontend.loaded_model import LoadedModel, truncated
 
 
@@ -28,5 +35,7 @@ def open_gguf(path: Path, layers: int | None = None) -> LoadedModel:
         tokenizer_json=tokenizer_json,
         tokenizer=facts,
         weights=partial(read_weights, file, config, sources),
+        formats=block_formats(file, sources),
+        read_blocks=partial(read_blocks, file, config, sources),
         buffers=rope_buffers(file, config),
     )

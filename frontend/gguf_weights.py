@@ -21,9 +21,11 @@ from gguf import (
 from torch import Tensor
 from transformers import PreTrainedConfig
 
+from llmc.dialects.blocks import FORMATS, Q8_0, BlockFormat
 from llmc.frontend.gguf_config import GEMMAS
 from llmc.frontend.gguf_file import GgufFile, GgufTensor
 from llmc.frontend.loaded_model import build, outline, some_of, untied_state
+from llmc.pipelines.parameters import StoredWeight
 from llmc.runtime.errors import UserError
 
 # The file's tensors that make each of the model's weights; two are stacked along dimension 1.
@@ -76,14 +78,62 @@ def read_weights(file: GgufFile, config: PreTrainedConfig, sources: Sources) -> 
 
     UserError if one of them holds infinities or NaNs.
     """
-    weights = {}
-    for weight, names in sources.items():
-        parts = [_as_in_transformers(file, config, name) for name in names]
-        weights[weight] = torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
-        # NaNs and infinities are extremes too; looking for those is ten times faster.
-        if not torch.isfinite(torch.stack(torch.aminmax(weights[weight]))).all():
-            raise UserError(f"{file.path} is damaged: {some_of(names)} holds what is no number")
+    return {name: _read(file, config, tensors) for name, tensors in sources.items()}
+
+
+def read_blocks(
+    file: GgufFile, config: PreTrainedConfig, sources: Sources
+) -> dict[str, StoredWeight]:
+    """As `read_weights`, but matrices in a format of `dialects.blocks` stay such, `[N, K / 32]`."""
+    weights: dict[str, StoredWeight] = {}
+    for name, tensors in sources.items():
+        format_ = _format_as_it_is(file, tensors)
+        weights[name] = (
+            _blocks(file, config, tensors[0], format_) if format_ else _read(file, config, tensors)
+        )
     return weights
+
+
+def block_formats(file: GgufFile, sources: Sources) -> dict[str, str]:
+    """In which format to keep each quantised matrix: its own where there is one, else Q8_0."""
+    return {
+        name: FORMATS.get(file.tensors[tensors[0]].type.name.lower(), Q8_0).name
+        for name, tensors in sources.items()
+        if file.tensors[tensors[0]].type not in _TORCH_TYPES
+        and len(file.tensors[tensors[0]].shape) == 2
+    }
+
+
+def _read(file: GgufFile, config: PreTrainedConfig, names: tuple[str, ...]) -> Tensor:
+    parts = [_as_in_transformers(file, config, name) for name in names]
+    weight = torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
+    # NaNs and infinities are extremes too; looking for those is ten times faster.
+    _require_numbers(file, names, torch.stack(torch.aminmax(weight)))
+    return weight
+
+
+def _format_as_it_is(file: GgufFile, names: tuple[str, ...]) -> BlockFormat | None:
+    """The format of a weight that the model has as the file has it, up to the order of its rows."""
+    tensor = file.tensors[names[0]]
+    if len(names) > 1 or len(tensor.shape) != 2 or _is_transposed(file, names[0]):
+        return None
+    return FORMATS.get(tensor.type.name.lower())
+
+
+def _blocks(
+    file: GgufFile, config: PreTrainedConfig, name: str, format_: BlockFormat
+) -> np.ndarray:
+    tensor = file.tensors[name]
+    blocks = tensor.data.view(format_.dtype).reshape(tensor.shape[0], -1)
+    for field in format_.floats:
+        _require_numbers(file, (name,), torch.from_numpy(blocks[field].astype(np.float32)))
+    heads = _rotary_heads(file, config, name)
+    return _halves_apart(blocks, heads) if heads else blocks
+
+
+def _require_numbers(file: GgufFile, names: tuple[str, ...], values: Tensor) -> None:
+    if not torch.isfinite(values).all():
+        raise UserError(f"{file.path} is damaged: {some_of(names)} holds what is no number")
 
 
 def rope_buffers(file: GgufFile, config: PreTrainedConfig) -> dict[str, Tensor]:
@@ -155,17 +205,23 @@ def _as_in_transformers(file: GgufFile, config: PreTrainedConfig, name: str) -> 
         return tensor.t().contiguous()
     if file.architecture in GEMMAS and name.endswith("norm.weight"):
         return tensor - 1  # transformers adds it when it runs
+    heads = _rotary_heads(file, config, name)
+    return torch.from_numpy(_halves_apart(tensor.numpy(), heads)) if heads else tensor
+
+
+def _rotary_heads(file: GgufFile, config: PreTrainedConfig, name: str) -> int:
+    """How many heads a weight makes whose rows the converter reordered; 0 for any other."""
     if file.architecture == "llama" and ".attn_q." in name:
-        return _halves_apart(tensor, config.num_attention_heads)
+        return config.num_attention_heads
     if file.architecture == "llama" and ".attn_k." in name:
-        return _halves_apart(tensor, config.num_key_value_heads)
-    return tensor
+        return config.num_key_value_heads
+    return 0
 
 
-def _halves_apart(tensor: Tensor, heads: int) -> Tensor:
+def _halves_apart(rows: np.ndarray, heads: int) -> np.ndarray:
     """Rows from llama.cpp's rotary order, which turns neighbours, to that of halves of a head."""
-    pairs = tensor.reshape(heads, -1, 2, *tensor.shape[1:])
-    return pairs.transpose(1, 2).reshape(tensor.shape)
+    pairs = rows.reshape(heads, -1, 2, *rows.shape[1:])
+    return pairs.swapaxes(1, 2).reshape(rows.shape)
 
 
 def _to_torch(tensor: GgufTensor) -> Tensor:

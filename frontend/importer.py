@@ -5,7 +5,7 @@ become `llmc.parameter`, the custom operations of torch_ops become the llmc oper
 name; both are wrapped in torch_c casts, which the type conversion in `llmc-import` folds away.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,13 +17,18 @@ from torch_mlir.extras.fx_importer import FxImporter
 
 from llmc import dialects
 from llmc.dialects.attributes import f64, i64
+from llmc.dialects.parameter import STORED
 from llmc.frontend import torch_ops
 from llmc.frontend.programs import Program, VariantPrograms
 from llmc.pipelines.passes.base import find
 
 
-def import_programs(variants: Sequence[VariantPrograms], context: ir.Context) -> ir.Module:
+def import_programs(
+    variants: Sequence[VariantPrograms], formats: Mapping[str, str], context: ir.Context
+) -> ir.Module:
     """Imports the variants of one model into one module.
+
+    `formats` are those of the weights that the model stores in blocks, by name: `llmc.stored`.
 
     For each variant V there is a public function `V(tokens, positions) -> logits` and a private
     `V.layer<k>` for each kind of layer, called once for each layer of that kind, in their order.
@@ -32,6 +37,7 @@ def import_programs(variants: Sequence[VariantPrograms], context: ir.Context) ->
     module = ir.Module.create(ir.Location.unknown(context))
     for variant in variants:
         _import_variant(variant, module)
+    _state_formats(module, formats)
     return module
 
 
@@ -98,6 +104,16 @@ def _name_parameters(function: ir.Operation, sources: list[list[str]]) -> None:
     function.attributes["function_type"] = ir.TypeAttr.get(
         ir.FunctionType.get(type_.inputs[:inputs], type_.results)
     )
+
+
+def _state_formats(module: ir.Module, formats: Mapping[str, str]) -> None:
+    """Says of the parameters that are stored in blocks, all of them, in which."""
+    for op in find(module.operation, "llmc.parameter"):
+        stored = [formats.get(name.value, "") for name in op.attributes["sources"]]
+        if all(stored):
+            with op.context:
+                names = [ir.StringAttr.get(name) for name in stored]
+                op.attributes[STORED] = ir.ArrayAttr.get(names)
 
 
 def _torch_operators(root: ir.Operation, name: str) -> list[ir.Operation]:
@@ -168,6 +184,7 @@ _BUILDERS: dict[str, Callable[..., ir.OpView]] = {
     "attention": lambda query, key, value, scale, window, softcap, out: dialects.AttentionOp(
         query, key, value, f64(scale), i64(window), f64(softcap), out
     ),
+    "embedding": dialects.EmbeddingOp,
     "expert_linear": lambda x, expert, weight, top_k, transposed, out: dialects.ExpertLinearOp(
         x, expert, weight, i64(top_k), i64(int(transposed)), out
     ),

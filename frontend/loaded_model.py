@@ -12,6 +12,7 @@ from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 from transformers.initialization import no_init_weights
 from transformers.utils import logging
 
+from llmc.pipelines.parameters import StoredWeight
 from llmc.runtime.errors import UserError
 from llmc.runtime.manifest import TokenizerFacts
 
@@ -37,7 +38,8 @@ class LoadedModel:
 
     `weights()` reads the weights: by the names of the skeleton's `state_dict`, of tied ones only
     the first, in the element type they are stored in (GGUF blocks as float32). UserError if the
-    names or shapes are not the skeleton's.
+    names or shapes are not the skeleton's. `formats` are those of `dialects.blocks` in which the
+    matrices that a file has quantised are to be kept, by name.
     """
 
     name: str
@@ -47,8 +49,14 @@ class LoadedModel:
     tokenizer_json: str
     tokenizer: TokenizerFacts
     weights: Callable[[], dict[str, Tensor]]
+    formats: Mapping[str, str] = field(default_factory=dict)
+    read_blocks: Callable[[], dict[str, StoredWeight]] | None = None
     # Values of the skeleton's buffers that the configuration does not give.
     buffers: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def stored_weights(self) -> dict[str, StoredWeight]:
+        """What `weights()` gives, but matrices in a format of `dialects.blocks` as they are."""
+        return self.read_blocks() if self.read_blocks else dict(self.weights())
 
     def skeleton(self, attn_implementation: str) -> PreTrainedModel:
         """The model in float32 and eval mode, its parameters uninitialised, its buffers right.

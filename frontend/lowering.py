@@ -1,6 +1,7 @@
 """A model to the module that IREE compiles, from any stage on and up to any stage."""
 
 import re
+from collections import Counter
 from pathlib import Path
 
 from torch_mlir import ir
@@ -37,7 +38,7 @@ def lower_model(
     if stop_after not in STAGE_NAMES:
         raise UserError(f"there is no stage {stop_after!r}: the stages are {_LISTED}")
     if start_from is None:
-        done, module = TORCH, _import(skeleton, context_bound(model, options), work)
+        done, module = TORCH, _import(model, skeleton, context_bound(model, options), work)
         work.dump(TORCH, module)
     else:
         done, module = _read_stage(start_from)
@@ -65,19 +66,25 @@ def context_bound(model: LoadedModel, options: CompileOptions) -> int:
 
 
 def storage(model: LoadedModel, options: CompileOptions) -> str:
-    """The element type of the weights' matrices: f32, f16 or bf16."""
-    if options.dtype != "as-is":
+    """How the pipeline stores matrices: a float's type, a format of blocks, or as-is."""
+    if options.dtype != "as-is" or model.formats:
         return options.dtype
     return {"float16": "f16", "bfloat16": "bf16", "F16": "f16", "BF16": "bf16"}.get(
         model.storage, "f32"
     )
 
 
-def _import(skeleton: PreTrainedModel, context: int, work: Work) -> ir.Module:
+def stored_dtype(model: LoadedModel, options: CompileOptions) -> str:
+    """The type, or format of blocks, that most of the compiled weights have."""
+    stored = storage(model, options)
+    return Counter(model.formats.values()).most_common(1)[0][0] if stored == "as-is" else stored
+
+
+def _import(model: LoadedModel, skeleton: PreTrainedModel, context: int, work: Work) -> ir.Module:
     with work.stage("export"):
         variants = [export_variant(skeleton, variant, context) for variant in VARIANTS]
     with work.stage(TORCH):
-        return import_programs(variants, ir.Context())
+        return import_programs(variants, model.formats, ir.Context())
 
 
 def _read_stage(path: Path) -> tuple[str, ir.Module]:

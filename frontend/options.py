@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from llmc.runtime.errors import UserError
 
-DTYPES = ("f32", "f16", "bf16", "as-is")
+DTYPES = ("f32", "f16", "bf16", "q4_0", "q4_1", "q8_0", "as-is")
 # Without --context: what a chat rarely exceeds. A KV cache takes up memory only as it fills.
 DEFAULT_CONTEXT = 8192
 
@@ -18,9 +18,11 @@ Progress = Callable[[str], AbstractContextManager[object]]
 class CompileOptions:
     """How to compile.
 
-    `dtype` is the type that matrices are stored in (arithmetic is in float32); `as-is` keeps 16-bit
-    weights as the checkpoint has them. `context` bounds the tokens of a sequence. `layers` keeps
-    only the first so many.
+    `dtype` is the type that matrices are stored in. With f32, f16, bf16 arithmetic is in float32;
+    with q4_0, q4_1, q8_0 the matrices of linear layers are blocks of 32 values, multiplied by
+    activations that are rounded to 8 bits. `as-is` keeps 16-bit weights and such blocks as the
+    checkpoint has them; of its other quantised formats it makes q8_0. `context` bounds the tokens
+    of a sequence. `layers` keeps only the first so many.
     """
 
     target: str = "cpu"

@@ -14,10 +14,14 @@ from llmc.pipelines.passes import (
     CallKernels,
     DropAssertions,
     FoldTransposes,
+    FuseGateUp,
+    FuseQKV,
     GroupExpertRows,
     LowerLlmc,
     NumberLayers,
+    PackBlocks,
     PackWeights,
+    QuantizeWeights,
     RemoveDeadParameters,
     SelectLastToken,
     SimplifyReshapes,
@@ -25,6 +29,7 @@ from llmc.pipelines.passes import (
     ToIREE,
 )
 from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.passes.bind_parameters import STORAGES
 from llmc.pipelines.targets.cpu import CPUTarget
 
 Step = Pass | str
@@ -79,9 +84,13 @@ class ImportStage(Stage):
 
 @dataclass(frozen=True)
 class StateStage(Stage):
-    """Gives the layers their numbers and attention its KV cache."""
+    """Gives the layers their numbers and attention its KV cache.
+
+    The cache is of float32 where the weights are stored so, else of float16.
+    """
 
     name: ClassVar[str] = "llmc-state"
+    storage: str = "f32"
 
     def steps(self) -> tuple[Step, ...]:
         """What runs, in order."""
@@ -91,7 +100,7 @@ class StateStage(Stage):
             _SIMPLIFY,
             SelectLastToken(),
             NumberLayers(),
-            ThreadKVCache(),
+            ThreadKVCache(element="f32" if self.storage == "f32" else "f16"),
             _SIMPLIFY,
         )
 
@@ -100,7 +109,9 @@ class StateStage(Stage):
 class WeightsStage(Stage):
     """Lays out the weights for the kernels of `target` and binds them to the archive.
 
-    `storage` is the element type of the weights' matrices: f32, f16 or bf16.
+    `storage` is the element type of the weights' matrices, f32, f16 or bf16, or the format of
+    blocks that those of linear layers are quantised to: q4_0, q4_1, q8_0, or as-is, which keeps
+    each weight's own. What has no blocks is then stored in float16.
     """
 
     name: ClassVar[str] = "llmc-weights"
@@ -110,12 +121,22 @@ class WeightsStage(Stage):
     def steps(self) -> tuple[Step, ...]:
         """What runs, in order."""
         target = CPUTarget.parse(self.target)
+        is_plain = self.storage in STORAGES
         return (
             FoldTransposes(),
+            *(() if is_plain else self._quantize(target)),
             PackWeights(columns=target.columns, rows=target.rows),
-            BindParameters(storage=self.storage),
+            BindParameters(storage=self.storage if is_plain else "f16"),
             _SIMPLIFY,
             RemoveDeadParameters(),
+        )
+
+    def _quantize(self, target: CPUTarget) -> tuple[Step, ...]:
+        return (
+            FuseQKV(),
+            FuseGateUp(),
+            QuantizeWeights(format=self.storage),
+            PackBlocks(columns=target.columns),
         )
 
 

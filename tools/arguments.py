@@ -68,7 +68,7 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--dtype",
         choices=DTYPES,
-        help="type to store matrices in; as-is keeps 16-bit ones (default f32)",
+        help="type to store matrices in; as-is keeps 16-bit ones and blocks (default f32)",
     )
     group.add_argument(
         "--context",
