@@ -44,11 +44,10 @@ def unpack(x: ir.Value) -> BlockParts:
 
 def unpack_bytes(stored: ir.Value, format_: BlockFormat) -> BlockParts:
     """The parts of blocks of `format_` that are given by their bytes, i8 `[..., bytes]`."""
-    minimum = read_halves(_field(stored, format_, "minimum")) if format_.has_minimum else None
     return BlockParts(
         read_integers(_field(stored, format_, "packed"), format_),
         read_halves(_field(stored, format_, "scale")),
-        minimum,
+        read_halves(_field(stored, format_, "minimum")) if format_.has_minimum else None,
     )
 
 

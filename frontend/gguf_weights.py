@@ -128,7 +128,7 @@ def _blocks(
     for field in format_.floats:
         _require_numbers(file, (name,), torch.from_numpy(blocks[field].astype(np.float32)))
     heads = _rotary_heads(file, config, name)
-    return _halves_apart(blocks, heads) if heads else blocks
+    return blocks[_halves_apart(len(blocks), heads)] if heads else blocks
 
 
 def _require_numbers(file: GgufFile, names: tuple[str, ...], values: Tensor) -> None:
@@ -206,7 +206,7 @@ def _as_in_transformers(file: GgufFile, config: PreTrainedConfig, name: str) -> 
     if file.architecture in GEMMAS and name.endswith("norm.weight"):
         return tensor - 1  # transformers adds it when it runs
     heads = _rotary_heads(file, config, name)
-    return torch.from_numpy(_halves_apart(tensor.numpy(), heads)) if heads else tensor
+    return tensor[_halves_apart(len(tensor), heads)] if heads else tensor
 
 
 def _rotary_heads(file: GgufFile, config: PreTrainedConfig, name: str) -> int:
@@ -218,10 +218,10 @@ def _rotary_heads(file: GgufFile, config: PreTrainedConfig, name: str) -> int:
     return 0
 
 
-def _halves_apart(rows: np.ndarray, heads: int) -> np.ndarray:
-    """Rows from llama.cpp's rotary order, which turns neighbours, to that of halves of a head."""
-    pairs = rows.reshape(heads, -1, 2, *rows.shape[1:])
-    return pairs.swapaxes(1, 2).reshape(rows.shape)
+def _halves_apart(rows: int, heads: int) -> list[int]:
+    """Where rows lie in llama.cpp's rotary order, which turns neighbours, by that of halves."""
+    numbers = np.arange(rows).reshape(heads, -1, 2)
+    return numbers.swapaxes(1, 2).reshape(-1).tolist()
 
 
 def _to_torch(tensor: GgufTensor) -> Tensor:
