@@ -12,6 +12,7 @@ from llmc.pipelines.passes import (
     AttendInPlace,
     BindParameters,
     CallKernels,
+    DispatchKernels,
     DropAssertions,
     FoldTransposes,
     FuseGateUp,
@@ -23,6 +24,7 @@ from llmc.pipelines.passes import (
     PackWeights,
     QuantizeWeights,
     RemoveDeadParameters,
+    ScheduleKernels,
     SelectLastToken,
     SimplifyReshapes,
     ThreadKVCache,
@@ -142,10 +144,14 @@ class WeightsStage(Stage):
 
 @dataclass(frozen=True)
 class LinalgStage(Stage):
-    """Lowers to linalg all that `target` has no kernel for."""
+    """Lowers to linalg all that `target` has no kernel for, and schedules the kernels.
+
+    `schedule` replaces the parameters that the schedule of its name would have for the shape.
+    """
 
     name: ClassVar[str] = "llmc-linalg"
     target: str = "cpu"
+    schedule: str = ""
 
     def steps(self) -> tuple[Step, ...]:
         """What runs, in order."""
@@ -157,6 +163,7 @@ class LinalgStage(Stage):
             _SIMPLIFY,
             "resolve-ranked-shaped-type-result-dims",
             _SIMPLIFY,
+            ScheduleKernels(target=self.target, schedule=self.schedule),
         )
 
 
@@ -169,7 +176,8 @@ class IREEStage(Stage):
 
     def steps(self) -> tuple[Step, ...]:
         """What runs, in order."""
-        return CallKernels(lanes=CPUTarget.parse(self.target).columns), ToIREE()
+        lanes = CPUTarget.parse(self.target).columns
+        return CallKernels(lanes=lanes), DispatchKernels(), ToIREE()
 
 
 STAGES: tuple[type[Stage], ...] = (ImportStage, StateStage, WeightsStage, LinalgStage, IREEStage)
@@ -184,7 +192,10 @@ def stages(target: str, storage: str) -> tuple[Stage, ...]:
     """The stages of a compilation, from the torch dialect to IREE's."""
     options = {"target": target, "storage": storage}
     return tuple(
-        stage(**{field.name: options[field.name] for field in fields(stage)}) for stage in STAGES
+        stage(
+            **{field.name: options[field.name] for field in fields(stage) if field.name in options}
+        )
+        for stage in STAGES
     )
 
 

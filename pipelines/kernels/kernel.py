@@ -30,6 +30,32 @@ class Kernel:
     build: Callable[..., None]
 
 
+@dataclass(frozen=True)
+class _View:
+    """How a kernel sees one of the tensors that are bound to it."""
+
+    binding: int
+    type: ir.RankedTensorType
+
+    def __str__(self) -> str:
+        dims = [
+            "D" if self.type.is_dynamic_dim(dim) else str(self.type.shape[dim])
+            for dim in range(self.type.rank)
+        ]
+        return "x".join([*dims, str(self.type.element_type)])
+
+
+def view_as(value: ir.Value, type_: ir.RankedTensorType) -> ir.Value:
+    """The bytes of a static tensor as another type, of as many bytes."""
+    op = ir.Operation.create(
+        "flow.tensor.bitcast",
+        results=[type_],
+        operands=[value],
+        attributes={"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, 0])},
+    )
+    return op.result
+
+
 def dispatch(
     kernel: Kernel,
     operands: Sequence[ir.Value],
@@ -40,23 +66,20 @@ def dispatch(
     """Runs `kernel` on tensors, here; returns tensors of the types `results`.
 
     `result_extents` are the dynamic extents of the results, in their order. `scalars` are index
-    values that follow the extents where the kernel is told them.
+    values that follow the extents where the kernel is told them. What `view_as` gives is no
+    operand of its own: the kernel reads the tensor under it as another type.
     """
     function = _function_around(ir.InsertionPoint.current.block.owner)
-    operand_extents = [
-        size(operand, dim)
-        for operand in operands
-        for dim in range(operand.type.rank)
-        if operand.type.is_dynamic_dim(dim)
-    ]
-    extents = [*operand_extents, *result_extents, *scalars]
-    types = [*(operand.type for operand in operands), *results]
-    symbol = "_".join([kernel.name, *map(_text, types)])
+    extents = [*_dynamic_extents(operands), *result_extents, *scalars]
+    bound = list(dict.fromkeys(map(_under_view, operands)))
+    views = [_View(bound.index(_under_view(operand)), operand.type) for operand in operands]
+    views += [_View(len(bound) + number, type_) for number, type_ in enumerate(results)]
+    symbol = "_".join([kernel.name, *map(str, views)])
     if symbol not in ir.SymbolTable(function.parent):
         with ir.InsertionPoint(function):
-            _define(symbol, kernel, len(extents), types)
+            _define(symbol, kernel, len(extents), views)
     # What the grid depends on, the function's arguments, the extents of the tensors among these.
-    segments = [extents, [*extents, *operands], operand_extents, list(result_extents)]
+    segments = [extents, [*extents, *bound], _dynamic_extents(bound), list(result_extents)]
     op = ir.Operation.create(
         "flow.dispatch",
         results=list(results),
@@ -80,18 +103,28 @@ def multiply_add(x: ir.Value, y: ir.Value, sum_: ir.Value) -> ir.Value:
     return arith.addf(sum_, arith.mulf(x, y, fastmath=fuse), fastmath=fuse)
 
 
+def _dynamic_extents(tensors: Sequence[ir.Value]) -> list[ir.Value]:
+    return [
+        size(tensor, dim)
+        for tensor in tensors
+        for dim in range(tensor.type.rank)
+        if tensor.type.is_dynamic_dim(dim)
+    ]
+
+
+def _under_view(value: ir.Value) -> ir.Value:
+    owner = value.owner
+    is_view = not isinstance(owner, ir.Block) and owner.name == "flow.tensor.bitcast"
+    return owner.operands[0] if is_view else value
+
+
 def _function_around(op: ir.Operation | ir.OpView) -> ir.Operation:
     while op.operation.name != "func.func":
         op = op.operation.parent
     return op.operation
 
 
-def _text(type_: ir.RankedTensorType) -> str:
-    dims = ["D" if type_.is_dynamic_dim(d) else str(type_.shape[d]) for d in range(type_.rank)]
-    return "x".join([*dims, str(type_.element_type)])
-
-
-def _define(symbol: str, kernel: Kernel, extents: int, types: list[ir.RankedTensorType]) -> None:
+def _define(symbol: str, kernel: Kernel, extents: int, views: list[_View]) -> None:
     name = ir.StringAttr.get(symbol)
     executable = _region_op(
         "stream.executable", {"sym_name": name, "sym_visibility": ir.StringAttr.get("private")}
@@ -108,7 +141,7 @@ def _define(symbol: str, kernel: Kernel, extents: int, types: list[ir.RankedTens
         grid = [as_value(extent) for extent in kernel.grid(list(export.arguments))]
         ir.Operation.create("stream.return", operands=[*grid, index(1)])
     with ir.InsertionPoint(code.body):
-        _define_function(symbol, kernel, extents, types)
+        _define_function(symbol, kernel, extents, views)
 
 
 def _region_op(
@@ -121,23 +154,22 @@ def _region_op(
     )
 
 
-def _define_function(
-    symbol: str, kernel: Kernel, extents: int, types: list[ir.RankedTensorType]
-) -> None:
+def _define_function(symbol: str, kernel: Kernel, extents: int, views: list[_View]) -> None:
     binding = ir.Type.parse("!stream.binding")
-    inputs = [ir.IndexType.get()] * extents + [binding] * len(types)
+    bindings = len({view.binding for view in views})
+    inputs = [ir.IndexType.get()] * extents + [binding] * bindings
     function = func.FuncOp(symbol, (inputs, []))
     block = function.add_entry_block()
     with ir.InsertionPoint(block):
-        sizes, bindings = list(block.arguments)[:extents], list(block.arguments)[extents:]
+        sizes, bound = list(block.arguments)[:extents], list(block.arguments)[extents:]
         start, rest = index(0), iter(sizes)
         buffers = []
-        for type_, value in zip(types, bindings, strict=True):
+        for binding, type_ in ((view.binding, view.type) for view in views):
             dims = [next(rest) for dim in range(type_.rank) if type_.is_dynamic_dim(dim)]
             view = ir.Operation.create(
                 "stream.binding.subspan",
                 results=[ir.MemRefType.get(type_.shape, type_.element_type)],
-                operands=[value, start, *dims],
+                operands=[bound[binding], start, *dims],
             )
             buffers.append(view.result)
         x, y = (_workgroup_id(dimension) for dimension in range(2))

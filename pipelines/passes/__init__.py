@@ -5,6 +5,7 @@ from llmc.pipelines.passes.attend_in_place import AttendInPlace
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.bind_parameters import BindParameters
 from llmc.pipelines.passes.call_kernels import CallKernels
+from llmc.pipelines.passes.dispatch_kernels import DispatchKernels
 from llmc.pipelines.passes.drop_assertions import DropAssertions
 from llmc.pipelines.passes.fold_norm_weights import FoldNormWeights
 from llmc.pipelines.passes.fold_rotary_tables import FoldRotaryTables
@@ -23,6 +24,7 @@ from llmc.pipelines.passes.propagate_shapes import PropagateShapes
 from llmc.pipelines.passes.quantize_activations import QuantizeActivations
 from llmc.pipelines.passes.quantize_weights import QuantizeWeights
 from llmc.pipelines.passes.remove_dead_parameters import RemoveDeadParameters
+from llmc.pipelines.passes.schedule_kernels import ScheduleKernels
 from llmc.pipelines.passes.select_last_token import SelectLastToken
 from llmc.pipelines.passes.simplify_reshapes import SimplifyReshapes
 from llmc.pipelines.passes.specialize_tokens import SpecializeTokens
@@ -37,6 +39,7 @@ PASSES: dict[str, type[Pass]] = {
         AttendInPlace,
         BindParameters,
         CallKernels,
+        DispatchKernels,
         DropAssertions,
         FoldNormWeights,
         FoldRotaryTables,
@@ -55,6 +58,7 @@ PASSES: dict[str, type[Pass]] = {
         QuantizeWeights,
         PropagateShapes,
         RemoveDeadParameters,
+        ScheduleKernels,
         SelectLastToken,
         SimplifyReshapes,
         SpecializeTokens,

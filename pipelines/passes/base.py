@@ -53,6 +53,15 @@ def walk(root: ir.Operation) -> Iterator[ir.Operation]:
                 yield from walk(op.operation)
 
 
+def clone_with(op: ir.Operation, known: dict[ir.Value, ir.Value]) -> None:
+    """Clones `op` with what `known` says in the place of its operands, and adds its results."""
+    clone = op.clone()
+    for inner in (clone.operation, *walk(clone.operation)):
+        for number, operand in enumerate(inner.operands):
+            inner.operands[number] = known.get(operand, operand)
+    known.update(zip(op.results, clone.results, strict=True))
+
+
 def find(root: ir.Operation, *names: str) -> list[ir.Operation]:
     """The operations under `root` that bear one of `names`."""
     return [op for op in walk(root) if op.name in names]

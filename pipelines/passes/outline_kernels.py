@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from torch_mlir import ir
-from torch_mlir.dialects import func
 
-from llmc.pipelines.passes.base import Pass, functions, walk
+from llmc.pipelines.passes.base import Pass, clone_with, functions
+from llmc.pipelines.passes.kernel_functions import KernelFunctions
 from llmc.pipelines.passes.kernel_groups import Group, find_groups, is_repeatable
 from llmc.pipelines.schedules.verbs import KIND
 
@@ -29,71 +29,32 @@ class OutlineKernels(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Outlines from the blocks of functions that are no kernels; what loops hold stays."""
-        outliner = _Outliner(module)
+        kernels = KernelFunctions(module)
         for function in functions(module):
             if KIND not in function.attributes:
                 for block in function.regions[0].blocks:
                     for group in find_groups(block):
-                        outliner.outline(group)
+                        _outline(group, kernels)
                     _erase_unused(block)
 
 
-class _Outliner:
-    """Collects the functions of a module's kernels, by their text."""
+def _outline(group: Group, kernels: KernelFunctions) -> None:
+    """Replaces the group by a call of its function."""
+    operands, results = list(group.operands()), group.results()
 
-    def __init__(self, module: ir.Module) -> None:
-        self.symbols = ir.SymbolTable(module.operation)
-        self.end = ir.InsertionPoint(module.body)
-        self.names: dict[str, str] = {}
+    def build(*arguments: ir.Value) -> list[ir.Value]:
+        known = dict(zip(operands, arguments, strict=True))
+        for op in group.with_repeated():
+            clone_with(op, known)
+        return [known[value] for value in results]
 
-    def outline(self, group: Group) -> None:
-        """Replaces the group by a call of its function."""
-        operands, results = list(group.operands()), group.results()
-        kernel = self._function(group, operands, results)
-        last = group.members[-1]
-        with ir.InsertionPoint(last), last.location:
-            call = func.CallOp([value.type for value in results], kernel, operands)
-        for old, new in zip(results, call.results, strict=True):
-            old.replace_all_uses_with(new)
-        for op in reversed(group.members):
-            op.erase()
-
-    def _function(self, group: Group, operands: list[ir.Value], results: list[ir.Value]) -> str:
-        """The name of a function that computes the group."""
-        types = [value.type for value in operands], [value.type for value in results]
-        with self.end, group.members[-1].location:
-            function = func.FuncOp("kernel", types, visibility="private")
-        function.attributes[KIND] = ir.StringAttr.get(group.kind)
-        block = function.add_entry_block()
-        known = dict(zip(operands, block.arguments, strict=True))
-        with ir.InsertionPoint(block):
-            for op in group.with_repeated():
-                _clone(op, known)
-            with group.members[-1].location:
-                func.ReturnOp([known[value] for value in results])
-        text = str(function)
-        if text in self.names:
-            function.operation.erase()
-        else:
-            self.names[text] = self._free_name(group.kind)
-            function.attributes["sym_name"] = ir.StringAttr.get(self.names[text])
-            self.symbols.insert(function)
-        return self.names[text]
-
-    def _free_name(self, kind: str) -> str:
-        number = 0
-        while f"{kind}_{number}" in self.symbols:
-            number += 1
-        return f"{kind}_{number}"
-
-
-def _clone(op: ir.Operation, known: dict[ir.Value, ir.Value]) -> None:
-    """Clones `op` with what `known` says in the place of its operands, and adds its results."""
-    clone = op.clone()
-    for inner in (clone.operation, *walk(clone.operation)):
-        for number, operand in enumerate(inner.operands):
-            inner.operands[number] = known.get(operand, operand)
-    known.update(zip(op.results, clone.results, strict=True))
+    last = group.members[-1]
+    with ir.InsertionPoint(last), last.location:
+        values = kernels.call(group.kind, operands, build)
+    for old, new in zip(results, values, strict=True):
+        old.replace_all_uses_with(new)
+    for op in reversed(group.members):
+        op.erase()
 
 
 def _erase_unused(block: ir.Block) -> None:

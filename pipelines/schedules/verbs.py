@@ -160,6 +160,24 @@ def fuse(op: Handle, **sizes: int) -> tuple[Handle, dict[str, Handle]]:
 
 
 @verb
+def distribute(op: Handle, **sizes: int) -> Handle:
+    """As `fuse`, each tile being a workgroup's: the operation in the grid of workgroups.
+
+    The first loop is the grid's width, a second its height. What no tile reads a part of stays
+    before the grid, and is computed by every workgroup.
+    """
+    given = _by_letter(op, sizes, absent=0)
+    tiled = structured.FuseOp(
+        [transform.OperationType.get("scf.forall")],
+        op.value,
+        tile_sizes=given,
+        apply_cleanup=True,
+        use_forall=True,
+    )
+    return Handle(tiled.transformed, op.loops)
+
+
+@verb
 def fuse_into(loop_: Handle, producer: Handle) -> Handle:
     """Computes what `producer` makes where a loop reads it, a slice at a time."""
     fused = structured.FuseIntoContainingOp(_any_op(), _any_op(), producer.value, loop_.value)

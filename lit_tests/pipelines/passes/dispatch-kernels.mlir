@@ -1,0 +1,66 @@
+// RUN: llmc-opt %s --dispatch-kernels --split-input-file --verify-diagnostics | filecheck %s
+
+// The grid becomes workgroups, the tensors buffers, what comes before the grid every workgroup's.
+// CHECK-LABEL: "stream.executable"()
+// CHECK:         "stream.executable.export"()
+// CHECK:         ^bb0(%[[LENGTH:.*]]: index, %{{.*}}: index):
+// CHECK:           %[[WIDTH:.*]] = arith.ceildivui %[[LENGTH]], %c16
+// CHECK:           "stream.return"(%[[WIDTH]], %c1{{.*}}, %c1{{.*}})
+// CHECK:         func.func @double_Dxf32_Dxf32
+// CHECK:           %[[IN:.*]] = "stream.binding.subspan"{{.*}} memref<?xf32>
+// CHECK:           %[[OUT:.*]] = "stream.binding.subspan"{{.*}} memref<?xf32>
+// CHECK:           %[[START:.*]] = arith.muli %{{.*}}, %c16
+// CHECK:           scf.for
+// CHECK:             memref.load %[[IN]]
+// CHECK:             memref.store %{{.*}}, %[[OUT]]
+// CHECK-NOT:     func.func private
+// CHECK-LABEL: func.func @caller
+// CHECK:         "flow.dispatch"
+// CHECK-SAME:    entry_points = [@double_Dxf32_Dxf32::@double_Dxf32_Dxf32]
+func.func private @double(%x: tensor<?xf32>) -> tensor<?xf32> attributes {llmc.kernel = "double"} {
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x, %c0 : tensor<?xf32>
+  %room = tensor.empty(%n) : tensor<?xf32>
+  %y = scf.forall (%i) = (0) to (%n) step (16) shared_outs(%out = %room) -> (tensor<?xf32>) {
+    %size = affine.min affine_map<(d0)[s0] -> (16, s0 - d0)>(%i)[%n]
+    %part = tensor.extract_slice %x[%i] [%size] [1] : tensor<?xf32> to tensor<?xf32>
+    %into = tensor.extract_slice %out[%i] [%size] [1] : tensor<?xf32> to tensor<?xf32>
+    %twice = linalg.add ins(%part, %part : tensor<?xf32>, tensor<?xf32>) outs(%into : tensor<?xf32>) -> tensor<?xf32>
+    scf.forall.in_parallel {
+      tensor.parallel_insert_slice %twice into %out[%i] [%size] [1] : tensor<?xf32> into tensor<?xf32>
+    }
+  }
+  return %y : tensor<?xf32>
+}
+func.func @caller(%x: tensor<?xf32>) -> tensor<?xf32> {
+  %y = call @double(%x) : (tensor<?xf32>) -> tensor<?xf32>
+  return %y : tensor<?xf32>
+}
+
+// -----
+
+// What no schedule has distributed stays.
+// CHECK-LABEL: func.func private @plain
+// CHECK-LABEL: func.func @calls_plain
+// CHECK:         call @plain
+func.func private @plain(%x: tensor<4xf32>) -> tensor<4xf32> attributes {llmc.kernel = "plain"} {
+  return %x : tensor<4xf32>
+}
+func.func @calls_plain(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = call @plain(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+
+// -----
+
+// expected-error@+1 {{a scheduled kernel returns what its grid computes}}
+func.func private @other(%x: tensor<4xf32>) -> tensor<4xf32> attributes {llmc.kernel = "other"} {
+  %room = tensor.empty() : tensor<4xf32>
+  %y = scf.forall (%i) in (4) shared_outs(%out = %room) -> (tensor<4xf32>) {
+    %part = tensor.extract_slice %x[%i] [1] [1] : tensor<4xf32> to tensor<1xf32>
+    scf.forall.in_parallel {
+      tensor.parallel_insert_slice %part into %out[%i] [1] [1] : tensor<1xf32> into tensor<4xf32>
+    }
+  }
+  return %x : tensor<4xf32>
+}

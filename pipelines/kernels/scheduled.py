@@ -1,0 +1,156 @@
+"""Kernels that a schedule made: a function whose outermost loop is the grid of workgroups."""
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, func, scf
+from torch_mlir.passmanager import PassManager
+
+from llmc.dialects.index_notation import Size, index
+from llmc.pipelines.kernels.kernel import Kernel
+from llmc.pipelines.passes.base import clone_with, fail, find, functions
+
+STACK = 32 * 1024
+"""Bytes of buffers that a workgroup may have on its stack; IREE refuses more."""
+
+_INTO_BUFFERS = (
+    "one-shot-bufferize{bufferize-function-boundaries"
+    " function-boundary-type-conversion=identity-layout-map}",
+    "drop-equivalent-buffer-results",
+    "canonicalize",
+    "cse",
+    f"func.func(promote-buffers-to-stack{{max-alloc-size-in-bytes={STACK}"
+    " max-rank-of-allocated-memref=8})",
+    "func.func(convert-linalg-to-loops)",
+    "func.func(lower-vector-mask)",
+    "fold-memref-alias-ops",
+    "func.func(convert-vector-to-scf{full-unroll})",
+    "fold-memref-alias-ops",
+    "lower-affine",
+    "canonicalize",
+    "cse",
+    "func.func(loop-invariant-code-motion)",
+)
+
+
+def scheduled_kernel(function: func.FuncOp) -> Kernel:
+    """The kernel that a function on tensors is, once a schedule has distributed it.
+
+    What it returns are results of its `scf.forall`, the grid of workgroups, into empty tensors,
+    which become the buffers of the kernel's results. What it computes before, every workgroup
+    computes; what is temporary lies on the stack. A diagnostic and PassError where the function is
+    not of that form.
+    """
+    module = _in_buffers(function)
+
+    def extents(given: list[ir.Value]) -> tuple[Size, Size]:
+        width, *rest = _bounds(_kernel_of(module), given)
+        return width, rest[0] if rest else 1
+
+    def build(x: ir.Value, y: ir.Value, _: list[ir.Value], *buffers: ir.Value) -> None:
+        kernel = _kernel_of(module)
+        grid = _grid(kernel)
+        known = dict(zip(kernel.arguments, buffers, strict=True))
+        for loop, step, number in zip(grid.induction_variables, _steps(grid), (x, y), strict=False):
+            known[loop] = arith.muli(number, index(step))
+        for op in [*_before(grid), *list(grid.body)[:-1]]:
+            clone_with(op.operation, known)
+
+    return Kernel(function.sym_name.value, extents, build)
+
+
+def result_extents(function: func.FuncOp) -> list[tuple[int, int]]:
+    """The dynamic extents of the function's results: number and dimension of an argument each."""
+    grid, places = _grid(function), []
+    for value in _returned(function):
+        for extent in grid.outputs[ir.OpResult(value).result_number].owner.operands:
+            dim = extent.owner
+            if dim.name != "tensor.dim" or not isinstance(dim.operands[0].owner, ir.Block):
+                fail(function, "a result of a kernel is as long as an argument, or static")
+            argument = ir.BlockArgument(dim.operands[0])
+            places.append((argument.arg_number, dim.operands[1].owner.opview.literal_value))
+    return places
+
+
+def _in_buffers(function: func.FuncOp) -> ir.Module:
+    """A module of the function alone, on buffers, those of its results being arguments too."""
+    module = ir.Module.create(function.location)
+    module.body.append(function.operation.clone())
+    _take_destinations(_kernel_of(module))
+    PassManager.parse(f"builtin.module({','.join(_INTO_BUFFERS)})").run(module.operation)
+    for op in find(module.operation, "memref.alloca"):
+        # IREE 3.13 parses this attribute otherwise than this MLIR prints it.
+        del op.attributes["alignment"]
+    return module
+
+
+def _kernel_of(module: ir.Module) -> func.FuncOp:
+    (kernel,) = functions(module)
+    return kernel
+
+
+def _take_destinations(function: func.FuncOp) -> None:
+    """Makes arguments of the empty tensors that the function's results begin as."""
+    block = function.entry_block
+    grid = _grid(function)
+    for value in _returned(function):
+        room = grid.outputs[ir.OpResult(value).result_number]
+        argument = block.add_argument(value.type, function.location)
+        room.replace_all_uses_with(argument)
+    inputs = [argument.type for argument in block.arguments]
+    type_ = ir.FunctionType.get(inputs, function.type.results)
+    function.attributes["function_type"] = ir.TypeAttr.get(type_)
+
+
+def _grid(function: func.FuncOp) -> scf.ForallOp:
+    loops = [op for op in function.entry_block if isinstance(op, scf.ForallOp)]
+    if len(loops) != 1:
+        fail(function, f"a scheduled kernel has one grid of workgroups, not {len(loops)}")
+    return loops[0]
+
+
+def _returned(function: func.FuncOp) -> list[ir.Value]:
+    """What the function returns: results of its grid, which begin as empty tensors."""
+    grid, values = _grid(function), list(list(function.entry_block)[-1].operands)
+    for value in values:
+        if value.owner != grid.operation:
+            fail(function, "a scheduled kernel returns what its grid computes")
+        room = grid.outputs[ir.OpResult(value).result_number].owner
+        if isinstance(room, ir.Block) or room.name != "tensor.empty":
+            fail(function, "what a kernel's grid computes begins as empty tensors")
+    return values
+
+
+def _before(grid: scf.ForallOp) -> list[ir.OpView]:
+    """What the function computes before its grid."""
+    block = list(grid.operation.block)
+    return block[: block.index(grid)]
+
+
+def _bounds(kernel: func.FuncOp, extents: list[ir.Value]) -> list[Size]:
+    """How many workgroups each loop of the grid is; `extents` are the buffers' dynamic ones."""
+    dynamic_dims = [
+        (argument.arg_number, dim)
+        for argument in kernel.arguments
+        if isinstance(argument.type, ir.MemRefType)
+        for dim in range(argument.type.rank)
+        if argument.type.is_dynamic_dim(dim)
+    ]
+    grid, known = _grid(kernel), dict[ir.Value, ir.Value]()
+    for op in _before(grid):
+        if op.operation.name == "memref.dim" and isinstance(op.source.owner, ir.Block):
+            place = ir.BlockArgument(op.source).arg_number, op.index.owner.literal_value
+            if place in dynamic_dims:
+                known[op.result] = extents[dynamic_dims.index(place)]
+        elif op.operation.name.startswith("arith.") and all(v in known for v in op.operands):
+            clone_with(op.operation, known)
+    bounds = iter(grid.dynamicUpperBound)
+    counts: list[Size] = []
+    for bound, step in zip(ir.DenseI64ArrayAttr(grid.staticUpperBound), _steps(grid), strict=True):
+        if bound == ir.ShapedType.get_dynamic_size():
+            counts.append(arith.ceildivui(known[next(bounds)], index(step)))
+        else:
+            counts.append(-(-bound // step))
+    return counts
+
+
+def _steps(grid: scf.ForallOp) -> list[int]:
+    return list(ir.DenseI64ArrayAttr(grid.staticStep))

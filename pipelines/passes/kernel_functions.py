@@ -1,0 +1,59 @@
+"""Functions that are kernels, made once for all the places where they are called."""
+
+from collections.abc import Callable, Sequence
+
+from torch_mlir import ir
+from torch_mlir.dialects import func
+
+from llmc.pipelines.schedules.verbs import KIND
+
+
+class KernelFunctions:
+    """The kernels of a module that are made here; those of one text are one."""
+
+    def __init__(self, module: ir.Module) -> None:
+        self.symbols = ir.SymbolTable(module.operation)
+        self.end = ir.InsertionPoint(module.body)
+        self.names: dict[str, str] = {}
+
+    def call(
+        self,
+        kind: str,
+        operands: Sequence[ir.Value],
+        build: Callable[..., Sequence[ir.Value]],
+    ) -> list[ir.Value]:
+        """Calls, here, a private function marked `llmc.kernel = kind`; returns its results.
+
+        `build(*arguments)` writes its body, for arguments of the operands' types, and returns what
+        it returns.
+        """
+        with self.end, ir.Location.current:
+            function = func.FuncOp(
+                "kernel", ([value.type for value in operands], []), visibility="private"
+            )
+        function.attributes[KIND] = ir.StringAttr.get(kind)
+        with ir.InsertionPoint(function.add_entry_block()):
+            returned = list(build(*function.arguments))
+            func.ReturnOp(returned)
+        types = [value.type for value in returned]
+        whole = ir.FunctionType.get(function.type.inputs, types)
+        function.attributes["function_type"] = ir.TypeAttr.get(whole)
+        name = self._shared(kind, function)
+        return list(func.CallOp(types, name, list(operands)).results)
+
+    def _shared(self, kind: str, function: func.FuncOp) -> str:
+        """The name of a function of that text; `function` is erased where there is one."""
+        text = str(function)
+        if text in self.names:
+            function.operation.erase()
+        else:
+            self.names[text] = self._free_name(kind)
+            function.attributes["sym_name"] = ir.StringAttr.get(self.names[text])
+            self.symbols.insert(function)
+        return self.names[text]
+
+    def _free_name(self, kind: str) -> str:
+        number = 0
+        while f"{kind}_{number}" in self.symbols:
+            number += 1
+        return f"{kind}_{number}"

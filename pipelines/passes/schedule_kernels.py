@@ -1,0 +1,64 @@
+"""`schedule-kernels`: runs on every kernel the schedule that suits it and the target."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+from torch_mlir import ir
+from torch_mlir.dialects import func
+
+from llmc.pipelines.passes.base import Pass, functions
+from llmc.pipelines.schedules.interpreter import apply_script
+from llmc.pipelines.schedules.registry import parse_schedule
+from llmc.pipelines.schedules.schedule import PythonSchedule
+from llmc.pipelines.schedules.strategies import choose_schedule
+from llmc.pipelines.schedules.verbs import KIND
+from llmc.pipelines.targets.cpu import CPUTarget
+
+
+@dataclass(frozen=True)
+class ScheduleKernels(Pass):
+    """Does to each kernel what the schedule of its kind says, with parameters for its shape.
+
+    `schedule` replaces those parameters, as in `quantized_matvec{panels=4}`, for the kernels of its
+    kind. A kernel without a schedule is left alone. May change numerics: a schedule may change the
+    order of a sum.
+    """
+
+    name: ClassVar[str] = "schedule-kernels"
+    idempotent: ClassVar[bool] = False
+    target: str = "cpu"
+    schedule: str = ""
+
+    def __post_init__(self) -> None:
+        _ = self.given
+
+    @cached_property
+    def given(self) -> PythonSchedule | None:
+        """The schedule that is named, where one is. Raises UserError."""
+        return parse_schedule(self.schedule) if self.schedule else None
+
+    def apply(self, module: ir.Module) -> None:
+        """Writes a script for each kernel and runs it."""
+        target = CPUTarget.parse(self.target)
+        for function in functions(module):
+            if KIND in function.attributes:
+                schedule = self._schedule(function, target)
+                if schedule is not None:
+                    _apply(schedule, function)
+
+    def _schedule(self, kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule | None:
+        kind = ir.StringAttr(kernel.attributes[KIND]).value
+        if self.given is not None and self.given.function.__name__ == kind:
+            return self.given
+        return choose_schedule(kind, kernel, target)
+
+
+def _apply(schedule: PythonSchedule, kernel: func.FuncOp) -> None:
+    """Runs the script on the kernel alone: others of its kind may have another schedule."""
+    alone = ir.Module.create(kernel.location)
+    alone.body.append(kernel.operation.clone())
+    apply_script(schedule.script(), alone)
+    for op in list(alone.body):
+        op.move_before(kernel)
+    kernel.operation.erase()
