@@ -45,7 +45,7 @@ def compile_model(
     module = lower_model(model, skeleton, options, work, start_from=start_from)
     with appearing(output) as folder, writing(output):
         with work.stage("code"):
-            compile_module(module, target, folder / bundle.MODULE)
+            dispatches = compile_module(module, target, folder / bundle.MODULE)
         with work.stage("archive"):
             values = {**dict(skeleton.named_buffers()), **weights}
             write_archive(stored_parameters(module), values, folder / bundle.PARAMETERS)
@@ -54,7 +54,7 @@ def compile_model(
             files = (bundle.MODULE, bundle.PARAMETERS, bundle.TOKENIZER)
             facts = {name: bundle.FileFacts.of(folder / name) for name in files}
         kv_bytes = kv_bytes_per_token(module)
-        _manifest(model, skeleton, options, kv_bytes, target, facts, work).write(folder)
+        _manifest(model, skeleton, options, kv_bytes, dispatches, target, facts, work).write(folder)
 
 
 def lower_to(
@@ -85,6 +85,7 @@ def _manifest(
     skeleton: PreTrainedModel,
     options: CompileOptions,
     kv_bytes: int,
+    dispatches: dict[str, int],
     target: CPUTarget,
     files: dict[str, bundle.FileFacts],
     work: Work,
@@ -103,6 +104,7 @@ def _manifest(
         ),
         context=context_bound(model, options),
         kv_bytes_per_token=kv_bytes,
+        dispatches=dispatches,
         tokenizer=model.tokenizer,
         target=target.facts,
         versions=versions(),

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
+from .abi import DECODE
 from .errors import UserError
 
-SCHEMA = 1
+SCHEMA = 2
 MANIFEST = "manifest.json"
 MODULE = "module.vmfb"
 PARAMETERS = "params.irpa"
@@ -136,7 +137,8 @@ class Manifest:
     """All that is known of a bundle before anything in it is opened.
 
     `context` is the largest number of tokens, prompt and answer together; `kv_bytes_per_token` what
-    each of them takes in the KV cache. `versions` maps a package to the version that took part.
+    each of them takes in the KV cache. `dispatches` maps a function of the module (abi.py) to the
+    number of kernels that a call of it runs, `versions` a package to the version that took part.
     """
 
     schema: PositiveCount
@@ -144,6 +146,7 @@ class Manifest:
     model: ModelFacts
     context: PositiveCount
     kv_bytes_per_token: Count
+    dispatches: dict[Text, Count]
     tokenizer: TokenizerFacts
     target: TargetFacts
     versions: dict[str, str]
@@ -231,6 +234,8 @@ def _check_relations(manifest: Manifest) -> None:
     for name in (MODULE, PARAMETERS, TOKENIZER):
         if name not in manifest.files:
             raise ValueError(f"files: {name} is not listed")
+    if DECODE not in manifest.dispatches:
+        raise ValueError(f"dispatches: {DECODE} is not listed")
     tokenizer, vocab_size = manifest.tokenizer, manifest.model.vocab_size
     for field, ids in (
         ("bos_token_id", (tokenizer.bos_token_id,)),

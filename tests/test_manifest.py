@@ -9,6 +9,7 @@ import pytest
 
 from llmc.runtime.errors import UserError
 from llmc.runtime.manifest import (
+    SCHEMA,
     CompileFacts,
     FileFacts,
     Manifest,
@@ -25,11 +26,12 @@ def make_bundle(folder: Path) -> Manifest:
     for name, content in FILES.items():
         (folder / name).write_bytes(content)
     manifest = Manifest(
-        schema=1,
+        schema=SCHEMA,
         name="SmolLM2 é",
         model=ModelFacts("llama", 30, 576, 49152, 134515008, "q4_1"),
         context=2048,
         kv_bytes_per_token=23040,
+        dispatches={"prefill": 728, "decode": 516},
         tokenizer=TokenizerFacts("<|im_start|>", None, 1, (2, 0), "{{ 'naïve' }}\n"),
         target=TargetFacts("cpu", "x86_64", "znver3", ("avx2", "sse4.1", "avx512_vnni")),
         versions={"iree-base-compiler": "3.13.0"},
@@ -127,7 +129,7 @@ def test_any_value_of_a_wrong_type_is_refused(bundle):
 def test_every_field_is_required(bundle):
     manifest = json.loads((bundle / "manifest.json").read_text(encoding="utf-8"))
     fields = [p for p in paths_of(manifest) if isinstance(parent_of(manifest, p), dict)]
-    free = ("versions", "options")
+    free = ("versions", "options", "dispatches")
     for path in fields:
         if len(path) > 1 and path[-2] in free:
             continue
@@ -146,6 +148,8 @@ def test_every_field_is_required(bundle):
         ("context", 2**63),
         ("context", "9" * 1000),
         ("kv_bytes_per_token", -1),
+        ("dispatches", {"decode": -1}),
+        ("dispatches", {"prefill": 1}),
         ("kv_bytes_per_token", 2**63),
         ("model.vocab_size", 0),
         ("tokenizer.bos_token_id", -1),
@@ -190,7 +194,7 @@ def test_unknown_field_is_named(bundle):
 
 
 def test_other_schema_asks_to_recompile(bundle):
-    edit(bundle, lambda manifest: (manifest.clear(), manifest.update(schema=2, other=True)))
+    edit(bundle, lambda manifest: (manifest.clear(), manifest.update(schema=1, other=True)))
     assert "another llmc version" in error_of(bundle)
 
 

@@ -9,8 +9,9 @@ from torch_mlir import ir
 from llmc.frontend.importer import import_programs
 from llmc.frontend.interception import IMPLEMENTATION
 from llmc.frontend.programs import VARIANTS, export_variant
+from llmc.pipelines.dispatches import count_dispatches
 from llmc.pipelines.driver.execution import run
-from llmc.pipelines.iree import OPTIONS
+from llmc.pipelines.iree import OPTIONS, form_dispatches
 from llmc.pipelines.pipeline import stages
 from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.runtime import abi
@@ -19,8 +20,8 @@ from tests.tiny_models import tiny_config, tiny_model
 DEPTHS = (2, 5)
 
 
-def compile_decode_to_stream(layers: int) -> str:
-    """The decode variant of a llama of so many layers, in IREE's stream dialect."""
+def compile_decode(layers: int) -> tuple[int, str]:
+    """Dispatches of the decode variant of a llama of so many layers, and its stream dialect."""
     config = tiny_config("llama")
     config.num_hidden_layers = layers
     model = tiny_model(config)
@@ -29,27 +30,37 @@ def compile_decode_to_stream(layers: int) -> str:
     module = import_programs([export_variant(model, decode, context=64)], ir.Context())
     for stage in stages("cpu", "f32"):
         run(stage.steps(), module)
-    flags = [*CPUTarget().flags, *OPTIONS, "--compile-to=stream"]
-    return iree.compiler.compile_str(str(module), extra_args=flags).decode()
+    flow = form_dispatches(module, CPUTarget())
+    flags = [*CPUTarget().flags, *OPTIONS, "--compile-from=flow", "--compile-to=stream"]
+    text = iree.compiler.compile_str(str(flow), extra_args=flags).decode()
+    return count_dispatches(flow)[abi.DECODE], text
 
 
 @pytest.fixture(scope="module")
-def streams():
-    return {layers: compile_decode_to_stream(layers) for layers in DEPTHS}
+def decodes():
+    return {layers: compile_decode(layers) for layers in DEPTHS}
 
 
-def test_code_does_not_grow_with_depth(streams):
-    shallow, deep = (streams[layers] for layers in DEPTHS)
+def test_code_does_not_grow_with_depth(decodes):
+    shallow, deep = (decodes[layers][1] for layers in DEPTHS)
     for kind in (r"util\.func \w+ @[\w.]+", r"stream\.executable private @[\w.]+"):
         assert len(re.findall(kind, shallow)) > 1
         assert re.findall(kind, shallow) == re.findall(kind, deep)
-    for layers, text in streams.items():
-        assert len(re.findall(r"util\.call @decode\.layer0", text)) == layers
 
 
-def test_a_layer_copies_neither_cache_nor_weights(streams):
-    text = streams[DEPTHS[0]]
-    layer = text[text.index("util.func private @decode.layer0") :]
+def test_a_step_is_submitted_once(decodes):
+    for _, text in decodes.values():
+        assert len(re.findall(r"stream\.cmd\.execute", text)) == 1
+
+
+def test_dispatches_are_those_of_every_layer(decodes):
+    for dispatches, text in decodes.values():
+        assert len(re.findall(r"stream\.cmd\.dispatch", text)) == dispatches
+
+
+def test_a_layer_copies_neither_cache_nor_weights(decodes):
+    _, text = decodes[DEPTHS[0]]
+    layer = text[text.index("util.func public @decode") :]
     layer = layer[: layer.index("util.return")]
     # The cache is of lifetime `variable`, and written where it lies; weights are `constant`.
     assert re.search(r"rw %\w+\[.*resource<variable>", layer)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from rich.filesize import decimal
 
-from llmc.runtime.manifest import Manifest
+from llmc.runtime.abi import DECODE
+from llmc.runtime.manifest import PARAMETERS, Manifest
 from llmc.tools.terminal import write
 
 HELP = "show what a bundle is"
@@ -54,6 +55,9 @@ def _facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
     yield "chat", "yes" if manifest.tokenizer.chat_template else "no chat template: use --raw"
     context_bytes = manifest.context * manifest.kv_bytes_per_token
     yield "context", f"{manifest.context} tokens, whose KV cache takes {decimal(context_bytes)}"
+    weights = manifest.files[PARAMETERS].size
+    yield "memory", f"{decimal(weights + context_bytes)} at most for weights and KV cache"
+    yield "dispatches", f"{manifest.dispatches[DECODE]} for each token decoded"
     yield "target", f"{target.device} {target.arch} {target.cpu}"
     yield "features", " ".join(target.features)
     for name, file in manifest.files.items():

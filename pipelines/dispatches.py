@@ -1,0 +1,54 @@
+"""Functions in IREE's flow dialect: the dispatches that they make, and whether they stay apart."""
+
+from collections.abc import Iterator
+from functools import cache
+
+from iree.compiler import ir
+from iree.compiler.passmanager import PassManager
+
+
+def inline_layers(module: ir.Module, variant: str) -> None:
+    """Inlines the layer functions of `variant`, which `to-iree` has marked never to be inlined."""
+    for name, function in _functions(module).items():
+        if name.startswith(f"{variant}."):
+            del function.attributes["inlining_policy"]
+    with module.context:
+        PassManager.parse("builtin.module(inline)").run(module.operation)
+
+
+def count_dispatches(module: ir.Module) -> dict[str, int]:
+    """How many kernels a call of each public function dispatches, those of its callees included."""
+    functions = _functions(module)
+
+    @cache
+    def count(name: str) -> int:
+        total = 0
+        for op in _operations(functions[name]):
+            if op.name == "flow.dispatch":
+                total += 1
+            elif op.name == "util.call":
+                total += count(ir.FlatSymbolRefAttr(op.attributes["callee"]).value)
+        return total
+
+    return {name: count(name) for name, function in functions.items() if _is_public(function)}
+
+
+def _functions(module: ir.Module) -> dict[str, ir.Operation]:
+    """Functions with a body, by name, in the order of the module."""
+    return {
+        ir.StringAttr(op.attributes["sym_name"]).value: op.operation
+        for op in module.body
+        if op.operation.name == "util.func"
+    }
+
+
+def _is_public(function: ir.Operation) -> bool:
+    return ir.StringAttr(function.attributes["sym_visibility"]).value == "public"
+
+
+def _operations(function: ir.Operation) -> Iterator[ir.Operation]:
+    for region in function.regions:
+        for block in region:
+            for op in block:
+                yield op.operation
+                yield from _operations(op.operation)
