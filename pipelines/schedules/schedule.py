@@ -18,12 +18,12 @@ _MOST = 256
 
 @dataclass(frozen=True)
 class Parameters:
-    """The parameters of a schedule of ours: its fields, each a small number of something."""
+    """The parameters of a schedule of ours: its fields, numbers being small ones of something."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if not 1 <= value <= _MOST:
+            if isinstance(value, int) and not 1 <= value <= _MOST:
                 raise ValueError(f"{field.name} must be from 1 to {_MOST}, not {value}")
 
 

@@ -12,8 +12,8 @@ from types import ModuleType
 from torch_mlir import ir
 
 from llmc.pipelines.option_text import parse_options
-from llmc.pipelines.schedules import widen_operand
 from llmc.pipelines.schedules.schedule import ENTRY, PythonSchedule, Schedule
+from llmc.pipelines.schedules.transform_dialect import load
 from llmc.pipelines.schedules.verbs import Handle
 from llmc.runtime.errors import UserError
 
@@ -64,7 +64,7 @@ class LibrarySchedule(Schedule):
 
     def script(self) -> ir.Module:
         """The file's module; MLIRError where it is not valid MLIR, of which a diagnostic tells."""
-        widen_operand.load(ir.Context.current)
+        load(ir.Context.current)
         try:
             self.path.open("rb").close()
         except OSError as error:

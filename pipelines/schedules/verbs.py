@@ -20,13 +20,18 @@ from torch_mlir.dialects import transform
 from torch_mlir.dialects.bufferization import LayoutMapOption
 from torch_mlir.dialects.transform import bufferization, loop, structured, tensor, vector
 
-from llmc.pipelines.schedules.widen_operand import WidenOperandOp, load
+from llmc.pipelines.schedules.byte_products import ByteProductsOp
+from llmc.pipelines.schedules.transform_dialect import load
+from llmc.pipelines.schedules.widen_operand import WidenOperandOp
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 KIND = "llmc.kernel"
 """The attribute of a function that is a kernel; its value is the kind of kernel."""
+
+STAGE = "llmc.stage"
+"""The attribute of an operation of a kernel by which schedules name it."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,15 @@ def match(scope: Handle, loops: str, reduced: str = "") -> Handle:
         op_attrs=ir.DictAttr.get({"iterator_types": ir.ArrayAttr.get(iterators)}),
     )
     return Handle(matched.results_, loops)
+
+
+@verb
+def stage(scope: Handle, name: str, loops: str) -> Handle:
+    """The operations in `scope` that the kernel calls `name`, and a letter for each of their loops."""
+    named = structured.MatchOp(
+        _any_op(), scope.value, op_attrs=ir.DictAttr.get({STAGE: ir.StringAttr.get(name)})
+    )
+    return Handle(named.results_, loops)
 
 
 @verb
@@ -246,11 +260,32 @@ def vectorize(op: Handle, **sizes: int) -> None:
 
 
 @verb
+def drop_unit_loops(scope: Handle) -> None:
+    """Leaves out the loops of linalg operations in `scope` that run once."""
+    _apply_patterns(scope, structured.ApplyFoldUnitExtentDimsViaSlicesPatternsOp)
+
+
+@verb
+def vectorize_all(kernel: Handle) -> Handle:
+    """As `vectorize`, of all operations of a kernel that run a static number of times."""
+    done = structured.VectorizeChildrenAndApplyPatternsOp(kernel.value)
+    return Handle(done.transformed)
+
+
+@verb
 def vectorize_contraction(op: Handle, **sizes: int) -> None:
     """As `vectorize`, of a sum of products, into a vector.contract."""
     contraction = structured.SpecializeOp(_any_op(), op.value, emit_category=True)
     vectorized = structured.VectorizeOp(contraction.transformed, _by_letter(op, sizes))
     vectorized.create_named_contraction = True
+
+
+@verb
+def byte_products(dots: Handle, instruction: str, lanes: int) -> None:
+    """Multiplies bytes by a CPU's `instruction` on vectors of `lanes` sums of 32 bits."""
+    load(dots.value.context)
+    wide = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), lanes)
+    ByteProductsOp(dots.value, ir.StringAttr.get(instruction), wide)
 
 
 @verb

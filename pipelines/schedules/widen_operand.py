@@ -6,21 +6,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, linalg, tensor, transform
 
 from llmc.dialects.index_notation import sizes
-
-
-class LlmcTransform(ext.Dialect, name="llmc_transform"):
-    """Transform operations of our own."""
-
-
-# The base class of the operations, which `ext` makes at run time.
-Operation: Any = LlmcTransform.Operation
-
-
-def load(context: ir.Context) -> None:
-    """Makes our transform operations known to `context`."""
-    if not context.is_dialect_loaded(LlmcTransform.DIALECT_NAMESPACE):
-        with context, ir.Location.unknown():
-            LlmcTransform.load()
+from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation
 
 
 class Interpretation(transform.TransformOpInterface):
@@ -47,18 +33,7 @@ class Interpretation(transform.TransformOpInterface):
         return False
 
 
-class Effects(ir.MemoryEffectsOpInterface):
-    """How the operation uses its handles."""
-
-    @staticmethod
-    def get_effects(op: Any, effects: Any) -> None:
-        """The handle of the operand stays valid."""
-        transform.only_reads_handle(op.op_operands, effects)
-        transform.produces_handle(op.results, effects)
-        transform.modifies_payload(effects)
-
-
-class WidenOperandOp(Operation, name="widen_operand", traits=[Interpretation, Effects]):
+class WidenOperandOp(Operation, name="widen_operand", traits=[Interpretation, ModifiesPayload]):
     """Takes the widening of an input, as from f16 to f32, out of linalg.generic operations.
 
     It becomes a linalg.generic of its own before them, whose loops are theirs that the input has,

@@ -1,0 +1,252 @@
+"""What a quantised linear layer computes, in the linalg operations that its schedules work on.
+
+Each operation is a *stage*, which schedules name. The letters of loops: rows `t` of activations,
+panels `p` of weights and their rows `j`, blocks `b` of 32 values `v`, which lie in words `g` of
+four bytes `i`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, linalg, math, tensor
+
+from llmc.dialects.blocks import VALUES, BlockFormat
+from llmc.dialects.index_notation import (
+    Body,
+    constant,
+    expand,
+    filled,
+    pointwise,
+    reduce,
+    sizes,
+    slice_of,
+)
+from llmc.dialects.quantize import times_inverse
+from llmc.pipelines.kernels.kernel import multiply_add
+from llmc.pipelines.schedules.verbs import STAGE
+
+WORD = 4
+"""Bytes that lie together of a row, which one lane of an instruction multiplies."""
+
+
+@dataclass(frozen=True)
+class Panels:
+    """A weight i8 `stored [P, B, S]`, and the same bytes as f16 `halves [P, B, S/2]`.
+
+    As `llmc.packed_quantized_linear` takes it. `signed` says how 8-bit integers are read: as they
+    are, or, for instructions that multiply unsigned by signed integers, 128 more than they are.
+    """
+
+    stored: ir.Value
+    halves: ir.Value
+    format: BlockFormat
+    signed: bool
+
+    @property
+    def columns(self) -> int:
+        """J, the rows of a panel."""
+        return self.stored.type.shape[2] // self.format.bytes
+
+    @property
+    def offset(self) -> int:
+        """What is added to each integer where it is stored."""
+        unsigned = self.format.bits == 8 and not self.signed
+        return 128 if unsigned else self.format.offset
+
+    def half(self, number: int) -> ir.Value:
+        """Scales `[P, B, J]` for 0, minima for 1."""
+        panels, blocks, _ = self.halves.type.shape
+        extents = [panels, blocks, self.columns]
+        return slice_of(self.halves, [0, 0, number * self.columns], extents, extents)
+
+
+@dataclass(frozen=True)
+class QuantizedRows:
+    """Activations as integers `values [T, B, 32]` and a factor for each block, `scales [T, B]`.
+
+    `shares [T, B]` belongs to the sum of a block's integers: times its scale, to be multiplied by
+    the weight's minimum, in f32; for weights without minima, times their offset, in i32.
+    """
+
+    values: ir.Value
+    scales: ir.Value
+    shares: ir.Value
+
+
+@dataclass(frozen=True)
+class Norm:
+    """An RMS norm over the rows: `weight [B, 32]`, to which `offset` is added, or none."""
+
+    epsilon: float
+    weight: ir.Value | None = None
+    offset: float = 0.0
+
+
+def quantize(x: ir.Value, norm: Norm | None, has_minimum: bool, offset: int) -> QuantizedRows:
+    """The rows `x [T, B, 32]`, normalised where there is a norm, as `llmc.quantize_rows` does it.
+
+    Changes numerics where there is a norm: the order of the sum of squares.
+    """
+    normed = _Normed.of(x, norm)
+    f32, i8, i32 = x.type.element_type, _integer(8), _integer(32)
+
+    def magnitude(*operands: ir.Value) -> ir.Value:
+        # Floats that are not negative are in the order of their bits.
+        *elements, most = operands
+        bits = arith.bitcast(i32, math.absf(normed.body(*elements)))
+        return arith.maxsi(bits, most)
+
+    def scale(bits: ir.Value, _: ir.Value) -> ir.Value:
+        return arith.divf(arith.bitcast(f32, bits), constant(127.0, f32))
+
+    def nearest(*operands: ir.Value) -> ir.Value:
+        *elements, scale, _ = operands
+        return arith.fptosi(i8, math.round(times_inverse(normed.body(*elements), scale)))
+
+    def add(value: ir.Value, total: ir.Value) -> ir.Value:
+        return arith.addi(total, arith.extsi(i32, value))
+
+    def share(total: ir.Value, scale: ir.Value, _: ir.Value) -> ir.Value:
+        if has_minimum:
+            return arith.mulf(arith.sitofp(f32, total), scale)
+        return arith.muli(total, constant(offset, i32))
+
+    each = normed.notation
+    bits = reduce(f"{each}->tb", magnitude, 0, *normed.operands, element=i32)
+    scales = pointwise("tb->tb", scale, bits, element=f32)
+    values = pointwise(f"{each},tb->tbv", nearest, *normed.operands, scales, element=i8)
+    totals = reduce("tbv->tb", add, 0, values, element=i32)
+    shares = pointwise("tb,tb->tb", share, totals, scales, element=f32 if has_minimum else i32)
+    _name("magnitudes", bits)
+    _name("scales", scales)
+    _name("values", values)
+    _name("totals", totals)
+    _name("shares", shares)
+    return QuantizedRows(values, scales, shares)
+
+
+def multiply(rows: QuantizedRows, panels: Panels) -> ir.Value:
+    """The products `[T, P, J]`."""
+    dots, f32 = _dots(rows, panels), rows.scales.type.element_type
+
+    def scale_add(dot: ir.Value, x: ir.Value, share: ir.Value, *rest: ir.Value) -> ir.Value:
+        *halves, total = rest
+        scale, *minimum = [arith.extf(f32, half) for half in halves]
+        if not minimum:
+            dot = arith.subi(dot, share)
+        total = multiply_add(arith.mulf(arith.sitofp(f32, dot), x), scale, total)
+        return multiply_add(share, minimum[0], total) if minimum else total
+
+    halves = [panels.half(number) for number in range(2 if panels.format.has_minimum else 1)]
+    notation = ",".join(["tpbj,tb,tb", *["pbj"] * len(halves)])
+    operands = [dots, rows.scales, rows.shares, *halves]
+    sums = reduce(f"{notation}->tpj", scale_add, 0.0, *operands, element=f32)
+    _name("sums", sums)
+    return sums
+
+
+def _dots(rows: QuantizedRows, panels: Panels) -> ir.Value:
+    """The sums of products of a block, i32 `[T, P, B, J]`."""
+    format_, i32 = panels.format, _integer(32)
+    parts = 8 // format_.bits
+    words = VALUES // parts // WORD
+    tokens, blocks, _ = sizes(rows.values)
+    count = panels.stored.type.shape[0]
+    x = expand(rows.values, [[tokens], [blocks], [parts, words, WORD]])
+
+    def multiply_add(stored: ir.Value, *rest: ir.Value) -> ir.Value:
+        *values, total = rest
+        for part, value in enumerate(values):
+            weight = _part(stored, part, panels)
+            total = arith.addi(total, arith.muli(weight, arith.extsi(i32, value)))
+        return total
+
+    dim = ir.AffineDimExpr.get
+    t, p, b, j, g, i = map(dim, range(6))
+    start = panels.columns * format_.bytes_of("packed")[0]
+    place = start + g * (WORD * panels.columns) + j * WORD + i
+    maps = [[p, b, place], *([t, b, _constant(part), g, i] for part in range(parts)), [t, p, b, j]]
+    zeros = filled([tokens, count, blocks, panels.columns], 0, i32)
+    kinds = ["parallel"] * 4 + ["reduction"] * 2
+    op = linalg.GenericOp(
+        [zeros.type],
+        [panels.stored, *[x] * parts],
+        [zeros],
+        [ir.AffineMap.get(6, 0, results) for results in maps],
+        ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]),
+    )
+    types = [_integer(8)] * (1 + parts) + [i32]
+    with ir.InsertionPoint(op.regions[0].blocks.append(*types, arg_locs=None)) as point:
+        linalg.YieldOp([multiply_add(*point.block.arguments)])
+    _name("zeros", zeros)
+    _name("dots", op.results[0])
+    return op.results[0]
+
+
+def _part(stored: ir.Value, part: int, panels: Panels) -> ir.Value:
+    """The integer, i32, in part number `part` of a byte of the weight."""
+    i8, i32 = stored.type, _integer(32)
+    if panels.format.bits == 4:
+        half = (
+            arith.shrui(stored, constant(4, i8)) if part else arith.andi(stored, constant(15, i8))
+        )
+        return arith.extui(i32, half)
+    if panels.signed:
+        return arith.extsi(i32, stored)
+    return arith.extui(i32, arith.xori(stored, constant(-128, i8)))
+
+
+@dataclass(frozen=True)
+class _Normed:
+    """The elements of rows after the norm: `body` of `operands`, which `notation` spells."""
+
+    notation: str
+    operands: Sequence[ir.Value]
+    body: Body
+
+    @classmethod
+    def of(cls, x: ir.Value, norm: Norm | None) -> "_Normed":
+        if norm is None:
+            return cls("tbv", [x], lambda x: x)
+        factors = _inverse_roots(x, norm.epsilon)
+        if norm.weight is None:
+            return cls("tbv,t", [x, factors], arith.mulf)
+
+        def scaled(x: ir.Value, factor: ir.Value, weight: ir.Value) -> ir.Value:
+            if norm.offset:
+                weight = arith.addf(weight, constant(norm.offset, weight.type))
+            return arith.mulf(arith.mulf(x, factor), weight)
+
+        return cls("tbv,t,bv", [x, factors, norm.weight], scaled)
+
+
+def _inverse_roots(x: ir.Value, epsilon: float) -> ir.Value:
+    """`1 / sqrt(mean(x^2) + epsilon)` of each row, `[T]`; the sum in 32 partial ones."""
+    f32 = x.type.element_type
+    _, blocks, values = x.type.shape
+
+    def inverse_root(square: ir.Value, _: ir.Value) -> ir.Value:
+        mean = arith.divf(square, constant(float(blocks * values), f32))
+        return math.rsqrt(arith.addf(mean, constant(epsilon, f32)))
+
+    partial = reduce("tbv->tv", lambda x, total: multiply_add(x, x, total), 0.0, x)
+    squares = reduce("tv->t", lambda x, total: arith.addf(total, x), 0.0, partial)
+    factors = pointwise("t->t", inverse_root, squares)
+    _name("partial_squares", partial)
+    _name("squares", squares)
+    _name("norms", factors)
+    return factors
+
+
+def _name(stage: str, value: ir.Value) -> None:
+    """Names the stage that computes `value`."""
+    value.owner.attributes[STAGE] = ir.StringAttr.get(stage)
+
+
+def _constant(value: int) -> ir.AffineExpr:
+    return ir.AffineConstantExpr.get(value)
+
+
+def _integer(bits: int) -> ir.Type:
+    return ir.IntegerType.get_signless(bits)

@@ -1,0 +1,109 @@
+"""The instructions of CPUs that multiply bytes and add up the products of four.
+
+Each function adds to `total [J]`, i32, the products of weights, vectors of 4 J bytes, and
+activations, as many bytes of the same four numbers; four neighbours belong to a lane of the total.
+Weights are unsigned, or signed with `signed`; activations are signed and greater than -128.
+"""
+
+from collections.abc import Callable, Sequence
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, llvm, vector
+
+Pairs = Sequence[tuple[ir.Value, ir.Value]]
+"""Weights and activations that are multiplied."""
+
+Instructions = Callable[[ir.Value, Pairs, bool, int], ir.Value]
+"""`(total, pairs, signed, most)`, no weight's magnitude being greater than `most`."""
+
+
+def vpdpbusd(total: ir.Value, pairs: Pairs, signed: bool, _most: int) -> ir.Value:
+    """AVX-512 VNNI and AVX-VNNI: one instruction, of unsigned weights."""
+    if signed:
+        return plain(total, pairs, signed, _most)
+    bits = 32 * _lanes(total)
+    for weights, values in pairs:
+        total = _call(f"llvm.x86.avx512.vpdpbusd.{bits}", total.type, total, weights, values)
+    return total
+
+
+def vpmaddubsw(total: ir.Value, pairs: Pairs, signed: bool, most: int) -> ir.Value:
+    """AVX2: products are added in pairs with saturation to i16, which small weights never reach."""
+    lanes = _lanes(total)
+    halves = ir.VectorType.get([2 * lanes], _integer(16))
+    ones = _splat(1, halves)
+    together = max(1, 32767 // (2 * 127 * most))
+    for start in range(0, len(pairs), together):
+        products = [
+            _call("llvm.x86.avx2.pmadd.ub.sw", halves, *_with_sign_of_weight(*pair, signed))
+            for pair in pairs[start : start + together]
+        ]
+        sum_ = products[0]
+        for product in products[1:]:
+            sum_ = arith.addi(sum_, product)
+        total = arith.addi(total, _call("llvm.x86.avx2.pmadd.wd", total.type, sum_, ones))
+    return total
+
+
+def dotprod(total: ir.Value, pairs: Pairs, _signed: bool, most: int) -> ir.Value:
+    """Arm's SDOT: one instruction, of signed weights, which unsigned ones below 128 are too."""
+    if most > 128:
+        return plain(total, pairs, _signed, most)
+    for weights, values in pairs:
+        bytes_ = 4 * _lanes(total)
+        name = f"llvm.aarch64.neon.sdot.v{_lanes(total)}i32.v{bytes_}i8"
+        total = _call(name, total.type, total, weights, values)
+    return total
+
+
+def plain(total: ir.Value, pairs: Pairs, signed: bool, _most: int) -> ir.Value:
+    """Any CPU: bytes are taken out of words of 32 bits, and multiplied as such."""
+    for weights, values in pairs:
+        for byte in range(4):
+            weight = _byte(weights, byte, signed, total.type)
+            value = _byte(values, byte, True, total.type)
+            total = arith.addi(total, arith.muli(weight, value))
+    return total
+
+
+INSTRUCTIONS: dict[str, Instructions] = {
+    "vpdpbusd": vpdpbusd,
+    "vpmaddubsw": vpmaddubsw,
+    "sdot": dotprod,
+    "plain": plain,
+}
+
+
+def _with_sign_of_weight(
+    weights: ir.Value, values: ir.Value, signed: bool
+) -> tuple[ir.Value, ir.Value]:
+    """Unsigned weights and signed values with the same products."""
+    if not signed:
+        return weights, values
+    type_ = weights.type
+    signs = _call("llvm.x86.avx2.psign.b", type_, values, weights)
+    return _call("llvm.x86.avx2.psign.b", type_, weights, weights), signs
+
+
+def _byte(words: ir.Value, number: int, signed: bool, type_: ir.Type) -> ir.Value:
+    whole = vector.bitcast(type_, words)
+    high = arith.shli(whole, _splat(24 - 8 * number, type_))
+    shift = arith.shrsi if signed else arith.shrui
+    return shift(high, _splat(24, type_))
+
+
+def _call(name: str, type_: ir.Type, *operands: ir.Value) -> ir.Value:
+    return llvm.call_intrinsic(type_, name, list(operands), [], [])
+
+
+def _splat(value: int, type_: ir.VectorType) -> ir.Value:
+    element = ir.IntegerAttr.get(type_.element_type, value)
+    return arith.ConstantOp(type_, ir.DenseElementsAttr.get_splat(type_, element)).result
+
+
+def _lanes(value: ir.Value) -> int:
+    return value.type.shape[0]
+
+
+def _integer(bits: int) -> ir.Type:
+    return ir.IntegerType.get_signless(bits)

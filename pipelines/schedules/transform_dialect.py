@@ -1,0 +1,42 @@
+"""The dialect of our own transform operations, which MLIR lacks."""
+
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir.dialects import ext, transform
+
+
+class LlmcTransform(ext.Dialect, name="llmc_transform"):
+    """Transform operations of our own."""
+
+
+# The base class of the operations, which `ext` makes at run time.
+Operation: Any = LlmcTransform.Operation
+
+
+def load(context: ir.Context) -> None:
+    """Makes our transform operations known to `context`."""
+    if not context.is_dialect_loaded(LlmcTransform.DIALECT_NAMESPACE):
+        with context, ir.Location.unknown():
+            LlmcTransform.load()
+
+
+class ModifiesPayload(ir.MemoryEffectsOpInterface):
+    """The effects of an operation that changes the payload; its handles stay valid."""
+
+    @staticmethod
+    def get_effects(op: Any, effects: Any) -> None:
+        """Operands are read, results produced."""
+        transform.only_reads_handle(op.op_operands, effects)
+        transform.produces_handle(op.results, effects)
+        transform.modifies_payload(effects)
+
+
+class ConsumesPayload(ir.MemoryEffectsOpInterface):
+    """The effects of an operation that replaces what its first handle holds."""
+
+    @staticmethod
+    def get_effects(op: Any, effects: Any) -> None:
+        """The operand is no longer valid."""
+        transform.consumes_handle(op.op_operands, effects)
+        transform.modifies_payload(effects)
