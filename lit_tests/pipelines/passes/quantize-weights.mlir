@@ -1,14 +1,17 @@
 // RUN: llmc-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(quantize-weights)' | filecheck %s
 // RUN: llmc-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(quantize-weights{format=q8_0})' | filecheck %s --check-prefix=WIDE
+// RUN: llmc-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(quantize-weights{format=as-is})' | filecheck %s --check-prefix=STORED
 // RUN: not llmc-opt %s --pass-pipeline='builtin.module(quantize-weights{format=q5_0})' 2>&1 | filecheck %s --check-prefix=UNKNOWN
 
-// UNKNOWN: error: pass 'quantize-weights': format must be one of q4_0, q4_1, q8_0, not 'q5_0'
+// UNKNOWN: error: pass 'quantize-weights': format must be one of q4_0, q4_1, q8_0, as-is, not 'q5_0'
 
 // CHECK-LABEL: func.func @layer
 // CHECK:         %[[W:.+]] = "llmc.parameter"() {sources = ["a", "b"]} : () -> tensor<8x64xf32>
 // CHECK:         %[[Q:.+]] = "llmc.quantize"(%[[W]]) : (tensor<8x64xf32>) -> tensor<8x2x!llmc.q4_0>
 // CHECK-NEXT:    "llmc.quantized_linear"(%arg0, %[[Q]], %arg1) {operandSegmentSizes = array<i32: 1, 1, 0, 1>}
 // WIDE:          "llmc.quantize"(%{{.+}}) : (tensor<8x64xf32>) -> tensor<8x2x!llmc.q8_0>
+// STORED-LABEL: func.func @layer
+// STORED:         "llmc.linear"
 func.func @layer(%x: tensor<1x?x64xf32>, %b: tensor<8xf32>) -> tensor<1x?x8xf32> {
   %w = "llmc.parameter"() {sources = ["a", "b"]} : () -> tensor<8x64xf32>
   %y = "llmc.linear"(%x, %w, %b) {operandSegmentSizes = array<i32: 1, 1, 1>, transposed = 0 : i64}
@@ -36,9 +39,42 @@ func.func @others(%x: tensor<3x60xf32>, %t: tensor<3x64xf32>, %given: tensor<8x6
   return %0, %1, %2, %3 : tensor<3x8xf32>, tensor<3x8xf32>, tensor<3x8xf32>, tensor<3x8xf32>
 }
 
+// A tied embedding looks up in the blocks of the output head. As it is: the layers' widest format.
+// CHECK-LABEL: func.func @head
+// CHECK:         %[[Q:.+]] = "llmc.quantize"(%{{.+}}) : (tensor<8x64xf32>) -> tensor<8x2x!llmc.q4_0>
+// CHECK-DAG:     "llmc.embedding"(%arg1, %[[Q]])
+// CHECK-DAG:     "llmc.quantized_linear"(%arg0, %[[Q]])
+// STORED-LABEL: func.func @head
+// STORED:         llmc.stored = ["q4_1", "q8_0"]
+// STORED:         "llmc.quantize"(%{{.+}}) : (tensor<8x64xf32>) -> tensor<8x2x!llmc.q8_0>
+func.func @head(%x: tensor<3x64xf32>, %i: tensor<3xi64>) -> (tensor<3x8xf32>, tensor<3x64xf32>) {
+  %w = "llmc.parameter"() {sources = ["head0", "head1"], llmc.stored = ["q4_1", "q8_0"]} : () -> tensor<8x64xf32>
+  %e = "llmc.embedding"(%i, %w) : (tensor<3xi64>, tensor<8x64xf32>) -> tensor<3x64xf32>
+  %y = "llmc.linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
+     : (tensor<3x64xf32>, tensor<8x64xf32>) -> tensor<3x8xf32>
+  return %y, %e : tensor<3x8xf32>, tensor<3x64xf32>
+}
+
+// A table that is looked up in alone keeps its form, unless it is stored as blocks.
+// CHECK-LABEL: func.func @table
+// CHECK:         "llmc.embedding"(%arg0, %{{.+}}) : (tensor<3xi64>, tensor<8x64xf32>)
+// CHECK:         "llmc.embedding"(%arg0, %{{.+}}) : (tensor<3xi64>, tensor<8x2x!llmc.q4_0>)
+// STORED-LABEL: func.func @table
+// STORED:         "llmc.embedding"(%arg0, %{{.+}}) : (tensor<3xi64>, tensor<8x64xf32>)
+// STORED:         "llmc.embedding"(%arg0, %{{.+}}) : (tensor<3xi64>, tensor<8x2x!llmc.q8_0>)
+func.func @table(%i: tensor<3xi64>) -> (tensor<3x64xf32>, tensor<3x64xf32>) {
+  %plain = "llmc.parameter"() {sources = ["plain"]} : () -> tensor<8x64xf32>
+  %blocks = "llmc.parameter"() {sources = ["blocks"], llmc.stored = ["q8_0"]} : () -> tensor<8x64xf32>
+  %a = "llmc.embedding"(%i, %plain) : (tensor<3xi64>, tensor<8x64xf32>) -> tensor<3x64xf32>
+  %b = "llmc.embedding"(%i, %blocks) : (tensor<3xi64>, tensor<8x64xf32>) -> tensor<3x64xf32>
+  return %a, %b : tensor<3x64xf32>, tensor<3x64xf32>
+}
+
 // A weight that something else reads too would be stored twice.
 // CHECK-LABEL: func.func @tied
 // CHECK:         "llmc.linear"
+// STORED-LABEL: func.func @tied
+// STORED:         "llmc.linear"
 func.func @tied(%x: tensor<3x64xf32>, %i: index) -> (tensor<3x8xf32>, f32) {
   %w = "llmc.parameter"() {sources = ["tied"]} : () -> tensor<8x64xf32>
   %y = "llmc.linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}

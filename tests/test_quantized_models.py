@@ -1,0 +1,169 @@
+"""Models with quantised weights: PyTorch's logits on the same weights, from GGUF's own blocks."""
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from gguf import GGMLQuantizationType
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+import llmc.runtime
+from llmc.dialects.block_panels import unpack_blocks
+from llmc.dialects.blocks import FORMATS, VALUES, decode
+from llmc.dialects.quantize_rows import QuantizeRowsOp
+from llmc.frontend import torch_ops
+from llmc.frontend.compile import compile_model
+from llmc.frontend.gguf import open_gguf
+from llmc.frontend.gguf_file import GgufFile, read_gguf
+from llmc.frontend.interception import IMPLEMENTATION, replaced
+from llmc.frontend.loaded_model import LoadedModel
+from llmc.frontend.lowering import lower_model, stored_dtype
+from llmc.frontend.options import CompileOptions
+from llmc.frontend.work import Work
+from llmc.pipelines.parameters import StoredParameter, stored_parameters
+from llmc.pipelines.recipes.recipe import Recipe, Weight
+from tests.tiny_gguf import write_gguf
+from tests.tiny_models import VOCAB_SIZE, tiny_config, tiny_model
+
+TOKENS = np.random.default_rng(0).integers(0, VOCAB_SIZE, 24).tolist()
+PROMPT = 20
+ATTENTION = torch_ops.attention
+AS_IS = CompileOptions(dtype="as-is", context=64)
+# Of the logits' spread: an activation halfway between two integers may go to either.
+TOLERANCE = 0.01
+
+
+@dataclass(frozen=True)
+class Case:
+    """A GGUF file whose matrices are of type `kind`, compiled as `dtype`."""
+
+    family: str
+    kind: str
+    dtype: str = "as-is"
+
+
+CASES = [
+    Case("llama", "Q4_1"),
+    Case("qwen2", "Q8_0"),  # tied
+    Case("qwen3", "Q5_0"),  # stored as Q8_0
+    Case("llama", "F32", dtype="q4_0"),
+]
+
+
+def written(case: Case, folder: Path) -> LoadedModel:
+    path = folder / "m.gguf"
+    write_gguf(path, tiny_model(tiny_config(case.family)), GGMLQuantizationType[case.kind])
+    return open_gguf(path)
+
+
+def in_torch(model: LoadedModel, case: Case) -> PreTrainedModel:
+    """The model with the values of the matrices that the compiled one has."""
+    skeleton = model.skeleton(IMPLEMENTATION)
+    weights = {
+        name: as_compiled(name, weight, model, case) if weight.ndim > 1 else weight
+        for name, weight in model.weights().items()
+    }
+    for name, stored in model.stored_weights().items():
+        if isinstance(stored, np.ndarray):
+            weights[name] = torch.from_numpy(decode(stored))
+    skeleton.load_state_dict(weights, strict=False)
+    skeleton.tie_weights()
+    return skeleton
+
+
+def as_compiled(name: str, matrix: Tensor, model: LoadedModel, case: Case) -> Tensor:
+    """A matrix as blocks, or, if it is but a table to look up in, as float16."""
+    if "embed" in name and name not in model.formats:
+        return matrix.half().float()
+    format_ = FORMATS[model.formats[name] if case.dtype == "as-is" else case.dtype]
+    return torch.from_numpy(format_.decode(format_.encode(matrix.numpy())))
+
+
+@torch.no_grad()
+def logits(model: PreTrainedModel) -> np.ndarray:
+    return model(torch.tensor([TOKENS])).logits[0].numpy()
+
+
+def on_integers(module: nn.Linear, x: Tensor) -> Tensor:
+    """A linear layer on activations rounded as `llmc.quantize_rows` does."""
+    values, scales = QuantizeRowsOp.reference(x.numpy())
+    rounded = torch.from_numpy(values * np.repeat(scales, VALUES, axis=-1))
+    return nn.functional.linear(rounded, module.weight, module.bias)
+
+
+def on_halves(query: Tensor, key: Tensor, value: Tensor, *options: float) -> Tensor:
+    """Attention over keys and values rounded as the cache does."""
+    return ATTENTION(query, key.half().float(), value.half().float(), *options)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.kind}_{case.dtype}")
+def test_logits_are_pytorchs_but_for_rounded_activations(case, tmp_path):
+    model = written(case, tmp_path)
+    reference = in_torch(model, case)
+    exact = logits(reference)
+    with (
+        replaced(nn.Linear, "forward", on_integers),
+        replaced(torch_ops, "attention", on_halves),
+    ):
+        rounded = logits(reference)
+    options = CompileOptions(dtype=case.dtype, context=64)
+    compile_model(model, options, tmp_path / "bundle")
+    engine = llmc.runtime.load(tmp_path / "bundle").engine
+    engine.reset(1, len(TOKENS))
+    found = [engine.prefill(TOKENS[:PROMPT], 0)]
+    for past in range(PROMPT, len(TOKENS)):
+        found.append(engine.decode(TOKENS[past : past + 1], past, [0])[0])
+    places, spread = slice(PROMPT - 1, None), exact.std()
+    np.testing.assert_allclose(found, rounded[places], rtol=0, atol=TOLERANCE * spread)
+    assert np.abs(found - exact[places]).max() <= 2 * np.abs(rounded - exact).max()
+
+
+def archive(model: LoadedModel) -> list[StoredParameter]:
+    skeleton = model.skeleton(IMPLEMENTATION)
+    module = lower_model(model, skeleton, AS_IS, Work(nullcontext, None), stop_after="weights")
+    return stored_parameters(module)
+
+
+def names(recipe: Recipe, layer: int) -> Iterator[str]:
+    """The weights that a recipe reads, in order."""
+    if isinstance(recipe, Weight):
+        yield recipe.sources[layer]
+    else:
+        for operand in recipe.operands:
+            yield from names(operand, layer)
+
+
+def test_the_archive_holds_the_files_blocks(tmp_path):
+    model = written(Case("llama", "Q4_1"), tmp_path)
+    file, found = read_gguf(tmp_path / "m.gguf"), set()
+    for parameter in archive(model):
+        if parameter.element != "i8":
+            continue
+        weights = model.stored_weights()
+        for layer, panels in enumerate(parameter.build(weights)):
+            rows = [weights[name] for name in names(parameter.recipe, layer)]
+            blocks = unpack_blocks(panels.numpy(), FORMATS["q4_1"], sum(map(len, rows)))
+            assert (blocks == np.concatenate(rows)).all()
+            found |= {each.tobytes() for each in blocks.reshape(-1)}
+    for name, tensor in file.tensors.items():
+        if tensor.type == GGMLQuantizationType.Q4_1:
+            blocks = tensor.data.reshape(-1, FORMATS["q4_1"].bytes)
+            assert {block.tobytes() for block in blocks} <= found, name
+
+
+def bytes_in(file: GgufFile) -> int:
+    return sum(tensor.data.nbytes for tensor in file.tensors.values())
+
+
+def test_the_archive_is_as_large_as_the_file(tmp_path):
+    model = written(Case("qwen2", "Q4_0"), tmp_path)
+    widths = {"f32": 4, "f16": 2, "i8": 1, "i64": 8}
+    size = sum(prod(each.shape) * widths[each.element] for each in archive(model))
+    assert size <= 1.02 * bytes_in(read_gguf(tmp_path / "m.gguf"))
+    assert stored_dtype(model, AS_IS) == "q4_0"
