@@ -12,7 +12,7 @@ from llmc.pipelines.passes.lower_llmc import LowerLlmc
 from llmc.pipelines.passes.quantize_activations import QuantizeActivations
 from llmc.pipelines.passes.quantize_weights import QuantizeWeights
 from llmc.pipelines.passes.store_blocks_as_bytes import StoreBlocksAsBytes
-from tests.arrays import Arrays, assert_same
+from tests.arrays import Arrays, assert_same, twin
 from tests.compiled import load
 from tests.lowered import Case, Operand, check, segments
 
@@ -181,6 +181,8 @@ def test_embedding(arrays):
     ):
         ids, lead = arrays.integers(9, *shape), "bt"[-len(shape) :]
         rows = dialects.EmbeddingOp.reference(ids, table).astype(np.float32)
+        if name == "wide":
+            assert_same(rows, twin("embedding", ids, table))
         case = Case(
             name,
             "llmc.embedding",

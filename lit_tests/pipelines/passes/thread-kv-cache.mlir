@@ -1,4 +1,16 @@
 // RUN: llmc-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(thread-kv-cache)' | filecheck %s
+// RUN: llmc-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(thread-kv-cache{element=f16})' | filecheck %s --check-prefix=NARROW
+// RUN: not llmc-opt %s --pass-pipeline='builtin.module(thread-kv-cache{element=i8})' 2>&1 | filecheck %s --check-prefix=ELEMENT
+
+// ELEMENT: error: pass 'thread-kv-cache': element must be one of f32, f16, not 'i8'
+
+// Keys are rounded before they are kept, and attention widens what it reads.
+// NARROW-DAG:   ml_program.global private mutable @layer0.0.keys : tensor<2x?x2x?x8xf16> {llmc.kv_cache}
+// NARROW-LABEL: func.func private @prefill.layer0(
+// NARROW:         %[[ROWS:.+]] = linalg.generic {{.+}} ins(%arg1 : tensor<1x2x?x8xf32>)
+// NARROW:           arith.truncf %{{.+}} : f32 to f16
+// NARROW:         "llmc.cache_append"(%{{.+}}, %[[ROWS]], {{.+}} -> tensor<2x?x2x?x8xf16>
+// NARROW:         "llmc.attention"(%arg0, {{.+}} : (tensor<1x4x?x8xf32>, tensor<1x2x?x8xf16>, tensor<1x2x?x6xf16>
 
 // One cache for keys and one for values of each kind of layer; two layers here.
 // CHECK-DAG: ml_program.global private mutable @layer0.0.keys : tensor<2x?x2x?x8xf32> {llmc.kv_cache}
