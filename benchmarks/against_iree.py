@@ -58,10 +58,10 @@ def measure(engine: Engine, prompt: int, new: int) -> tuple[float, float]:
     engine.reset(1, prompt + new + 1)
     ids = list(np.random.default_rng(0).integers(5, 40000, prompt))
     begin = time.perf_counter()
-    token = int(engine.prefill(ids, 0).argmax())
+    token = engine.prefill(ids, 0).best[0]
     middle = time.perf_counter()
     for step in range(new):
-        token = int(engine.decode([token], prompt + step, [0])[0].argmax())
+        token = engine.decode([token], prompt + step, [0]).best[0]
     return prompt / (middle - begin), new / (time.perf_counter() - middle)
 
 

@@ -55,10 +55,10 @@ def parting(model: PreTrainedModel, compiled: Model, ids: list[int], new: int) -
     """Where `new` greedy tokens of both part after `ids`; None where they do not."""
     ours: list[int] = []
     compiled.engine.reset(1, len(ids) + new)
-    logits = compiled.engine.prefill(ids, 0)
+    output = compiled.engine.prefill(ids, 0)
     for past in range(len(ids), len(ids) + new):
-        ours.append(int(logits.argmax()))
-        logits = compiled.engine.decode(ours[-1:], past, [0])
+        ours.append(output.best[0])
+        output = compiled.engine.decode(ours[-1:], past, [0])
     theirs = torch_logits(model, ids + ours)[len(ids) - 1 : -1]
     for after, (token, row) in enumerate(zip(ours, theirs, strict=True)):
         best = row.max()

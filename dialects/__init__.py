@@ -6,6 +6,7 @@ from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.passmanager import PassManager
 
 from llmc.dialects.add_rms_norm import AddRMSNormOp
+from llmc.dialects.argmax import ArgmaxOp
 from llmc.dialects.attention import AttentionOp
 from llmc.dialects.block_bytes import BlocksToBytesOp, BytesToBlocksOp
 from llmc.dialects.cached_attention import CachedAttentionOp
@@ -34,6 +35,7 @@ OPERATIONS = {
     op.OPERATION_NAME: op
     for op in (
         AddRMSNormOp,
+        ArgmaxOp,
         AttentionOp,
         BlocksToBytesOp,
         BytesToBlocksOp,

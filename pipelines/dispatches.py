@@ -6,12 +6,14 @@ from functools import cache
 from iree.compiler import ir
 from iree.compiler.passmanager import PassManager
 
+_INLINING = "inlining_policy"
+
 
 def inline_layers(module: ir.Module, variant: str) -> None:
     """Inlines the layer functions of `variant`, which `to-iree` has marked never to be inlined."""
     for name, function in _functions(module).items():
-        if name.startswith(f"{variant}."):
-            del function.attributes["inlining_policy"]
+        if name.startswith(f"{variant}.") and _INLINING in function.attributes:
+            del function.attributes[_INLINING]
     with module.context:
         PassManager.parse("builtin.module(inline)").run(module.operation)
 

@@ -24,6 +24,7 @@ from llmc.pipelines.passes import (
     PackWeights,
     QuantizeWeights,
     RemoveDeadParameters,
+    ReturnBestToken,
     ScheduleKernels,
     SelectLastToken,
     SimplifyReshapes,
@@ -86,7 +87,7 @@ class ImportStage(Stage):
 
 @dataclass(frozen=True)
 class StateStage(Stage):
-    """Gives the layers their numbers and attention its KV cache.
+    """Gives the layers their numbers, attention its KV cache, and chooses tokens.
 
     The cache is of float32 where the weights are stored so, else of float16.
     """
@@ -103,6 +104,7 @@ class StateStage(Stage):
             SelectLastToken(),
             NumberLayers(),
             ThreadKVCache(element="f32" if self.storage == "f32" else "f16"),
+            ReturnBestToken(),
             _SIMPLIFY,
         )
 

@@ -1,5 +1,7 @@
-"""Runs a compiled module: tokens in, logits out. The interface of the module is in abi.py."""
+"""Runs a compiled module: tokens in, what follows them out. Its interface is in abi.py."""
 
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import iree.runtime as rt
@@ -7,9 +9,28 @@ import numpy as np
 
 from llmc.runtime import abi
 from llmc.runtime.errors import UserError
+from llmc.runtime.vm_function import Result, VmFunction
 
 # A prompt is run in pieces of so many tokens, which bounds the memory of their activations.
 PREFILL_CHUNK = 256
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a call computed for B sequences. It is read from the device when it is asked for."""
+
+    _logits: Result
+    _best: Result
+
+    @cached_property
+    def logits(self) -> np.ndarray:
+        """Logits `[B, V]`, float32, of the next token."""
+        return self._logits.read(np.float32)
+
+    @cached_property
+    def best(self) -> list[int]:
+        """The most likely token of each sequence; -1 where its logit is NaN or infinite."""
+        return self._best.read(np.int64)[:, 0].tolist()
 
 
 class Engine:
@@ -36,7 +57,7 @@ class Engine:
             raise UserError(f"{module.parent}: IREE cannot load it: {_brief(error)}") from error
         self._claims = 0
         self._functions = {
-            name: rt.FunctionInvoker(self._context, device, program.lookup_function(name))
+            name: VmFunction(self._context, device, program.lookup_function(name))
             for name in (abi.RESET, abi.PREFILL, abi.DECODE, abi.DECODE_BATCH)
         }
 
@@ -62,34 +83,26 @@ class Engine:
         if not self.holds(claim):
             raise UserError("another generation took this model's KV cache: load the model twice")
 
-    def prefill(
-        self, tokens: list[int], past: int, sequence: int = 0, start: int = 0
-    ) -> np.ndarray:
-        """Runs `tokens` of one sequence in columns `past` on; logits `[V]` after the last one."""
+    def prefill(self, tokens: list[int], past: int, sequence: int = 0, start: int = 0) -> Output:
+        """Runs `tokens` of one sequence in columns `past` on; what follows the last one."""
         starts = np.array([start], np.int64)
         for at in range(0, len(tokens), PREFILL_CHUNK):
             piece = np.array([tokens[at : at + PREFILL_CHUNK]], np.int64)
             function = abi.DECODE if piece.shape[1] == 1 else abi.PREFILL
-            logits = self._functions[function](piece, starts, sequence, past + at)
-        return _own(logits)[0]
+            results = self._functions[function](piece, starts, sequence, past + at)
+        return Output(*results)
 
-    def decode(self, tokens: list[int], past: int, starts: list[int]) -> np.ndarray:
-        """Runs one token of each sequence in column `past`; logits `[B, V]`."""
+    def decode(self, tokens: list[int], past: int, starts: list[int]) -> Output:
+        """Runs one token of each sequence in column `past`; what follows each."""
         function = abi.DECODE if len(tokens) == 1 else abi.DECODE_BATCH
         column = np.array(tokens, np.int64)[:, None]
-        logits = self._functions[function](column, np.array(starts, np.int64), 0, past)
-        return _own(logits)
+        return Output(*self._functions[function](column, np.array(starts, np.int64), 0, past))
 
 
 def _cpu_device(threads: int) -> rt.HalDevice:
     """A CPU device with so many workers; IREE reads the number when it makes its first driver."""
     rt.flags.parse_flags(f"--task_topology_group_count={threads}")
     return rt.get_driver("local-task").create_default_device()
-
-
-def _own(array: rt.DeviceArray) -> np.ndarray:
-    """The array's contents: `to_host` maps memory that the device takes back with the array."""
-    return array.to_host().copy()
 
 
 def _brief(error: Exception) -> str:

@@ -4,11 +4,9 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
-from llmc.runtime.engine import Engine
+from llmc.runtime.engine import Engine, Output
 from llmc.runtime.errors import UserError
-from llmc.runtime.sampling import Sampler, SamplingOptions
+from llmc.runtime.sampling import Sampler, SamplingOptions, require_finite
 from llmc.runtime.text_stream import TextStream
 from llmc.runtime.tokenizer import Tokenizer
 
@@ -32,7 +30,7 @@ class Generation:
 
     prompt_token_ids: list[int]
     token_ids: list[int] = field(default_factory=list)
-    text: str = ""
+    pieces: list[str] = field(default_factory=list)
     finish_reason: str = "length"
     prefill_tokens: int = 0
     prefill_s: float = 0.0
@@ -40,6 +38,11 @@ class Generation:
 
     def __str__(self) -> str:
         return self.text
+
+    @property
+    def text(self) -> str:
+        """The text, put together from its `pieces`."""
+        return "".join(self.pieces)
 
     @property
     def prefill_tokens_per_s(self) -> float:
@@ -63,16 +66,17 @@ class _Writer:
         self.done = False
         self._eos = frozenset(eos)
         self._limit = options.max_new_tokens
+        self._greedy = options.sampling.greedy
         self._sampler = Sampler(options.sampling)
         self._stream = TextStream(tokenizer, stop=options.stop)
 
-    def write(self, logits: np.ndarray, room: int) -> str:
-        """Chooses the next token; returns the text that is now certain.
+    def write(self, output: Output, row: int, room: int) -> str:
+        """Chooses the next token by `row` of `output`; returns the text that is now certain.
 
         `room` is how many tokens the context still has, the new one included.
         """
         result = self.result
-        token = self._sampler.sample(logits, self.history)
+        token = self._choose(output, row)
         result.token_ids.append(token)
         self.history.append(token)
         if token in self._eos:
@@ -82,13 +86,19 @@ class _Writer:
             return self._end("stop", piece)
         if len(result.token_ids) >= self._limit or room <= 1:
             return self._end("length", piece + self._stream.finish())
-        result.text += piece
+        result.pieces.append(piece)
         return piece
+
+    def _choose(self, output: Output, row: int) -> int:
+        """Leaves the logits on the device where the module's own choice will do."""
+        if self._greedy:
+            return require_finite(output.best[row])
+        return self._sampler.sample(output.logits[row], self.history)
 
     def _end(self, reason: str, piece: str) -> str:
         self.done = True
         self.result.finish_reason = reason
-        self.result.text += piece
+        self.result.pieces.append(piece)
         return piece
 
 
@@ -118,17 +128,17 @@ def generate(
     result.prefill_tokens = held - past
     engine.require(claim)
     begin = time.perf_counter()
-    logits = engine.prefill(ids[past:], past)
+    output = engine.prefill(ids[past:], past)
     first = time.perf_counter()
     result.prefill_s = first - begin
     while True:
-        piece = writer.write(logits, context - held)
+        piece = writer.write(output, 0, context - held)
         result.decode_s = time.perf_counter() - first
         yield piece, result
         if writer.done:
             return
         engine.require(claim)
-        logits = engine.decode([result.token_ids[-1]], held, [0])[0]
+        output = engine.decode([result.token_ids[-1]], held, [0])
         held += 1
 
 
@@ -155,21 +165,21 @@ def generate_batch(
         begin = time.perf_counter()
         # The padding is run too, so that all that the cache holds are numbers.
         padded = [ids[0]] * starts[number] + ids
-        logits = engine.prefill(padded, 0, number, starts[number])
+        output = engine.prefill(padded, 0, number, starts[number])
         writer.result.prefill_tokens = len(ids)
         writer.result.prefill_s = time.perf_counter() - begin
         if len(ids) < context:
-            writer.write(logits, context - len(ids))
+            writer.write(output, 0, context - len(ids))
         else:
             writer.done = True
     first = time.perf_counter()
     while not all(writer.done for writer in writers):
         tokens = [writer.history[-1] for writer in writers]
-        rows = engine.decode(tokens, column, starts)
+        output = engine.decode(tokens, column, starts)
         column += 1
         for number, writer in enumerate(writers):
             if not writer.done:
-                writer.write(rows[number], context - (column - starts[number]))
+                writer.write(output, number, context - (column - starts[number]))
                 writer.result.decode_s = time.perf_counter() - first
     return [writer.result for writer in writers]
 

@@ -95,9 +95,9 @@ class Model:
             )
         self.engine.reset(1, len(ids))
         if not every:
-            return self.engine.prefill(ids, 0)
+            return self.engine.prefill(ids, 0).logits[0]
         return np.concatenate(
-            [self.engine.decode([token], past, [0]) for past, token in enumerate(ids)]
+            [self.engine.decode([token], past, [0]).logits for past, token in enumerate(ids)]
         )
 
     @property

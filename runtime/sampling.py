@@ -39,6 +39,11 @@ class SamplingOptions:
         _require(1e-3 <= penalty <= 1e3, "repetition_penalty", penalty, "between 0.001 and 1000")
         _require(self.seed is None or self.seed >= 0, "seed", self.seed, "0 or above")
 
+    @property
+    def greedy(self) -> bool:
+        """Whether the token with the largest logit is picked."""
+        return self.temperature == 0 and self.repetition_penalty == 1
+
 
 def _require(holds: bool, name: str, value: object, rule: str) -> None:
     if not holds:
@@ -122,7 +127,12 @@ def distribution(
 def _best(logits: Logits) -> int:
     best = int(np.argmax(logits))
     # argmax finds NaN first, so that this sees any.
-    if not math.isfinite(logits[best]):
+    return require_finite(best if math.isfinite(logits[best]) else -1)
+
+
+def require_finite(best: int) -> int:
+    """`best`, the token with the largest logit; UserError if it is -1, for that is not finite."""
+    if best < 0:
         raise UserError("the model returned NaN or infinite logits: its weights may be damaged")
     return best
 

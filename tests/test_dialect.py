@@ -165,6 +165,20 @@ def test_group_rows(arrays):
     check(cases)
 
 
+def test_argmax(arrays):
+    x = arrays.uniform(7, 11)
+    x[1, [3, 8]] = 5  # a tie
+    x[2, [2, 9]] = np.nan, np.inf
+    x[3, 10] = np.inf
+    x[4] = -np.inf
+    x[5, 4] = -np.nan
+    x[6] = 0
+    best = dialects.ArgmaxOp.reference(x)
+    assert best.tolist() == [x[0].argmax(), 3, -1, -1, -1, -1, 0]
+    case = Case("best", "llmc.argmax", [Operand(x, "rn")], "", Operand(best, "r"), tolerance=0)
+    check(case.in_both("r"))
+
+
 def test_rms_norm(arrays):
     reference = dialects.RMSNormOp.reference
     cases = []

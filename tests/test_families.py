@@ -107,11 +107,11 @@ def assert_logits(pair: Pair) -> None:
     engine.reset(1, len(tokens))
     held = PROMPT + CHUNK
     found = {
-        PROMPT - 1: engine.prefill(tokens[:PROMPT], 0),
-        held - 1: engine.prefill(tokens[PROMPT:held], PROMPT),
+        PROMPT - 1: engine.prefill(tokens[:PROMPT], 0).logits[0],
+        held - 1: engine.prefill(tokens[PROMPT:held], PROMPT).logits[0],
     }
     for past in range(held, len(tokens)):
-        found[past] = engine.decode(tokens[past : past + 1], past, [0])[0]
+        found[past] = engine.decode(tokens[past : past + 1], past, [0]).logits[0]
     for place, logits in found.items():
         np.testing.assert_allclose(logits, expected[place], rtol=0, atol=TOLERANCE * spread)
 

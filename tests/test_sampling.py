@@ -13,7 +13,13 @@ from transformers import (
 )
 
 from llmc.runtime.errors import UserError
-from llmc.runtime.sampling import Sampler, SamplingOptions, distribution, penalise
+from llmc.runtime.sampling import (
+    Sampler,
+    SamplingOptions,
+    distribution,
+    penalise,
+    require_finite,
+)
 
 VOCAB = 5000
 
@@ -231,3 +237,9 @@ def test_broken_logits_are_refused(temperature, fault):
 def test_option_out_of_range_is_named(name, value):
     with pytest.raises(UserError, match=name):
         SamplingOptions(**{name: value})
+
+
+def test_best_token_of_broken_logits_is_refused():
+    assert require_finite(0) == 0
+    with pytest.raises(UserError, match="NaN or infinite"):
+        require_finite(-1)

@@ -24,6 +24,7 @@ from llmc.pipelines.passes.propagate_shapes import PropagateShapes
 from llmc.pipelines.passes.quantize_activations import QuantizeActivations
 from llmc.pipelines.passes.quantize_weights import QuantizeWeights
 from llmc.pipelines.passes.remove_dead_parameters import RemoveDeadParameters
+from llmc.pipelines.passes.return_best_token import ReturnBestToken
 from llmc.pipelines.passes.schedule_kernels import ScheduleKernels
 from llmc.pipelines.passes.select_last_token import SelectLastToken
 from llmc.pipelines.passes.simplify_reshapes import SimplifyReshapes
@@ -58,6 +59,7 @@ PASSES: dict[str, type[Pass]] = {
         QuantizeWeights,
         PropagateShapes,
         RemoveDeadParameters,
+        ReturnBestToken,
         ScheduleKernels,
         SelectLastToken,
         SimplifyReshapes,

@@ -7,12 +7,14 @@ from typing import Annotated, ClassVar
 from torch_mlir import ir
 
 from llmc.dialects import (
+    ArgmaxOp,
     CachedAttentionOp,
     GroupedExpertLinearOp,
     GroupRowsOp,
     PackedExpertLinearOp,
 )
 from llmc.dialects.index_notation import size, slice_of
+from llmc.pipelines.kernels.argmax import argmax
 from llmc.pipelines.kernels.attention import AttentionShape, attention
 from llmc.pipelines.kernels.expert_linear import expert_matmul, expert_matvec
 from llmc.pipelines.kernels.group_rows import group_rows
@@ -73,6 +75,10 @@ def _attend(op: CachedAttentionOp, lanes: int) -> list[ir.Value]:
     )
 
 
+def _argmax(op: ArgmaxOp, lanes: int) -> list[ir.Value]:
+    return dispatch(argmax(op.x.type, lanes), [op.x], [op.out.type], _dynamic_rows(op.x))
+
+
 def _group_rows(op: GroupRowsOp, _lanes: int) -> list[ir.Value]:
     types = [op.order.type, op.first.type]
     return dispatch(group_rows(), [op.expert], types, _dynamic_rows(op.expert))
@@ -107,6 +113,7 @@ def _dynamic_rows(per_row: ir.Value) -> list[ir.Value]:
 
 
 KERNELS: dict[str, Callable[..., list[ir.Value]]] = {
+    "llmc.argmax": _argmax,
     "llmc.cached_attention": _attend,
     "llmc.group_rows": _group_rows,
     "llmc.grouped_expert_linear": _matmul,

@@ -324,6 +324,7 @@ RULES: dict[str, Rule] = {
     "ml_program.global_load": _cache_load,
     "util.global.load": _cache_load,
     "llmc.add_rms_norm": _leading(0),
+    "llmc.argmax": _leading(0),
     "llmc.attention": _leading(0),
     "llmc.blocks_to_bytes": _leading(0),
     "llmc.bytes_to_blocks": _leading(0, but=1),

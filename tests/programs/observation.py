@@ -85,7 +85,7 @@ class Program:
         logits = np.full((2, _TOKENS + 1, self.plan.vocabulary), np.nan)
         for number, tokens in enumerate(self._tokens):
             for count in range(1, _TOKENS + 1):
-                (out,) = machine.call(abi.PREFILL, tokens[None, :count], np.arange(count)[None])
+                out, *_ = machine.call(abi.PREFILL, tokens[None, :count], np.arange(count)[None])
                 logits[number, count] = out[0]
         return logits
 
@@ -94,13 +94,13 @@ def _run_without_state(
     call: Call, variants: tuple[str, ...], tokens: np.ndarray, logits: np.ndarray
 ) -> Iterator[Run]:
     if abi.PREFILL in variants:
-        (out,) = call(abi.PREFILL, tokens[:1, :3], np.arange(3)[None])
+        out, *_ = call(abi.PREFILL, tokens[:1, :3], np.arange(3)[None])
         yield "prefill of 3 tokens", out, logits[:1, 3]
     if abi.DECODE in variants:
-        (out,) = call(abi.DECODE, tokens[:1, :1], np.zeros((1, 1), np.int64))
+        out, *_ = call(abi.DECODE, tokens[:1, :1], np.zeros((1, 1), np.int64))
         yield "decode of the first token", out, logits[:1, 1]
     if abi.DECODE_BATCH in variants:
-        (out,) = call(abi.DECODE_BATCH, tokens[:, :1], np.zeros((2, 1), np.int64))
+        out, *_ = call(abi.DECODE_BATCH, tokens[:, :1], np.zeros((2, 1), np.int64))
         yield "decode_batch of first tokens", out, logits[:, 1]
 
 
@@ -113,22 +113,22 @@ def _run_with_state(
     late = np.concatenate([tokens[1:, :1], tokens[1:]], axis=1)
     if abi.PREFILL in variants:
         for sequence, columns, count in [(0, tokens[:1], 2), (1, late, 3)]:
-            (out,) = call(
+            out, *_ = call(
                 abi.PREFILL, columns[:, :count], start[[sequence]], np.int64(sequence), np.int64(0)
             )
             yield f"prefill of sequence {sequence}", out, logits[[sequence], 2]
-        (out,) = call(abi.PREFILL, tokens[:1, 2:4], start[:1], np.int64(0), np.int64(2))
+        out, *_ = call(abi.PREFILL, tokens[:1, 2:4], start[:1], np.int64(0), np.int64(2))
         yield "prefill of 2 tokens more", out, logits[:1, 4]
     if abi.DECODE in variants:
         for past in range(3):
-            (out,) = call(
+            out, *_ = call(
                 abi.DECODE, tokens[:1, past : past + 1], start[:1], np.int64(0), np.int64(past)
             )
             yield f"decode in column {past}", out, logits[:1, past + 1]
     if abi.DECODE_BATCH in variants:
         for past in range(3):
             column = np.array([[tokens[0, past]], [late[0, past]]])
-            (out,) = call(abi.DECODE_BATCH, column, start, np.int64(0), np.int64(past))
+            out, *_ = call(abi.DECODE_BATCH, column, start, np.int64(0), np.int64(past))
             yield f"decode_batch in column {past}", out[:1], logits[:1, past + 1]
             if past:
                 yield f"decode_batch in column {past}", out[1:], logits[1:, past]

@@ -54,6 +54,24 @@ func.func @group(%expert: tensor<?xi64>) -> (tensor<?xi32>, tensor<5xi32>) {
   return %order, %first : tensor<?xi32>, tensor<5xi32>
 }
 
+// A workgroup for each row, which reads four registers at a time, the last time overlapping.
+// CHECK:       func.func @argmax_
+// CHECK:         %[[LARGEST:.+]] = scf.for {{.+}} -> (vector<64xf32>)
+// CHECK:           %[[AT:.+]] = arith.minui %{{.+}}, %c36
+// CHECK:           vector.load {{.+}}[%{{.+}}, %[[AT]]]
+// CHECK:           arith.maximumf
+// CHECK:         vector.reduction <maximumf>, %[[LARGEST]]
+// CHECK:         vector.reduction <minsi>
+// CHECK-LABEL: func.func @best
+// CHECK:         %[[R:.+]] = tensor.dim %arg0
+// CHECK:         "flow.dispatch"(%[[R]],
+// CHECK-SAME:      entry_points = [@argmax_
+// CHECK-SAME:      -> tensor<?xi64>
+func.func @best(%x: tensor<?x100xf32>) -> tensor<?xi64> {
+  %best = "llmc.argmax"(%x) : (tensor<?x100xf32>) -> tensor<?xi64>
+  return %best : tensor<?xi64>
+}
+
 // Attention of a fixed number of tokens has no kernel.
 // CHECK-LABEL: func.func @few_tokens
 // CHECK:         llmc.cached_attention

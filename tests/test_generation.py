@@ -1,0 +1,58 @@
+"""Generation reads no more from the device than it needs, and chooses what it should."""
+
+import numpy as np
+import pytest
+
+import llmc.runtime
+from llmc.runtime.engine import Output
+
+PROMPTS = ["the cat in the hat", "12 and 12", "one"]
+
+
+@pytest.fixture(scope="module")
+def model(endless_bundle):
+    return llmc.runtime.load(endless_bundle)
+
+
+@pytest.fixture
+def no_logits(monkeypatch):
+    def read(output: Output) -> np.ndarray:
+        raise AssertionError("the logits were read")
+
+    monkeypatch.setattr(Output, "logits", property(read))
+
+
+def greedy_by_logits(model, prompt: str, count: int) -> list[int]:
+    ids = model.encode(prompt)
+    for _ in range(count):
+        ids.append(int(model.logits(ids).argmax()))
+    return ids[-count:]
+
+
+@pytest.mark.usefixtures("no_logits")
+def test_greedy_text_needs_no_logits(model):
+    assert len(model.generate(PROMPTS[0], max_new_tokens=5).token_ids) == 5
+    for result in model.generate_batch(PROMPTS, max_new_tokens=5):
+        assert len(result.token_ids) == 5
+
+
+def test_module_chooses_the_largest_logit(model):
+    expected = [greedy_by_logits(model, prompt, 6) for prompt in PROMPTS]
+    one_by_one = [model.generate(prompt, max_new_tokens=6).token_ids for prompt in PROMPTS]
+    together = [result.token_ids for result in model.generate_batch(PROMPTS, max_new_tokens=6)]
+    assert one_by_one == together == expected
+
+
+def test_sampling_by_logits_agrees_where_the_distribution_has_one_token(model):
+    greedy = model.generate(PROMPTS[0], max_new_tokens=6)
+    sampled = model.generate(PROMPTS[0], max_new_tokens=6, temperature=1.0, top_k=1)
+    assert sampled.token_ids == greedy.token_ids
+    assert sampled.text == greedy.text
+
+
+def test_what_was_computed_outlives_the_model(endless_bundle):
+    engine = llmc.runtime.load(endless_bundle).engine
+    engine.reset(1, 4)
+    output = engine.prefill([1, 2, 3], 0)
+    del engine
+    assert output.best == output.logits.argmax(axis=1).tolist()
