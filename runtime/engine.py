@@ -1,7 +1,7 @@
 """Runs a compiled module: tokens in, what follows them out. Its interface is in abi.py."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import iree.runtime as rt
@@ -10,6 +10,7 @@ import numpy as np
 from llmc.runtime import abi
 from llmc.runtime.errors import UserError
 from llmc.runtime.vm_function import Result, VmFunction
+from llmc.runtime.worker_cpus import worker_cpus
 
 # A prompt is run in pieces of so many tokens, which bounds the memory of their activations.
 PREFILL_CHUNK = 256
@@ -99,9 +100,14 @@ class Engine:
         return Output(*self._functions[function](column, np.array(starts, np.int64), 0, past))
 
 
+@cache
 def _cpu_device(threads: int) -> rt.HalDevice:
-    """A CPU device with so many workers; IREE reads the number when it makes its first driver."""
-    rt.flags.parse_flags(f"--task_topology_group_count={threads}")
+    """A CPU device with so many workers; IREE reads the flags when it makes its first driver."""
+    cpus = worker_cpus(threads)
+    if cpus:
+        rt.flags.parse_flags(f"--task_topology_cpu_ids={','.join(map(str, cpus))}")
+    else:
+        rt.flags.parse_flags(f"--task_topology_group_count={threads}")
     return rt.get_driver("local-task").create_default_device()
 
 

@@ -8,7 +8,7 @@ from torch_mlir.dialects import func
 
 from llmc.dialects import ArgmaxOp
 from llmc.dialects.index_notation import expand, size
-from llmc.pipelines.passes.base import Pass, find, trunks
+from llmc.pipelines.passes.base import Pass, symbol_users, trunks
 
 
 @dataclass(frozen=True)
@@ -21,9 +21,11 @@ class ReturnBestToken(Pass):
     name: ClassVar[str] = "return-best-token"
 
     def apply(self, module: ir.Module) -> None:
-        """Extends the functions whose only result is a matrix of floats."""
+        """Extends the functions whose only result is a matrix of floats, and that nobody calls."""
+        users = symbol_users(module)
         for trunk in trunks(module):
-            if [_is_logits(type_) for type_ in trunk.type.results] == [True]:
+            returns_logits = [_is_logits(type_) for type_ in trunk.type.results] == [True]
+            if returns_logits and len(trunk.body.blocks) == 1 and trunk.sym_name.value not in users:
                 _extend(trunk)
 
 
@@ -38,15 +40,18 @@ def _is_logits(type_: ir.Type) -> bool:
 
 
 def _extend(trunk: func.FuncOp) -> None:
-    (return_,) = find(trunk.operation, "func.return")
-    logits = return_.operands[0]
+    return_ = trunk.entry_block.operations[-1]
+    (logits,) = return_.operands
     rows, _ = logits.type.shape
     i64 = ir.IntegerType.get_signless(64)
     with ir.InsertionPoint(return_), return_.location:
         best = ArgmaxOp(logits, ir.RankedTensorType.get([rows], i64)).out
         tokens = expand(best, [[size(best, 0), 1]])
         func.ReturnOp([logits, tokens])
-    return_.erase()
+    return_.operation.erase()
     results = [logits.type, tokens.type]
     type_ = ir.FunctionType.get(list(trunk.type.inputs), results)
     trunk.attributes["function_type"] = ir.TypeAttr.get(type_)
+    if "res_attrs" in trunk.attributes:
+        attributes = [*trunk.attributes["res_attrs"], ir.DictAttr.get()]
+        trunk.attributes["res_attrs"] = ir.ArrayAttr.get(attributes)

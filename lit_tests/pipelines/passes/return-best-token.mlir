@@ -11,13 +11,13 @@ func.func @batch(%x: tensor<?x6xf32>, %w: tensor<10x6xf32>) -> tensor<?x10xf32> 
 }
 
 // CHECK-LABEL: func.func @one
-// CHECK-SAME:    -> (tensor<1x10xf32>, tensor<1x1xi64>)
+// CHECK-SAME:    -> (tensor<1x10xf32> {llmc.dims = "B"}, tensor<1x1xi64>)
 // CHECK:         llmc.argmax
-func.func @one(%logits: tensor<1x10xf32>) -> tensor<1x10xf32> {
+func.func @one(%logits: tensor<1x10xf32>) -> (tensor<1x10xf32> {llmc.dims = "B"}) {
   return %logits : tensor<1x10xf32>
 }
 
-// What has its tokens already, returns no logits or is a layer stays as it is.
+// What has its tokens already, returns no logits or is called stays as it is.
 // CHECK-NOT: llmc.argmax
 func.func @done(%logits: tensor<1x10xf32>, %best: tensor<1x1xi64>) -> (tensor<1x10xf32>, tensor<1x1xi64>) {
   return %logits, %best : tensor<1x10xf32>, tensor<1x1xi64>
@@ -38,6 +38,15 @@ func.func @calls(%x: tensor<1x10xf32>) -> (tensor<1x10xf32>, i1) {
   %y = call @layer(%x) : (tensor<1x10xf32>) -> tensor<1x10xf32>
   %true = arith.constant true
   return %y, %true : tensor<1x10xf32>, i1
+}
+func.func @calls_itself(%x: tensor<1x10xf32>) -> tensor<1x10xf32> {
+  %y = call @calls_itself(%x) : (tensor<1x10xf32>) -> tensor<1x10xf32>
+  return %y : tensor<1x10xf32>
+}
+func.func @branches(%x: tensor<1x10xf32>) -> tensor<1x10xf32> {
+  cf.br ^end
+^end:
+  return %x : tensor<1x10xf32>
 }
 func.func private @layer(%x: tensor<1x10xf32>) -> tensor<1x10xf32> {
   return %x : tensor<1x10xf32>
