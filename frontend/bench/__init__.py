@@ -1,0 +1,1 @@
+"""`llmc bench`: llmc and its peers on the same weights, measured in turns in one run."""

@@ -1,0 +1,54 @@
+"""The whole of `llmc bench`: opens the contenders, runs all cases, sums up."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from llmc.frontend.bench.contender import Case, MissingError
+from llmc.frontend.bench.entrants import Entrant
+from llmc.frontend.bench.machine import Machine
+from llmc.frontend.bench.measure import measure_in_turns
+from llmc.frontend.bench.remote import Facts, Remote, opened
+from llmc.frontend.bench.report import Row, sum_up
+from llmc.runtime.errors import UserError
+
+
+@dataclass
+class Field:
+    """Who takes part, and why others do not."""
+
+    contenders: dict[str, Remote] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def facts(self) -> dict[str, Facts]:
+        """What the contenders say of themselves."""
+        return {name: remote.facts for name, remote in self.contenders.items()}
+
+
+def open_field(entrants: Sequence[Entrant], stack: ExitStack) -> Field:
+    """Opens the contenders, ours first, until `stack` ends. UserError if ours cannot be opened."""
+    present = Field()
+    for entrant in entrants:
+        try:
+            remote = stack.enter_context(opened(entrant))
+        except MissingError as reason:
+            if entrant is entrants[0]:
+                raise UserError(str(reason)) from reason
+            present.missing[entrant.name] = str(reason)
+        else:
+            present.contenders[entrant.name] = remote
+    return present
+
+
+def bench(
+    entrants: Field,
+    cases: Sequence[Case],
+    rounds: int,
+    vocabulary: int,
+    machine: Machine,
+) -> Iterator[list[Row]]:
+    """Yields the rows of case after case. UserError if a contender fails."""
+    turns = {name: remote.measure for name, remote in entrants.contenders.items()}
+    for results in measure_in_turns(turns, machine.read_bytes_per_s, cases, rounds, vocabulary):
+        yield list(sum_up(results, entrants.facts))

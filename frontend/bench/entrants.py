@@ -1,0 +1,74 @@
+"""Who takes part: contenders by name, each with what its worker needs to open it."""
+
+import importlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from llmc.frontend.bench.contender import Contender
+from llmc.frontend.options import CompileOptions
+from llmc.runtime.errors import UserError
+
+OURS = "llmc"
+# Where each kind's class is; imported in the worker alone, for each brings in a framework.
+_CLASSES = {
+    OURS: ("llmc.frontend.bench.llmc", "Bundle"),
+    "llama.cpp": ("llmc.frontend.bench.llama_cpp", "LlamaCpp"),
+    "torch": ("llmc.frontend.bench.torch_eager", "TorchEager"),
+}
+PEERS = tuple(kind for kind in _CLASSES if kind != OURS)
+_GGUF_NAMES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
+# What llama.cpp runs: its fastest type, and all of as few bits as ours where ours is a 4-bit one.
+_FASTEST = "Q4_0"
+_FOUR_BITS = ("Q4_0", "Q4_1")
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A contender that is yet to be opened: `settings` are its class's keyword arguments."""
+
+    name: str
+    kind: str
+    settings: Mapping[str, Any]
+
+    def open(self) -> Contender:
+        """Loads it. Raises MissingError, UserError, ImportError."""
+        module, name = _CLASSES[self.kind]
+        contender: Contender = getattr(importlib.import_module(module), name)(**self.settings)
+        return contender
+
+
+def ours(bundle: Path, threads: int) -> Entrant:
+    """The compiled model in the folder `bundle`."""
+    return Entrant(OURS, OURS, {"folder": str(bundle), "threads": threads})
+
+
+def peers(
+    kinds: Iterable[str], model: str, options: CompileOptions, storage: str, threads: int
+) -> list[Entrant]:
+    """Those that `kinds` ask for, on the weights of the model called `model`.
+
+    `storage` is the type that most of its weights are stored in, as `LoadedModel` names it.
+    UserError for an unknown kind.
+    """
+    stored = _GGUF_NAMES.get(storage, storage)
+    entrants = []
+    for kind in kinds:
+        if kind not in PEERS:
+            raise UserError(f"there is no contender {kind!r}: choose from {', '.join(PEERS)}")
+        common = {"model": model, "threads": threads}
+        if kind == "llama.cpp":
+            same = stored if options.dtype == "as-is" else options.dtype.upper()
+            entrants += [
+                Entrant(f"{kind} {type_}", kind, {**common, "weights": type_, "stored": stored})
+                for type_ in _llama_types(same)
+            ]
+        else:
+            entrants.append(Entrant(kind, kind, {**common, "options": asdict(options)}))
+    return entrants
+
+
+def _llama_types(same: str) -> Sequence[str]:
+    """What llama.cpp is run with where our weights are of the type `same`."""
+    return _FOUR_BITS if same in _FOUR_BITS else (same, _FASTEST)

@@ -1,0 +1,47 @@
+"""llmc's own bundle as a contender."""
+
+from pathlib import Path
+
+import iree.runtime as rt
+
+from llmc.frontend.bench.contender import Contender, Rows
+from llmc.runtime.engine import Engine
+from llmc.runtime.manifest import MODULE, PARAMETERS, Manifest
+
+_EMBEDDING, _HEAD = "embed_tokens", "lm_head"
+
+
+class Bundle(Contender):
+    """A compiled model, run through the same engine as `llmc run`."""
+
+    def __init__(self, folder: str, threads: int) -> None:
+        """Opens the bundle in `folder`."""
+        path = Path(folder)
+        self.weights = Manifest.read(path).model.dtype
+        self.weight_bytes = _bytes_per_step(path / PARAMETERS)
+        self._engine = Engine(path / MODULE, path / PARAMETERS, threads)
+
+    def clear(self, sequences: int, capacity: int) -> None:
+        """Allocates the KV cache."""
+        self._engine.reset(sequences, capacity)
+
+    def prefill(self, rows: Rows, past: int) -> list[int]:
+        """Sequence after sequence, as the engine does it."""
+        return [
+            int(self._engine.prefill(list(row), past, number).argmax())
+            for number, row in enumerate(rows)
+        ]
+
+    def decode(self, tokens: list[int], past: int) -> list[int]:
+        """One step of all sequences."""
+        logits = self._engine.decode(tokens, past, [0] * len(tokens))
+        return logits.argmax(axis=1).tolist()
+
+
+def _bytes_per_step(archive: Path) -> int:
+    """The bytes of the archive, without the embedding where the head is another weight."""
+    index = rt.ParameterIndex()
+    index.load(str(archive))
+    sizes = {name: entry.length for name, entry in index.items()}
+    tied = not any(_HEAD in name for name in sizes)
+    return sum(size for name, size in sizes.items() if tied or _EMBEDDING not in name)

@@ -1,0 +1,75 @@
+"""Runs all contenders through all cases, in turns, and sums up what they took."""
+
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmc.frontend.bench.contender import Case, Rows
+from llmc.frontend.bench.remote import Sample
+
+Measure = Callable[[Case, Rows], Sample]
+
+
+@dataclass(frozen=True)
+class Result:
+    """One contender in one case: its samples, one of each round."""
+
+    contender: str
+    case: Case
+    samples: Sequence[Sample]
+    # What the machine could read at the time, bytes per second, round by round.
+    bandwidth: Sequence[float]
+
+    @property
+    def prefill_tokens_per_s(self) -> list[float]:
+        """Prompt tokens of all sequences per second, round by round."""
+        tokens = self.case.prompt * self.case.batch
+        return [tokens / sample.prefill_s for sample in self.samples]
+
+    @property
+    def decode_tokens_per_s(self) -> list[float]:
+        """Generated tokens of all sequences per second, round by round."""
+        tokens = self.case.generated * self.case.batch
+        return [tokens / sample.decode_s for sample in self.samples]
+
+
+def measure_in_turns(
+    contenders: dict[str, Measure],
+    bandwidth: Callable[[], float],
+    cases: Sequence[Case],
+    rounds: int,
+    vocabulary: int,
+) -> Iterator[list[Result]]:
+    """Yields, case by case, the results of all contenders, in their order.
+
+    A round runs each contender once, A B A B, after `bandwidth` measured what the machine can read;
+    the round before the first only warms up.
+    """
+    for case in cases:
+        rows = _random_rows(case, vocabulary)
+        samples: dict[str, list[Sample]] = {name: [] for name in contenders}
+        read: list[float] = []
+        for _ in range(rounds + 1):
+            read.append(bandwidth())
+            for name, measure in contenders.items():
+                samples[name].append(measure(case, rows))
+        yield [Result(name, case, taken[1:], read[1:]) for name, taken in samples.items()]
+
+
+def median_ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """The median of the ratios round by round, which neighbours on the machine move least."""
+    return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
+
+
+def tokens_alike(ours: Sequence[int], theirs: Sequence[int]) -> int:
+    """How many tokens from the first on are the same."""
+    pairs = enumerate(zip(ours, theirs, strict=True))
+    return next((at for at, (one, other) in pairs if one != other), len(ours))
+
+
+def _random_rows(case: Case, vocabulary: int) -> list[list[int]]:
+    """Tokens `[batch, cached]`, the same for the same case."""
+    random = np.random.default_rng(case.cached)
+    return random.integers(0, vocabulary, (case.batch, case.cached)).tolist()

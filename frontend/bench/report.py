@@ -1,0 +1,89 @@
+"""What was measured, as data and as tables."""
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.table import Table
+
+from llmc.frontend.bench.contender import Case
+from llmc.frontend.bench.measure import Result, median_ratio, tokens_alike
+from llmc.frontend.bench.remote import Facts
+
+
+@dataclass(frozen=True)
+class Row:
+    """One contender in one case, summed up.
+
+    Speeds are medians over the rounds; `*_ratio` the median of ours by theirs, round by round.
+    `bandwidth_share` is the part of the machine's read bandwidth that decoding uses to read the
+    weights. `tokens_alike` counts the generated tokens that are ours before one differs.
+    `resident_bytes` is the most memory that the contender's process held after a round.
+    """
+
+    contender: str
+    case: Case
+    prefill_tokens_per_s: float
+    decode_tokens_per_s: float
+    prefill_ratio: float
+    decode_ratio: float
+    bandwidth_share: float
+    tokens_alike: int
+    resident_bytes: int
+    prefill_runs: Sequence[float]
+    decode_runs: Sequence[float]
+
+    def as_json(self) -> dict[str, Any]:
+        """A flat object."""
+        values = asdict(self)
+        return {"contender": values.pop("contender"), **values.pop("case"), **values}
+
+
+def sum_up(results: Sequence[Result], facts: Mapping[str, Facts]) -> Iterator[Row]:
+    """A row for each contender of one case; ours are the first of `results`."""
+    ours = results[0]
+    for result in results:
+        weight_bytes = facts[result.contender].weight_bytes
+        reading = [speed / result.case.batch * weight_bytes for speed in result.decode_tokens_per_s]
+        yield Row(
+            contender=result.contender,
+            case=result.case,
+            prefill_tokens_per_s=statistics.median(result.prefill_tokens_per_s),
+            decode_tokens_per_s=statistics.median(result.decode_tokens_per_s),
+            prefill_ratio=median_ratio(ours.prefill_tokens_per_s, result.prefill_tokens_per_s),
+            decode_ratio=median_ratio(ours.decode_tokens_per_s, result.decode_tokens_per_s),
+            bandwidth_share=median_ratio(reading, result.bandwidth),
+            tokens_alike=tokens_alike(ours.samples[0].tokens, result.samples[0].tokens),
+            resident_bytes=max(sample.resident_bytes or 0 for sample in result.samples),
+            prefill_runs=result.prefill_tokens_per_s,
+            decode_runs=result.decode_tokens_per_s,
+        )
+
+
+def table(rows: Sequence[Row]) -> Table:
+    """The rows of one case, for people."""
+    case = rows[0].case
+    cached = f", {case.cached} cached" if case.held else ""
+    shown = Table(
+        "",
+        *(name for name in ("prefill tokens/s", "llmc is", "decode tokens/s", "llmc is")),
+        "of bandwidth",
+        "memory",
+        title=f"prompt {case.prompt}, batch {case.batch}{cached}, {case.generated} generated",
+        title_justify="left",
+        box=None,
+    )
+    for column in shown.columns[1:]:
+        column.justify = "right"
+    for row in rows:
+        shown.add_row(
+            row.contender,
+            f"{row.prefill_tokens_per_s:.1f}",
+            f"{row.prefill_ratio:.2f}x",
+            f"{row.decode_tokens_per_s:.1f}",
+            f"{row.decode_ratio:.2f}x",
+            f"{row.bandwidth_share:.0%}",
+            f"{row.resident_bytes / 1e6:.0f} MB",
+        )
+    return shown

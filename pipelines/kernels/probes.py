@@ -1,0 +1,134 @@
+"""Kernels that reach a bound of the machine: how fast it reads, multiplies and adds.
+
+Every workgroup does the same amount of work, in registers but for what it reads.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, scf, vector
+from torch_mlir.dialects import llvm as llvm_ops
+
+from llmc.dialects.index_notation import index
+from llmc.pipelines.kernels.kernel import Kernel, multiply_add
+
+# Sums that are added to in turns, so that no instruction waits for the one before.
+SUMS = 16
+# Rounds of a workgroup that computes.
+ROUNDS = 20_000
+
+Step = Callable[[ir.Value, ir.Value, ir.Value], ir.Value]
+
+
+@dataclass(frozen=True)
+class ByteProducts:
+    """Instructions that add products of bytes to 32-bit sums: `sums += a * b`, 4 to a sum.
+
+    `direct` names one that does all of it, where the CPU has it; otherwise `pairs` makes 16-bit
+    sums of two products, and `widen` 32-bit ones of two of these.
+    """
+
+    direct: str = ""
+    pairs: str = ""
+    widen: str = ""
+
+
+def byte_products(features: tuple[str, ...]) -> ByteProducts | None:
+    """The best that a CPU with LLVM's `features` has as vector instructions; None for none."""
+    if "avx512vnni" in features:
+        return ByteProducts(direct="llvm.x86.avx512.vpdpbusd.512")
+    if "avxvnni" in features:
+        return ByteProducts(direct="llvm.x86.avx512.vpdpbusd.256")
+    if "avx512bw" in features:
+        return ByteProducts(
+            pairs="llvm.x86.avx512.pmaddubs.w.512", widen="llvm.x86.avx512.pmaddw.d.512"
+        )
+    if "avx2" in features:
+        return ByteProducts(pairs="llvm.x86.avx2.pmadd.ub.sw", widen="llvm.x86.avx2.pmadd.wd")
+    if "dotprod" in features:
+        return ByteProducts(direct="llvm.aarch64.neon.sdot.v4i32.v16i8")
+    return None
+
+
+def read(groups: int) -> Kernel:
+    """Operand `x [groups, steps, SUMS * lanes]` f32, result `[groups, lanes]`, the sums."""
+
+    def build(group: ir.Value, _y: ir.Value, _: list[ir.Value], x: ir.Value, out: ir.Value) -> None:
+        lanes = out.type.shape[1]
+        type_ = ir.VectorType.get([lanes], ir.F32Type.get())
+        start = [_splat(0.0, type_)] * SUMS
+        loop = scf.ForOp(index(0), index(x.type.shape[1]), index(1), start)
+        with ir.InsertionPoint(loop.body):
+            places = [index(at * lanes) for at in range(SUMS)]
+            loads = [vector.load(type_, x, [group, loop.induction_variable, at]) for at in places]
+            scf.YieldOp(list(map(arith.addf, loads, loop.inner_iter_args)))
+        _store_total(list(loop.results), arith.addf, out, group)
+
+    return Kernel("probe_read", lambda _: (groups, 1), build)
+
+
+def multiply_floats(groups: int) -> Kernel:
+    """Operand `x [2, lanes]` f32, result `[groups, lanes]`: `ROUNDS * SUMS` fused multiply-adds."""
+
+    def step(sum_: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
+        return multiply_add(a, b, sum_)
+
+    return Kernel("probe_floats", lambda _: (groups, 1), _repeat(step, arith.addf, 0.0))
+
+
+def multiply_bytes(groups: int, products: ByteProducts) -> Kernel:
+    """Operand `x [2, 4 * lanes]` i8, result `[groups, lanes]` i32: `ROUNDS * SUMS` additions."""
+
+    def step(sum_: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
+        if products.direct:
+            return _call(products.direct, sum_.type, sum_, a, b)
+        lanes = sum_.type.shape[0]
+        halves = ir.VectorType.get([2 * lanes], ir.IntegerType.get_signless(16))
+        # Of the sum, too: or the products, which are always the same, were computed once.
+        b = arith.xori(b, vector.bitcast(b.type, sum_))
+        pairs = _call(products.pairs, halves, a, b)
+        ones = _splat(1, halves)
+        return arith.addi(sum_, _call(products.widen, sum_.type, pairs, ones))
+
+    return Kernel("probe_bytes", lambda _: (groups, 1), _repeat(step, arith.addi, 0))
+
+
+def _repeat(
+    step: Step, add: Callable[[ir.Value, ir.Value], ir.Value], zero: float | int
+) -> Callable[..., None]:
+    def build(group: ir.Value, _y: ir.Value, _: list[ir.Value], x: ir.Value, out: ir.Value) -> None:
+        lanes, width = out.type.shape[1], x.type.shape[1]
+        operand = ir.VectorType.get([width], x.type.element_type)
+        a, b = (vector.load(operand, x, [index(row), index(0)]) for row in range(2))
+        start = [_splat(zero, ir.VectorType.get([lanes], out.type.element_type))] * SUMS
+        loop = scf.ForOp(index(0), index(ROUNDS), index(1), start)
+        with ir.InsertionPoint(loop.body):
+            scf.YieldOp([step(sum_, a, b) for sum_ in loop.inner_iter_args])
+        _store_total(list(loop.results), add, out, group)
+
+    return build
+
+
+def _store_total(
+    sums: list[ir.Value],
+    add: Callable[[ir.Value, ir.Value], ir.Value],
+    out: ir.Value,
+    group: ir.Value,
+) -> None:
+    vector.store(reduce(add, sums), out, [group, index(0)])
+
+
+def _splat(value: float | int, type_: ir.VectorType) -> ir.Value:
+    element = type_.element_type
+    attribute = (
+        ir.FloatAttr.get(element, value)
+        if isinstance(element, ir.F32Type)
+        else ir.IntegerAttr.get(element, value)
+    )
+    return arith.ConstantOp(type_, ir.DenseElementsAttr.get_splat(type_, attribute)).result
+
+
+def _call(intrinsic: str, result: ir.Type, *operands: ir.Value) -> ir.Value:
+    return llvm_ops.call_intrinsic(result, intrinsic, list(operands), [], [])

@@ -1,0 +1,144 @@
+"""`llmc bench`: llmc and its peers on the same weights, in turns."""
+
+import argparse
+import json
+from contextlib import ExitStack
+from itertools import product
+from pathlib import Path
+
+from rich.console import Console
+
+from llmc.frontend.bench.bench import Field, bench, open_field
+from llmc.frontend.bench.contender import Case
+from llmc.frontend.bench.entrants import OURS, PEERS, Entrant, ours, peers
+from llmc.frontend.bench.machine import Bounds, Machine
+from llmc.frontend.bench.report import Row, table
+from llmc.frontend.source import open_model
+from llmc.runtime import UserError
+from llmc.runtime.devices import host_cpu_name, usable_cpus
+from llmc.runtime.manifest import Manifest
+from llmc.tools.arguments import (
+    add_compile_options,
+    add_model,
+    add_run_options,
+    add_verbose,
+    compile_options,
+    positive,
+)
+from llmc.tools.bundles import find_bundle, is_bundle
+from llmc.tools.terminal import note, write
+
+HELP = "measure a model beside llama.cpp and others"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the command."""
+    add_model(parser)
+    parser.add_argument(
+        "--against",
+        type=lambda text: text.split(","),
+        default=[],
+        metavar="NAME,...",
+        help=f"who else to run: {', '.join(PEERS)} (default: none)",
+    )
+    parser.add_argument(
+        "--prompt",
+        type=_numbers,
+        default=[16, 128, 512],
+        metavar="N,...",
+        help="tokens of the prompt (default 16,128,512)",
+    )
+    parser.add_argument(
+        "--gen", type=positive, default=64, metavar="N", help="tokens to generate (default 64)"
+    )
+    parser.add_argument(
+        "--batch",
+        type=_numbers,
+        default=[1],
+        metavar="N,...",
+        help="sequences at once (default 1)",
+    )
+    parser.add_argument(
+        "--held",
+        type=_numbers,
+        default=[],
+        metavar="N,...",
+        help="tokens in the cache before decoding, where that is more than the prompt",
+    )
+    parser.add_argument(
+        "--rounds", type=positive, default=5, metavar="N", help="how often (default 5)"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
+    add_run_options(parser)
+    add_verbose(parser)
+    add_compile_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Prints a table for each configuration, or one JSON object for all."""
+    threads = arguments.threads or usable_cpus()
+    others = _peers(arguments, threads)
+    folder, _ = find_bundle(arguments)
+    manifest = Manifest.read(folder)
+    cases = _cases(arguments, manifest.context)
+    rows: list[Row] = []
+    with ExitStack() as stack:
+        entrants = open_field([ours(folder, threads), *others], stack)
+        for name, reason in entrants.missing.items():
+            note(f"{name} is left out: {reason}")
+        machine = Machine(entrants.facts[OURS].weight_bytes, threads)
+        bounds = machine.bounds()
+        vocabulary = manifest.model.vocab_size
+        for some in bench(entrants, cases, arguments.rounds, vocabulary, machine):
+            rows += some
+            if not arguments.json:
+                Console().print(table(some))
+    if arguments.json:
+        write(json.dumps(_facts(arguments, threads, bounds, entrants, rows), indent=2) + "\n")
+
+
+def _numbers(text: str) -> list[int]:
+    return [positive(number) for number in text.split(",")]
+
+
+def _peers(arguments: argparse.Namespace, threads: int) -> list[Entrant]:
+    if not arguments.against:
+        return []
+    if is_bundle(arguments):
+        raise UserError(
+            f"others cannot read the bundle {arguments.model}: give the model it was compiled from"
+        )
+    options = compile_options(arguments)
+    storage = open_model(arguments.model).storage
+    model = arguments.model
+    return peers(arguments.against, model, options, storage, threads)
+
+
+def _cases(arguments: argparse.Namespace, context: int) -> list[Case]:
+    """All combinations, without those that are the same."""
+    combined = product(arguments.prompt, arguments.batch, arguments.held or [0])
+    cases = [
+        Case(prompt, arguments.gen, batch, held if held > prompt else 0)
+        for prompt, batch, held in combined
+    ]
+    longest = max(case.capacity for case in cases)
+    if longest > context:
+        raise UserError(f"{longest} tokens are more than the context of {context}: use --context")
+    return list(dict.fromkeys(cases))
+
+
+def _facts(
+    arguments: argparse.Namespace,
+    threads: int,
+    bounds: Bounds,
+    entrants: Field,
+    rows: list[Row],
+) -> dict[str, object]:
+    return {
+        "model": str(Path(arguments.model)),
+        "machine": {"cpu": host_cpu_name(), "threads": threads, **vars(bounds)},
+        "rounds": arguments.rounds,
+        "contenders": {name: vars(facts) for name, facts in entrants.facts.items()},
+        "missing": entrants.missing,
+        "results": [row.as_json() for row in rows],
+    }
