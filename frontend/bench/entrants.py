@@ -9,13 +9,15 @@ from typing import Any
 from llmc.frontend.bench.contender import Contender
 from llmc.frontend.options import CompileOptions
 from llmc.runtime.errors import UserError
+from llmc.runtime.manifest import Manifest
 
 OURS = "llmc"
 # Where each kind's class is; imported in the worker alone, for each brings in a framework.
 _CLASSES = {
-    OURS: ("llmc.frontend.bench.llmc", "Bundle"),
+    OURS: ("llmc.frontend.bench.llmc", "Compiled"),
     "llama.cpp": ("llmc.frontend.bench.llama_cpp", "LlamaCpp"),
     "torch": ("llmc.frontend.bench.torch_eager", "TorchEager"),
+    "iree": ("llmc.frontend.bench.iree_alone", "IREEAlone"),
 }
 PEERS = tuple(kind for kind in _CLASSES if kind != OURS)
 _GGUF_NAMES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
@@ -41,7 +43,8 @@ class Entrant:
 
 def ours(bundle: Path, threads: int) -> Entrant:
     """The compiled model in the folder `bundle`."""
-    return Entrant(OURS, OURS, {"folder": str(bundle), "threads": threads})
+    weights = Manifest.read(bundle).model.dtype
+    return Entrant(OURS, OURS, {"folder": str(bundle), "weights": weights, "threads": threads})
 
 
 def peers(
@@ -60,8 +63,9 @@ def peers(
         common = {"model": model, "threads": threads}
         if kind == "llama.cpp":
             same = stored if options.dtype == "as-is" else options.dtype.upper()
+            common |= {"stored": stored, "layers": options.layers}
             entrants += [
-                Entrant(f"{kind} {type_}", kind, {**common, "weights": type_, "stored": stored})
+                Entrant(f"{kind} {type_}", kind, {**common, "weights": type_})
                 for type_ in _llama_types(same)
             ]
         else:

@@ -19,14 +19,16 @@ _BATCH = 2048
 class LlamaCpp(Contender):
     """A GGUF model in llama.cpp with its defaults: flash attention where it has it, f16 cache."""
 
-    def __init__(self, model: str, weights: str, stored: str, threads: int) -> None:
+    def __init__(
+        self, model: str, weights: str, stored: str, layers: int | None, threads: int
+    ) -> None:
         """Loads the model called `model`, converted to `weights` unless it is `stored` so.
 
         Raises MissingError for what llama.cpp cannot load, UserError for a model that is none.
         """
         _silence()
         lib.llama_backend_init()
-        path = gguf_file(model, weights, stored)
+        path = gguf_file(model, weights, stored, layers)
         self.weights = weights
         self.weight_bytes = weight_bytes_per_step(path)
         self._model = lib.llama_model_load_from_file(

@@ -1,4 +1,4 @@
-"""llmc's own bundle as a contender."""
+"""A module that IREE runs as a contender: llmc's own bundle."""
 
 from pathlib import Path
 
@@ -6,18 +6,18 @@ import iree.runtime as rt
 
 from llmc.frontend.bench.contender import Contender, Rows
 from llmc.runtime.engine import Engine
-from llmc.runtime.manifest import MODULE, PARAMETERS, Manifest
+from llmc.runtime.manifest import MODULE, PARAMETERS
 
 _EMBEDDING, _HEAD = "embed_tokens", "lm_head"
 
 
-class Bundle(Contender):
+class Compiled(Contender):
     """A compiled model, run through the same engine as `llmc run`."""
 
-    def __init__(self, folder: str, threads: int) -> None:
-        """Opens the bundle in `folder`."""
+    def __init__(self, folder: str, weights: str, threads: int) -> None:
+        """Opens module and archive in `folder`; most matrices are of the type `weights`."""
         path = Path(folder)
-        self.weights = Manifest.read(path).model.dtype
+        self.weights = weights
         self.weight_bytes = _bytes_per_step(path / PARAMETERS)
         self._engine = Engine(path / MODULE, path / PARAMETERS, threads)
 
