@@ -12,7 +12,7 @@ from llmc.frontend.bench.apart import made
 from llmc.frontend.bench.llmc import Compiled
 from llmc.frontend.importer import import_programs
 from llmc.frontend.interception import IMPLEMENTATION
-from llmc.frontend.lowering import context_bound, storage
+from llmc.frontend.lowering import context_bound, stored_dtype
 from llmc.frontend.options import CompileOptions
 from llmc.frontend.output_folder import appearing
 from llmc.frontend.programs import VARIANTS, export_variant
@@ -43,7 +43,7 @@ class IREEAlone(Compiled):
     def __init__(self, model: str, options: dict[str, Any], threads: int) -> None:
         """Compiles the model, once. Raises UserError, IREEError."""
         chosen = CompileOptions(**options)
-        weights = storage(open_model(model, chosen.layers), chosen)
+        weights = stored_dtype(open_model(model, chosen.layers), chosen)
         weights = weights if weights in _TYPES else "f32"
         what = {"iree": options, "weights": weights, "code": [versions(), source_digest()]}
         folder = made(model, what, compile_plainly, model, chosen, weights)
@@ -57,10 +57,10 @@ def compile_plainly(model: str, options: CompileOptions, weights: str, output: P
     skeleton.set_experts_implementation(IMPLEMENTATION)
     context = context_bound(loaded, options)
     variants = [export_variant(skeleton, variant, context) for variant in VARIANTS]
-    module = import_programs(variants, ir.Context())
+    module = import_programs(variants, {}, ir.Context())
     steps = (
         *ImportStage().steps(),
-        *StateStage().steps(),
+        *StateStage(storage=weights).steps(),
         FoldTransposes(),
         BindParameters(storage=weights),
         _SIMPLIFY,

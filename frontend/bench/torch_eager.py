@@ -6,7 +6,7 @@ import torch
 from transformers import DynamicCache
 
 from llmc.frontend.bench.contender import Contender, Rows
-from llmc.frontend.lowering import storage
+from llmc.frontend.lowering import stored_dtype
 from llmc.frontend.options import CompileOptions
 from llmc.frontend.source import open_model
 
@@ -25,7 +25,7 @@ class TorchEager(Contender):
         torch.set_grad_enabled(False)
         chosen = CompileOptions(**options)
         loaded = open_model(model, chosen.layers)
-        self.weights = storage(loaded, chosen)
+        self.weights = stored_dtype(loaded, chosen)
         if self.weights not in _TYPES:
             self.weights = "f32"
         self._model = loaded.skeleton("sdpa")
