@@ -10,6 +10,7 @@ from llmc.dialects.argmax import ArgmaxOp
 from llmc.dialects.attention import AttentionOp
 from llmc.dialects.block_bytes import BlocksToBytesOp, BytesToBlocksOp
 from llmc.dialects.cached_attention import CachedAttentionOp
+from llmc.dialects.decode_attention import DecodeAttentionOp
 from llmc.dialects.dequantize import DequantizeOp
 from llmc.dialects.embedding import EmbeddingOp
 from llmc.dialects.expert_linear import ExpertLinearOp
@@ -43,6 +44,7 @@ OPERATIONS = {
         CacheAppendOp,
         CacheReadOp,
         CachedAttentionOp,
+        DecodeAttentionOp,
         DequantizeOp,
         EmbeddingOp,
         ExpertLinearOp,

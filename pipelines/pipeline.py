@@ -15,6 +15,7 @@ from llmc.pipelines.passes import (
     DispatchKernels,
     DropAssertions,
     FoldTransposes,
+    FuseDecodeAttention,
     FuseGateUp,
     FuseQKV,
     GroupExpertRows,
@@ -161,6 +162,7 @@ class LinalgStage(Stage):
         return (
             GroupExpertRows(tile=target.rows // 2),  # two panels are computed together
             AttendInPlace(),
+            FuseDecodeAttention(),
             LowerLlmc(keep_kernels=True),
             _SIMPLIFY,
             "resolve-ranked-shaped-type-result-dims",

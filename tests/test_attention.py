@@ -120,6 +120,63 @@ def test_cached_attention(arrays):
     check(cases)
 
 
+def test_decode_attention(arrays):
+    cases = []
+    for number, (start, past, rotated, options) in enumerate(
+        [([0], 0, 0, {}), ([2], 3, 6, {"window": 2}), ([0, 4], 5, 4, {"softcap": 0.7})]
+    ):
+        batch = len(start)
+        # 4 heads of 6 channels, 2 of 6, 2 of 5, and a channel before and after of no use.
+        row, starts = arrays.uniform(batch, 48), np.array(start)
+        keys, values = arrays.uniform(2, 3, 2, 9, 6), arrays.uniform(2, 3, 2, 9, 5)
+        tables = [arrays.uniform(batch, 1, rotated) for _ in range(2)] if rotated else []
+        layer, sequence = 1, 3 - batch
+        offsets = {"query_offset": 1, "key_offset": 25, "value_offset": 37}
+        expected = dialects.DecodeAttentionOp.reference(
+            row,
+            row,
+            row,
+            keys,
+            values,
+            starts,
+            layer,
+            sequence,
+            past,
+            *offsets.values(),
+            SCALE,
+            outputs=20,
+            **options,
+            **dict(zip(("cos", "sin"), tables, strict=False)),
+        )
+        case = Case(
+            f"decode{number}",
+            "llmc.decode_attention",
+            [
+                *[Operand(row, "bn")] * 3,
+                Operand(keys, "lqgcd"),
+                Operand(values, "lqgce"),
+                Operand(starts, "b"),
+                Operand(layer),
+                Operand(sequence),
+                Operand(past),
+                *(Operand(table, "btr") for table in tables),
+            ],
+            ", ".join(
+                [
+                    segments(*[True] * 9, rotated > 0, rotated > 0),
+                    *(f"{name} = {at} : i64" for name, at in offsets.items()),
+                    attributes(**options),
+                ]
+            ),
+            [
+                Operand(value, letters)
+                for value, letters in zip(expected, ("bo", "lqgcd", "lqgce"), strict=True)
+            ],
+        )
+        cases += case.in_both("qcb" if batch > 1 else "qc")
+    check(cases)
+
+
 def test_cache(arrays):
     cases = []
     for batch, tokens in [(1, 1), (1, 4), (3, 1), (2, 3)]:

@@ -62,7 +62,7 @@ def imported() -> str:
     model.set_attn_implementation(IMPLEMENTATION)
     model.set_experts_implementation(IMPLEMENTATION)
     decode = next(variant for variant in VARIANTS if variant.name == abi.DECODE)
-    return str(import_programs([export_variant(model, decode, context=64)], ir.Context()))
+    return str(import_programs([export_variant(model, decode, context=64)], {}, ir.Context()))
 
 
 def test_each_step_can_be_taken_up_from_text(imported):

@@ -14,6 +14,9 @@ from torch_mlir.dialects import arith, builtin, func, memref
 
 from llmc.dialects.index_notation import Size, as_value, index, size
 
+# What IREE has for a result that is written over no operand.
+_UNTIED = -1
+
 
 @dataclass(frozen=True)
 class Kernel:
@@ -21,8 +24,9 @@ class Kernel:
 
     `grid(extents)` is the width and height of the grid, `extents` being the dynamic extents of the
     operands, then of the results, in their order, then the scalars given to `dispatch`.
-    `build(x, y, extents, *buffers)` writes what workgroup (x, y) does to the memrefs of operands
-    and results. Kernels of one name, for operands and results of the same types, are the same.
+    `build(x, y, extents, *buffers)` writes what workgroup (x, y) does to the memrefs of operands,
+    of those that are updated after the others, and of results. Kernels of one name, for operands
+    and results of the same types, are the same.
     """
 
     name: str
@@ -62,34 +66,49 @@ def dispatch(
     results: Sequence[ir.RankedTensorType],
     result_extents: Sequence[ir.Value] = (),
     scalars: Sequence[ir.Value] = (),
+    updated: Sequence[ir.Value] = (),
 ) -> list[ir.Value]:
     """Runs `kernel` on tensors, here; returns tensors of the types `results`.
 
     `result_extents` are the dynamic extents of the results, in their order. `scalars` are index
     values that follow the extents where the kernel is told them. What `view_as` gives is no
-    operand of its own: the kernel reads the tensor under it as another type.
+    operand of its own: the kernel reads the tensor under it as another type. `updated` are more
+    operands, whose new contents follow the results: written in place where nobody needs the old.
     """
-    function = _function_around(ir.InsertionPoint.current.block.owner)
-    extents = [*_dynamic_extents(operands), *result_extents, *scalars]
+    function = _around(ir.InsertionPoint.current.block.owner, "func.func")
+    updated_extents = _dynamic_extents(updated)
+    extents = [*_dynamic_extents(operands), *updated_extents, *result_extents, *scalars]
     bound = list(dict.fromkeys(map(_under_view, operands)))
     views = [_View(bound.index(_under_view(operand)), operand.type) for operand in operands]
-    views += [_View(len(bound) + number, type_) for number, type_ in enumerate(results)]
+    written = [*(value.type for value in updated), *results]
+    views += [_View(len(bound) + number, type_) for number, type_ in enumerate(written)]
+    bound += updated
     symbol = "_".join([kernel.name, *map(str, views)])
     if symbol not in ir.SymbolTable(function.parent):
         with ir.InsertionPoint(function):
             _define(symbol, kernel, len(extents), views)
     # What the grid depends on, the function's arguments, the extents of the tensors among these.
-    segments = [extents, [*extents, *bound], _dynamic_extents(bound), list(result_extents)]
+    arguments, new_extents = [*extents, *bound], [*result_extents, *updated_extents]
+    segments = [extents, arguments, _dynamic_extents(bound), new_extents]
+    tied = range(len(arguments) - len(updated), len(arguments))
     op = ir.Operation.create(
         "flow.dispatch",
-        results=list(results),
+        results=[*results, *(value.type for value in updated)],
         operands=[value for segment in segments for value in segment],
         attributes={
             "entry_points": ir.ArrayAttr.get([ir.SymbolRefAttr.get([symbol, symbol])]),
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(part) for part in segments]),
+            "tied_operands": ir.ArrayAttr.get(
+                [_index(number) for number in (*[_UNTIED] * len(results), *tied)]
+            ),
         },
     )
     return list(op.results)
+
+
+def module_around(op: ir.Operation) -> ir.Operation:
+    """The module that `op` is in."""
+    return _around(op, "builtin.module")
 
 
 def load_index(buffer: ir.Value, *where: ir.Value) -> ir.Value:
@@ -118,10 +137,14 @@ def _under_view(value: ir.Value) -> ir.Value:
     return owner.operands[0] if is_view else value
 
 
-def _function_around(op: ir.Operation | ir.OpView) -> ir.Operation:
-    while op.operation.name != "func.func":
+def _around(op: ir.Operation | ir.OpView, name: str) -> ir.Operation:
+    while op.operation.name != name:
         op = op.operation.parent
     return op.operation
+
+
+def _index(number: int) -> ir.IntegerAttr:
+    return ir.IntegerAttr.get(ir.IndexType.get(), number)
 
 
 def _define(symbol: str, kernel: Kernel, extents: int, views: list[_View]) -> None:
@@ -181,5 +204,5 @@ def _workgroup_id(dimension: int) -> ir.Value:
     return ir.Operation.create(
         "stream.dispatch.workgroup.id",
         results=[ir.IndexType.get()],
-        attributes={"dimension": ir.IntegerAttr.get(ir.IndexType.get(), dimension)},
+        attributes={"dimension": _index(dimension)},
     ).result

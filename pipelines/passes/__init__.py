@@ -10,6 +10,7 @@ from llmc.pipelines.passes.drop_assertions import DropAssertions
 from llmc.pipelines.passes.fold_norm_weights import FoldNormWeights
 from llmc.pipelines.passes.fold_rotary_tables import FoldRotaryTables
 from llmc.pipelines.passes.fold_transposes import FoldTransposes
+from llmc.pipelines.passes.fuse_decode_attention import FuseDecodeAttention
 from llmc.pipelines.passes.fuse_gate_up import FuseGateUp
 from llmc.pipelines.passes.fuse_qkv import FuseQKV
 from llmc.pipelines.passes.fuse_residual_norm import FuseResidualNorm
@@ -45,6 +46,7 @@ PASSES: dict[str, type[Pass]] = {
         FoldNormWeights,
         FoldRotaryTables,
         FoldTransposes,
+        FuseDecodeAttention,
         FuseGateUp,
         FuseQKV,
         FuseResidualNorm,

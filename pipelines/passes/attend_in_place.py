@@ -13,8 +13,8 @@ from llmc.pipelines.passes.base import Pass, find
 class AttendInPlace(Pass):
     """Fuses `llmc.cache_read` of keys and values into the `llmc.attention` over them.
 
-    Only where many tokens attend at once: for one token IREE fuses the reads by itself, and for
-    many the scores would be as large as tokens times columns.
+    Only where many tokens attend at once, whose scores would be as large as tokens times columns:
+    one token of each sequence is for `fuse-decode-attention`.
     """
 
     name: ClassVar[str] = "attend-in-place"

@@ -5,20 +5,25 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from torch_mlir import ir
+from torch_mlir.dialects import arith
 
 from llmc.dialects import (
     ArgmaxOp,
     CachedAttentionOp,
+    DecodeAttentionOp,
     GroupedExpertLinearOp,
     GroupRowsOp,
     PackedExpertLinearOp,
 )
-from llmc.dialects.index_notation import size, slice_of
+from llmc.dialects.index_notation import index, size, slice_of
 from llmc.pipelines.kernels.argmax import argmax
 from llmc.pipelines.kernels.attention import AttentionShape, attention
+from llmc.pipelines.kernels.counters import Counters
+from llmc.pipelines.kernels.decode_attention import DecodeShape, decode_attention
 from llmc.pipelines.kernels.expert_linear import expert_matmul, expert_matvec
 from llmc.pipelines.kernels.group_rows import group_rows
-from llmc.pipelines.kernels.kernel import Kernel, dispatch
+from llmc.pipelines.kernels.kernel import Kernel, dispatch, module_around
+from llmc.pipelines.kernels.partial_attention import PARTS, room_size, room_type
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass, find
 
@@ -38,7 +43,7 @@ class CallKernels(Pass):
         """Rewrites operation by operation."""
         module.context.allow_unregistered_dialects = True
         for op in find(module.operation, *KERNELS):
-            if op.name == "llmc.cached_attention" and not _has_kernel(op.opview):
+            if op.name in _REQUIRED and not _REQUIRED[op.name](op.opview):
                 continue
             with ir.InsertionPoint(op), op.location:
                 results = KERNELS[op.name](op.opview, self.lanes)
@@ -51,6 +56,10 @@ def _has_kernel(op: CachedAttentionOp) -> bool:
     query = op.query.type
     open_dims = [query.is_dynamic_dim(dim) for dim in range(query.rank)]
     return open_dims == [False, False, True, False] and query.element_type == ir.F32Type.get()
+
+
+def _holds_f32(op: DecodeAttentionOp) -> bool:
+    return op.query.type.element_type == ir.F32Type.get()
 
 
 def _attend(op: CachedAttentionOp, lanes: int) -> list[ir.Value]:
@@ -77,6 +86,37 @@ def _attend(op: CachedAttentionOp, lanes: int) -> list[ir.Value]:
 
 def _argmax(op: ArgmaxOp, lanes: int) -> list[ir.Value]:
     return dispatch(argmax(op.x.type, lanes), [op.x], [op.out.type], _dynamic_rows(op.x))
+
+
+def _decode_attention(op: DecodeAttentionOp, lanes: int) -> list[ir.Value]:
+    _, _, key_heads, _, channels = op.values.type.shape
+    shape = DecodeShape(
+        op.heads,
+        key_heads,
+        op.query_offset.value,
+        op.key_offset.value,
+        op.value_offset.value,
+        op.scale.value,
+        op.window.value,
+        op.softcap.value,
+    )
+    batch = size(op.query, 0)
+    static = isinstance(batch, int)
+    tables = [table for table in (op.cos, op.sin) if table is not None]
+    counters = Counters(module_around(op.operation), "decode_attention.done", PARTS)
+    room = room_type(key_heads * batch if static else None, shape.sharing, channels)
+    results = [op.out.type, room]
+    extents = [] if static else [batch, room_size(arith.muli(batch, index(key_heads)))]
+    out, _, keys, values, done = dispatch(
+        decode_attention(shape, batch if static else None, bool(tables), lanes),
+        [op.query, op.key, op.value, op.start, *tables],
+        results,
+        extents,
+        scalars=[op.layer, op.sequence, op.past],
+        updated=[op.keys, op.values, counters.load()],
+    )
+    counters.store(done)
+    return [out, keys, values]
 
 
 def _group_rows(op: GroupRowsOp, _lanes: int) -> list[ir.Value]:
@@ -112,9 +152,16 @@ def _dynamic_rows(per_row: ir.Value) -> list[ir.Value]:
     return [size(per_row, 0)] if per_row.type.is_dynamic_dim(0) else []
 
 
+_REQUIRED: dict[str, Callable[..., bool]] = {
+    "llmc.cached_attention": _has_kernel,
+    "llmc.decode_attention": _holds_f32,
+}
+"""What must be true of an operation that not all cases have a kernel for."""
+
 KERNELS: dict[str, Callable[..., list[ir.Value]]] = {
     "llmc.argmax": _argmax,
     "llmc.cached_attention": _attend,
+    "llmc.decode_attention": _decode_attention,
     "llmc.group_rows": _group_rows,
     "llmc.grouped_expert_linear": _matmul,
     "llmc.packed_expert_linear": _matvec,

@@ -127,13 +127,13 @@ def _attend_to_cache(
     """Appends keys and values to the cache, and attends to all of it. Returns the globals used."""
     caches = {}
     with ir.InsertionPoint(attention), attention.location:
-        held = []
+        held, grown = [], {}
         for which, rows in (("keys", attention.key), ("values", attention.value)):
             symbol, rows = f"{name}.{which}", _narrow(rows, state.element)
             caches[symbol] = type_ = _cache_type(rows.type, layers)
             cache = ml_program.global_load(type_, ir.FlatSymbolRefAttr.get(symbol))
             cache = CacheAppendOp(cache, rows, state.layer, state.sequence, state.past, type_).out
-            ml_program.global_store(ir.FlatSymbolRefAttr.get(symbol), cache)
+            grown[symbol] = cache
             held.append(_read(cache, rows, state))
         new = AttentionOp(
             attention.query,
@@ -145,6 +145,9 @@ def _attend_to_cache(
             past=state.past,
             start=state.start,
         )
+        # After attention, which may thus become one operation with what it attends to.
+        for symbol, cache in grown.items():
+            ml_program.global_store(ir.FlatSymbolRefAttr.get(symbol), cache)
         attention.out.replace_all_uses_with(new.out)
     attention.operation.erase()
     return caches

@@ -142,6 +142,8 @@ class _Block:
         tensors = [result for result in op.results if is_tensor(result)]
         if op.name in _DESTINATIONS:
             return [op.operands[_DESTINATIONS[op.name]]]
+        if op.name == "llmc.decode_attention":
+            return [None, op.opview.keys, op.opview.values]
         if op.name == "scf.for":
             initial = list(op.operands)[-len(op.results) :] if op.results else []
             return [value for value in initial if is_tensor(value)]

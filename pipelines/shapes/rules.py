@@ -143,6 +143,17 @@ def _leading(number: int, but: int = 0) -> Rule:
     return rule
 
 
+def _decode_attention(op: ir.Operation, facts: Facts) -> None:
+    attention = op.opview
+    batch, _ = facts.shape(attention.query)
+    facts.set_shape(attention.out, [batch, facts.shape(attention.out)[1]], op)
+    for new, old in (
+        (attention.new_keys, attention.keys),
+        (attention.new_values, attention.values),
+    ):
+        facts.set_shape(new, facts.shape(old), op)
+
+
 def _cast(op: ir.Operation, facts: Facts) -> None:
     source, result = op.operands[0], op.results[0]
     if is_tensor(source) and is_tensor(result):
@@ -332,6 +343,7 @@ RULES: dict[str, Rule] = {
     "llmc.cache_append": _leading(0),
     "llmc.cache_read": _cache_read,
     "llmc.cached_attention": _leading(0),
+    "llmc.decode_attention": _decode_attention,
     "llmc.dequantize": _leading(0, but=1),
     "llmc.embedding": _leading(0),
     "llmc.expert_linear": _leading(1),

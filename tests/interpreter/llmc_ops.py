@@ -62,12 +62,11 @@ def _operand(frame: Frame, value: ir.Value) -> np.ndarray | int:
 
 def _sizes(op: ir.Operation) -> dict[str, Any]:
     """What references need to know of the results' types."""
-    *_, last = op.results
-    type_ = last.type
+    first, last = op.results[0].type, op.results[len(op.results) - 1].type
     return {
-        "outputs": type_.shape[-1],
-        "experts": type_.shape[0] - 1,
-        "format_": block_format(type_),
+        "outputs": first.shape[-1],
+        "experts": last.shape[0] - 1,
+        "format_": block_format(last),
     }
 
 

@@ -26,13 +26,13 @@ func.func private @prefill.layer0(%q: tensor<1x4x?x8xf32>, %k: tensor<1x2x?x8xf3
   // The new keys go to columns `past` on; attention reads all columns up to their end.
   // CHECK-NEXT: %[[OLD:.+]] = ml_program.global_load @layer0.0.keys
   // CHECK-NEXT: %[[NEW:.+]] = "llmc.cache_append"(%[[OLD]], %[[K]], %[[LAYER]], %[[SEQUENCE]], %[[PAST]])
-  // CHECK-NEXT: ml_program.global_store @layer0.0.keys = %[[NEW]]
   // CHECK:      %[[TOKENS:.+]] = tensor.dim %[[K]]
   // CHECK-NEXT: %[[END:.+]] = arith.addi %[[PAST]], %[[TOKENS]]
   // CHECK:      %[[KEYS:.+]] = "llmc.cache_read"(%[[NEW]], %[[LAYER]], %[[SEQUENCE]], %{{.+}}, %[[END]])
   // CHECK:      %[[VALUES:.+]] = "llmc.cache_read"({{.+}}) : {{.+}} -> tensor<1x2x?x6xf32>
   // CHECK-NEXT: "llmc.attention"(%[[Q]], %[[KEYS]], %[[VALUES]], %[[PAST]], %[[START]])
   // CHECK-SAME: scale = 5.000000e-01 : f64, softcap = 2.000000e+00 : f64, window = 3 : i64
+  // CHECK-NEXT: ml_program.global_store @layer0.0.keys = %[[NEW]]
   %o = "llmc.attention"(%q, %k, %v) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>,
       scale = 0.5, window = 3 : i64, softcap = 2.0}
      : (tensor<1x4x?x8xf32>, tensor<1x2x?x8xf32>, tensor<1x2x?x6xf32>) -> tensor<1x4x?x6xf32>

@@ -1,0 +1,232 @@
+"""`llmc.decode_attention`: all that attention does with one new token of each sequence."""
+
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+from torch_mlir.dialects import arith, ext
+
+from llmc.dialects.cached_attention import CachedAttentionOp
+from llmc.dialects.checks import (
+    at_most,
+    filled,
+    floats,
+    integers,
+    require,
+    same,
+    same_element,
+    static,
+    tensor_of,
+    verified,
+)
+from llmc.dialects.index_notation import collapse, expand, pointwise, size, slice_of
+from llmc.dialects.kv_cache import CacheAppendOp
+from llmc.dialects.llmc import Operation
+from llmc.dialects.rotary import RotaryOp
+
+
+class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
+    """Appends each sequence's key and value to one layer of a KV cache, and attends to the cache.
+
+    The caches are `[layers, sequences, G, capacity, D or E]`; row b is of sequence `sequence + b`,
+    and goes to column `past`. `query`, `key` and `value` are rows `[B, N]` of linear layers, of
+    which H heads of D, G of D and G of E channels count, from `query_offset`, `key_offset` and
+    `value_offset` on: all three may be one tensor. `cos` and `sin [B or 1, 1, R]` turn queries and
+    keys as `llmc.rotary` says. What a row sees, and the other attributes, are as in
+    `llmc.attention`.
+
+        %o, %new_keys, %new_values = "llmc.decode_attention"(%q, %k, %v, %keys, %values, %start,
+                                                             %layer, %sequence, %past, %cos, %sin)
+           {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1>,
+            query_offset = 0 : i64, key_offset = 0 : i64, value_offset = 0 : i64,
+            scale = 0.125 : f64, window = 0 : i64, softcap = 0.0 : f64}
+           : (tensor<1x576xf32>, tensor<1x192xf32>, tensor<1x192xf32>, tensor<30x?x3x?x64xf32>,
+              tensor<30x?x3x?x64xf32>, tensor<1xi64>, index, index, index, tensor<1x1x64xf32>,
+              tensor<1x1x64xf32>)
+           -> (tensor<1x576xf32>, tensor<30x?x3x?x64xf32>, tensor<30x?x3x?x64xf32>)
+    """
+
+    query: ext.Operand[Any]
+    key: ext.Operand[Any]
+    value: ext.Operand[Any]
+    keys: ext.Operand[Any]
+    values: ext.Operand[Any]
+    start: ext.Operand[Any]
+    layer: ext.Operand[ir.IndexType]
+    sequence: ext.Operand[ir.IndexType]
+    past: ext.Operand[ir.IndexType]
+    query_offset: ir.IntegerAttr
+    key_offset: ir.IntegerAttr
+    value_offset: ir.IntegerAttr
+    scale: ir.FloatAttr
+    window: ir.IntegerAttr
+    softcap: ir.FloatAttr
+    out: ext.Result[Any]
+    new_keys: ext.Result[Any]
+    new_values: ext.Result[Any]
+    cos: ext.Operand[Any] | None = None
+    sin: ext.Operand[Any] | None = None
+
+    @property
+    def heads(self) -> int:
+        """The number of query heads, H."""
+        return int(self.out.type.shape[1] // self.values.type.shape[4])
+
+    @verified
+    def verify_invariants(self) -> None:
+        """Checks the caches against one another, and that the rows have room for the heads."""
+        batch = tensor_of(self.query, "query", 2)[0]
+        floats("query", self.query)
+        keys, values = tensor_of(self.keys, "keys", 5), tensor_of(self.values, "values", 5)
+        for name, cache in (("keys", self.keys), ("values", self.values)):
+            floats(name, cache, widened_to=self.query)
+            static(name, cache, 2, 4)
+            filled(name, cache, 2, 3, 4)
+            at_most("query", "a batch", batch, tensor_of(cache, name)[1])
+        same("values", "its heads", values[2], keys[2])
+        same("start", "its length", tensor_of(self.start, "start", 1)[0], batch)
+        integers("start", self.start)
+        require(self.window.value >= 0, "attribute 'window' must not be negative")
+        require(self.softcap.value >= 0, "attribute 'softcap' must not be negative")
+        rows, width = tensor_of(self.out, "out", 2)
+        same("out", "its batch", rows, batch)
+        same_element("out", self.out, self.query)
+        static("out", self.out, 1)
+        require(
+            width > 0 and width % (keys[2] * values[4]) == 0,
+            f"result 'out' must have a multiple of {keys[2]} heads of {values[4]} channels,"
+            f" but has {width} channels",
+        )
+        self._verify_row("query", self.query, self.query_offset, self.heads * keys[4])
+        self._verify_row("key", self.key, self.key_offset, keys[2] * keys[4])
+        self._verify_row("value", self.value, self.value_offset, values[2] * values[4])
+        for name, new, old in (
+            ("new_keys", self.new_keys, self.keys),
+            ("new_values", self.new_values, self.values),
+        ):
+            require(new.type == old.type, f"result '{name}' must be {old.type} as the operand is")
+        self._verify_tables(batch)
+
+    def _verify_row(self, name: str, row: ir.Value, offset: ir.IntegerAttr, channels: int) -> None:
+        batch, width = tensor_of(row, name, 2)
+        same(name, "its batch", batch, tensor_of(self.query, "query")[0])
+        same_element(name, row, self.query)
+        static(name, row, 1)
+        require(
+            0 <= offset.value <= width - channels,
+            f"operand '{name}' must have {channels} channels from {offset.value} on,"
+            f" but has {width} in all",
+        )
+
+    def _verify_tables(self, batch: int | None) -> None:
+        require(
+            (self.cos is None) == (self.sin is None), "operands 'cos' and 'sin' must go together"
+        )
+        if self.cos is None or self.sin is None:
+            return
+        rows, columns, rotated = tensor_of(self.cos, "cos", 3)
+        if rows != 1:
+            same("cos", "its batch", rows, batch)
+        same("cos", "its tokens", columns, 1)
+        same_element("cos", self.cos, self.query)
+        static("cos", self.cos, 2)
+        channels = self.keys.type.shape[4]
+        require(rotated % 2 == 0, "operand 'cos' must have an even last dimension")
+        require(0 < rotated <= channels, f"operand 'cos' rotates {rotated} channels of {channels}")
+        require(self.cos.type == self.sin.type, "operands 'cos' and 'sin' must be of one type")
+
+    @staticmethod
+    def reference(
+        query: np.ndarray,
+        key: np.ndarray,
+        value: np.ndarray,
+        keys: np.ndarray,
+        values: np.ndarray,
+        start: np.ndarray,
+        layer: int,
+        sequence: int,
+        past: int,
+        query_offset: int,
+        key_offset: int,
+        value_offset: int,
+        scale: float,
+        outputs: int,
+        window: int = 0,
+        softcap: float = 0.0,
+        cos: np.ndarray | None = None,
+        sin: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rows `[B, N]`, caches `[layers, sequences, G, capacity, D]` -> `[B, H * E]`, caches."""
+        _, _, groups, _, channels = keys.shape
+        width = values.shape[4]
+
+        def heads(row: np.ndarray, offset: int, count: int, size: int) -> np.ndarray:
+            part = row[:, offset : offset + count * size]
+            return part.reshape(len(row), count, 1, size)
+
+        q = heads(query, query_offset, outputs // width, channels)
+        k = heads(key, key_offset, groups, channels)
+        v = heads(value, value_offset, groups, width)
+        if cos is not None and sin is not None:
+            q, k = RotaryOp.reference(q, cos, sin), RotaryOp.reference(k, cos, sin)
+        keys = CacheAppendOp.reference(keys, k.astype(keys.dtype), layer, sequence, past)
+        values = CacheAppendOp.reference(values, v.astype(values.dtype), layer, sequence, past)
+        out = CachedAttentionOp.reference(
+            q, keys, values, start, layer, sequence, past, scale, window, softcap
+        )
+        return out.reshape(len(query), outputs), keys, values
+
+    def lower(self) -> list[ir.Value]:
+        """The operations that it stands for, as they are without it."""
+        keys, values = self.keys.type.shape, self.values.type.shape
+        query = self._heads(self.query, self.query_offset.value, self.heads, keys[4])
+        key = self._heads(self.key, self.key_offset.value, keys[2], keys[4])
+        value = self._heads(self.value, self.value_offset.value, values[2], values[4])
+        if self.cos is not None:
+            query, key = self._turned(query), self._turned(key)
+        new = [
+            _lowered(CacheAppendOp(cache, rows, self.layer, self.sequence, self.past, cache.type))
+            for cache, rows in (
+                (self.keys, _narrowed(key, self.keys)),
+                (self.values, _narrowed(value, self.values)),
+            )
+        ]
+        batch, heads, _, _ = query.type.shape
+        type_ = ir.RankedTensorType.get([batch, heads, 1, values[4]], query.type.element_type)
+        attention = CachedAttentionOp(
+            query,
+            *new,
+            self.start,
+            self.layer,
+            self.sequence,
+            self.past,
+            self.scale,
+            self.window,
+            self.softcap,
+            type_,
+        )
+        return [collapse(_lowered(attention), [1, 3]), *new]
+
+    def _heads(self, row: ir.Value, offset: int, heads: int, channels: int) -> ir.Value:
+        batch = size(row, 0)
+        extents = [batch, heads * channels]
+        part = slice_of(row, [0, offset], extents, extents)
+        return expand(part, [[batch], [heads, 1, channels]])
+
+    def _turned(self, rows: ir.Value) -> ir.Value:
+        return _lowered(RotaryOp(rows, self.cos, self.sin, rows.type))
+
+
+def _lowered(op: Any) -> ir.Value:
+    """What `op`, which nobody uses, means."""
+    value = op.lower()
+    op.operation.erase()
+    return value
+
+
+def _narrowed(rows: ir.Value, cache: ir.Value) -> ir.Value:
+    """`rows` in the element type of `cache`."""
+    element = cache.type.element_type
+    if rows.type.element_type == element:
+        return rows
+    return pointwise("bgtd->bgtd", lambda row, _: arith.truncf(element, row), rows, element=element)

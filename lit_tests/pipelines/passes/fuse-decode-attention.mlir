@@ -1,0 +1,144 @@
+// RUN: llmc-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(fuse-decode-attention,cse,canonicalize)' | filecheck %s
+
+// Query, key and value are parts of one row, which is neither cut up nor copied; the tables turn
+// query and key; the cache is appended to and read in the same operation.
+// CHECK-LABEL: func.func @fused
+// CHECK-SAME:      (%[[QKV:.+]]: tensor<?x1x129xf32>, %[[COS:.+]]: tensor<?x1x16xf32>, %[[SIN:.+]]: tensor<?x1x16xf32>, %[[START:.+]]: tensor<?xi64>, %[[LAYER:.+]]: index, %[[SEQUENCE:.+]]: index, %[[PAST:.+]]: index)
+// CHECK-DAG:     %[[ROW:.+]] = tensor.collapse_shape %[[QKV]] {{\[\[}}0], [1, 2]] : tensor<?x1x129xf32> into tensor<?x129xf32>
+// CHECK-DAG:     %[[KEYS:.+]] = ml_program.global_load @keys
+// CHECK-DAG:     %[[VALUES:.+]] = ml_program.global_load @values
+// CHECK:         %[[O:.+]]:3 = "llmc.decode_attention"(%[[ROW]], %[[ROW]], %[[ROW]], %[[KEYS]], %[[VALUES]], %[[START]], %[[LAYER]], %[[SEQUENCE]], %[[PAST]], %[[COS]], %[[SIN]])
+// CHECK-SAME:      key_offset = 65
+// CHECK-SAME:      query_offset = 1
+// CHECK-SAME:      softcap = 3.0
+// CHECK-SAME:      value_offset = 97
+// CHECK-SAME:      window = 8
+// CHECK:         tensor.expand_shape %[[O]]#0 {{.+}} into tensor<?x4x1x16xf32>
+// CHECK:         ml_program.global_store @keys = %[[O]]#1
+// CHECK:         ml_program.global_store @values = %[[O]]#2
+// CHECK-NOT:     llmc.
+// CHECK:         return
+ml_program.global private mutable @keys : tensor<3x?x2x?x16xf32>
+ml_program.global private mutable @values : tensor<3x?x2x?x16xf32>
+
+func.func @fused(%qkv: tensor<?x1x129xf32>, %cos: tensor<?x1x16xf32>, %sin: tensor<?x1x16xf32>,
+                 %start: tensor<?xi64>, %layer: index, %sequence: index, %past: index)
+    -> tensor<?x4x1x16xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %b = tensor.dim %qkv, %c0 : tensor<?x1x129xf32>
+  %q0 = tensor.extract_slice %qkv[0, 0, 1] [%b, 1, 64] [1, 1, 1] : tensor<?x1x129xf32> to tensor<?x1x64xf32>
+  %k0 = tensor.extract_slice %qkv[0, 0, 65] [%b, 1, 32] [1, 1, 1] : tensor<?x1x129xf32> to tensor<?x1x32xf32>
+  %v0 = tensor.extract_slice %qkv[0, 0, 97] [%b, 1, 32] [1, 1, 1] : tensor<?x1x129xf32> to tensor<?x1x32xf32>
+  %q1 = tensor.expand_shape %q0 [[0], [1], [2, 3]] output_shape [%b, 1, 4, 16] : tensor<?x1x64xf32> into tensor<?x1x4x16xf32>
+  %k1 = tensor.expand_shape %k0 [[0], [1], [2, 3]] output_shape [%b, 1, 2, 16] : tensor<?x1x32xf32> into tensor<?x1x2x16xf32>
+  %v1 = tensor.expand_shape %v0 [[0], [1], [2, 3]] output_shape [%b, 1, 2, 16] : tensor<?x1x32xf32> into tensor<?x1x2x16xf32>
+  %eq = tensor.empty(%b) : tensor<?x4x1x16xf32>
+  %ek = tensor.empty(%b) : tensor<?x2x1x16xf32>
+  %q2 = linalg.transpose ins(%q1 : tensor<?x1x4x16xf32>) outs(%eq : tensor<?x4x1x16xf32>) permutation = [0, 2, 1, 3]
+  %k2 = linalg.transpose ins(%k1 : tensor<?x1x2x16xf32>) outs(%ek : tensor<?x2x1x16xf32>) permutation = [0, 2, 1, 3]
+  %v2 = linalg.transpose ins(%v1 : tensor<?x1x2x16xf32>) outs(%ek : tensor<?x2x1x16xf32>) permutation = [0, 2, 1, 3]
+  %q = "llmc.rotary"(%q2, %cos, %sin) : (tensor<?x4x1x16xf32>, tensor<?x1x16xf32>, tensor<?x1x16xf32>) -> tensor<?x4x1x16xf32>
+  %k = "llmc.rotary"(%k2, %cos, %sin) : (tensor<?x2x1x16xf32>, tensor<?x1x16xf32>, tensor<?x1x16xf32>) -> tensor<?x2x1x16xf32>
+  %keys = ml_program.global_load @keys : tensor<3x?x2x?x16xf32>
+  %values = ml_program.global_load @values : tensor<3x?x2x?x16xf32>
+  %columns = arith.addi %past, %c1 : index
+  %keys1 = "llmc.cache_append"(%keys, %k, %layer, %sequence, %past) : (tensor<3x?x2x?x16xf32>, tensor<?x2x1x16xf32>, index, index, index) -> tensor<3x?x2x?x16xf32>
+  %values1 = "llmc.cache_append"(%values, %v2, %layer, %sequence, %past) : (tensor<3x?x2x?x16xf32>, tensor<?x2x1x16xf32>, index, index, index) -> tensor<3x?x2x?x16xf32>
+  %kr = "llmc.cache_read"(%keys1, %layer, %sequence, %b, %columns) : (tensor<3x?x2x?x16xf32>, index, index, index, index) -> tensor<?x2x?x16xf32>
+  %vr = "llmc.cache_read"(%values1, %layer, %sequence, %b, %columns) : (tensor<3x?x2x?x16xf32>, index, index, index, index) -> tensor<?x2x?x16xf32>
+  %o = "llmc.attention"(%q, %kr, %vr, %past, %start)
+     {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>, scale = 0.25 : f64, window = 8 : i64, softcap = 3.0 : f64}
+     : (tensor<?x4x1x16xf32>, tensor<?x2x?x16xf32>, tensor<?x2x?x16xf32>, index, tensor<?xi64>) -> tensor<?x4x1x16xf32>
+  ml_program.global_store @keys = %keys1 : tensor<3x?x2x?x16xf32>
+  ml_program.global_store @values = %values1 : tensor<3x?x2x?x16xf32>
+  return %o : tensor<?x4x1x16xf32>
+}
+
+// -----
+
+// What is not a row's parts is a row of its own. A key that alone is turned stays so outside, and
+// of a cache of narrower numbers the kernel does the narrowing.
+// CHECK-LABEL: func.func @separate
+// CHECK:         %[[TURNED:.+]] = "llmc.rotary"(%arg1
+// CHECK-DAG:     %[[Q:.+]] = tensor.collapse_shape %arg0 {{.+}} into tensor<1x64xf32>
+// CHECK-DAG:     %[[K:.+]] = tensor.collapse_shape %[[TURNED]] {{.+}} into tensor<1x32xf32>
+// CHECK-DAG:     %[[V:.+]] = tensor.collapse_shape %arg2 {{.+}} into tensor<1x16xf32>
+// CHECK:         "llmc.decode_attention"(%[[Q]], %[[K]], %[[V]], %arg3, %arg4, %{{.+}}, %{{.+}}, %{{.+}}, %{{.+}}) {key_offset = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0>, query_offset = 0
+// CHECK-SAME:      -> (tensor<1x32xf32>, tensor<3x?x2x?x16xf16>, tensor<3x?x2x?x8xf16>)
+#point = affine_map<(b, g, t, d) -> (b, g, t, d)>
+func.func @separate(%q: tensor<1x4x1x16xf32>, %k: tensor<1x2x1x16xf32>, %v: tensor<1x2x1x8xf32>,
+                    %keys: tensor<3x?x2x?x16xf16>, %values: tensor<3x?x2x?x8xf16>, %cos: tensor<1x1x16xf32>,
+                    %start: tensor<1xi64>, %layer: index, %sequence: index, %past: index)
+    -> (tensor<1x4x1x8xf32>, tensor<3x?x2x?x16xf16>, tensor<3x?x2x?x8xf16>) {
+  %c1 = arith.constant 1 : index
+  %turned = "llmc.rotary"(%k, %cos, %cos) : (tensor<1x2x1x16xf32>, tensor<1x1x16xf32>, tensor<1x1x16xf32>) -> tensor<1x2x1x16xf32>
+  %ek = tensor.empty() : tensor<1x2x1x16xf16>
+  %ev = tensor.empty() : tensor<1x2x1x8xf16>
+  %kn = linalg.generic {indexing_maps = [#point, #point], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%turned : tensor<1x2x1x16xf32>) outs(%ek : tensor<1x2x1x16xf16>) {
+  ^bb0(%in: f32, %out: f16):
+    %n = arith.truncf %in : f32 to f16
+    linalg.yield %n : f16
+  } -> tensor<1x2x1x16xf16>
+  %vn = linalg.generic {indexing_maps = [#point, #point], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%v : tensor<1x2x1x8xf32>) outs(%ev : tensor<1x2x1x8xf16>) {
+  ^bb0(%in: f32, %out: f16):
+    %n = arith.truncf %in : f32 to f16
+    linalg.yield %n : f16
+  } -> tensor<1x2x1x8xf16>
+  %columns = arith.addi %past, %c1 : index
+  %keys1 = "llmc.cache_append"(%keys, %kn, %layer, %sequence, %past) : (tensor<3x?x2x?x16xf16>, tensor<1x2x1x16xf16>, index, index, index) -> tensor<3x?x2x?x16xf16>
+  %values1 = "llmc.cache_append"(%values, %vn, %layer, %sequence, %past) : (tensor<3x?x2x?x8xf16>, tensor<1x2x1x8xf16>, index, index, index) -> tensor<3x?x2x?x8xf16>
+  %kr = "llmc.cache_read"(%keys1, %layer, %sequence, %c1, %columns) : (tensor<3x?x2x?x16xf16>, index, index, index, index) -> tensor<1x2x?x16xf16>
+  %vr = "llmc.cache_read"(%values1, %layer, %sequence, %c1, %columns) : (tensor<3x?x2x?x8xf16>, index, index, index, index) -> tensor<1x2x?x8xf16>
+  %o = "llmc.attention"(%q, %kr, %vr, %past, %start)
+     {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>, scale = 0.25 : f64, window = 0 : i64, softcap = 0.0 : f64}
+     : (tensor<1x4x1x16xf32>, tensor<1x2x?x16xf16>, tensor<1x2x?x8xf16>, index, tensor<1xi64>) -> tensor<1x4x1x8xf32>
+  return %o, %keys1, %values1 : tensor<1x4x1x8xf32>, tensor<3x?x2x?x16xf16>, tensor<3x?x2x?x8xf16>
+}
+
+// -----
+
+// Another column than the one after those held, or more than one token, is left alone.
+// CHECK-LABEL: func.func @elsewhere
+// CHECK-COUNT-2: llmc.cache_append
+// CHECK-COUNT-2: llmc.cache_read
+// CHECK:         llmc.attention
+func.func @elsewhere(%q: tensor<1x4x1x16xf32>, %k: tensor<1x2x1x16xf32>, %keys: tensor<3x?x2x?x16xf32>, %values: tensor<3x?x2x?x16xf32>,
+                     %start: tensor<1xi64>, %layer: index, %sequence: index, %past: index, %other: index) -> tensor<1x4x1x16xf32> {
+  %c1 = arith.constant 1 : index
+  %columns = arith.addi %past, %c1 : index
+  %keys1 = "llmc.cache_append"(%keys, %k, %layer, %sequence, %other) : (tensor<3x?x2x?x16xf32>, tensor<1x2x1x16xf32>, index, index, index) -> tensor<3x?x2x?x16xf32>
+  %values1 = "llmc.cache_append"(%values, %k, %layer, %sequence, %past) : (tensor<3x?x2x?x16xf32>, tensor<1x2x1x16xf32>, index, index, index) -> tensor<3x?x2x?x16xf32>
+  %kr = "llmc.cache_read"(%keys1, %layer, %sequence, %c1, %columns) : (tensor<3x?x2x?x16xf32>, index, index, index, index) -> tensor<1x2x?x16xf32>
+  %vr = "llmc.cache_read"(%values1, %layer, %sequence, %c1, %columns) : (tensor<3x?x2x?x16xf32>, index, index, index, index) -> tensor<1x2x?x16xf32>
+  %o = "llmc.attention"(%q, %kr, %vr, %past, %start)
+     {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>, scale = 0.25 : f64, window = 0 : i64, softcap = 0.0 : f64}
+     : (tensor<1x4x1x16xf32>, tensor<1x2x?x16xf32>, tensor<1x2x?x16xf32>, index, tensor<1xi64>) -> tensor<1x4x1x16xf32>
+  return %o : tensor<1x4x1x16xf32>
+}
+
+// CHECK-LABEL: func.func @tokens
+// CHECK:         llmc.attention
+func.func @tokens(%q: tensor<1x4x2x16xf32>, %k: tensor<1x2x2x16xf32>, %keys: tensor<3x?x2x?x16xf32>, %values: tensor<3x?x2x?x16xf32>,
+                  %start: tensor<1xi64>, %layer: index, %sequence: index, %past: index) -> tensor<1x4x2x16xf32> {
+  %c1 = arith.constant 1 : index
+  %columns = arith.addi %past, %c1 : index
+  %keys1 = "llmc.cache_append"(%keys, %k, %layer, %sequence, %past) : (tensor<3x?x2x?x16xf32>, tensor<1x2x2x16xf32>, index, index, index) -> tensor<3x?x2x?x16xf32>
+  %values1 = "llmc.cache_append"(%values, %k, %layer, %sequence, %past) : (tensor<3x?x2x?x16xf32>, tensor<1x2x2x16xf32>, index, index, index) -> tensor<3x?x2x?x16xf32>
+  %kr = "llmc.cache_read"(%keys1, %layer, %sequence, %c1, %columns) : (tensor<3x?x2x?x16xf32>, index, index, index, index) -> tensor<1x2x?x16xf32>
+  %vr = "llmc.cache_read"(%values1, %layer, %sequence, %c1, %columns) : (tensor<3x?x2x?x16xf32>, index, index, index, index) -> tensor<1x2x?x16xf32>
+  %o = "llmc.attention"(%q, %kr, %vr, %past, %start)
+     {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>, scale = 0.25 : f64, window = 0 : i64, softcap = 0.0 : f64}
+     : (tensor<1x4x2x16xf32>, tensor<1x2x?x16xf32>, tensor<1x2x?x16xf32>, index, tensor<1xi64>) -> tensor<1x4x2x16xf32>
+  return %o : tensor<1x4x2x16xf32>
+}
+
+// -----
+
+// An append that cannot be is told before the pass runs.
+func.func @invalid(%cache: tensor<2x?x2x?x8xf32>, %rows: tensor<1x3x1x8xf32>, %n: index) -> tensor<2x?x2x?x8xf32> {
+  // expected-error@+1 {{'llmc.cache_append' op operand 'rows' must have its heads = 2, but has 3}}
+  %new = "llmc.cache_append"(%cache, %rows, %n, %n, %n)
+     : (tensor<2x?x2x?x8xf32>, tensor<1x3x1x8xf32>, index, index, index) -> tensor<2x?x2x?x8xf32>
+  return %new : tensor<2x?x2x?x8xf32>
+}

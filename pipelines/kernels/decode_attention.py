@@ -1,0 +1,189 @@
+"""The kernel of attention for one new token of each sequence, over keys and values in the cache.
+
+It turns the new query and key, appends key and value to the cache, and attends, all in one
+dispatch. A workgroup has a key head and a part of the columns; the last one of a head to be done
+combines what the parts gave, so that few heads and a long cache keep all cores busy and a short
+cache is not cut up at all. Dao et al., "Flash-Decoding", 2023.
+"""
+
+import re
+from dataclasses import dataclass
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, scf, vector
+
+from llmc.dialects.index_notation import Size, index
+from llmc.pipelines.kernels.head_row import HeadRow, Rotation, Write
+from llmc.pipelines.kernels.kernel import Kernel, load_index
+from llmc.pipelines.kernels.online_softmax import Caches, OnlineSoftmax
+from llmc.pipelines.kernels.partial_attention import PARTS, Parts
+from llmc.pipelines.kernels.vectors import divisor, splat, store
+
+# A part has no fewer columns, which take longer to read than two workgroups take to meet.
+_LEAST_COLUMNS = 128
+# IREE refuses code that takes more stack than 32 KiB.
+_STACK_BYTES = 30_000
+
+
+@dataclass(frozen=True)
+class DecodeShape:
+    """What is fixed when compiling beside the operands' types."""
+
+    heads: int
+    key_heads: int
+    query_offset: int
+    key_offset: int
+    value_offset: int
+    scale: float
+    window: int
+    softcap: float
+
+    @property
+    def sharing(self) -> int:
+        """Query heads for each key head."""
+        return self.heads // self.key_heads
+
+    @property
+    def text(self) -> str:
+        """All of it, as part of a symbol."""
+        numbers = (self.query_offset, self.key_offset, self.value_offset, self.scale)
+        return re.sub(
+            r"[^0-9a-z_]", "p", "_".join(map(repr, (*numbers, self.window, self.softcap)))
+        )
+
+
+def decode_attention(shape: DecodeShape, batch: int | None, rotated: bool, widest: int) -> Kernel:
+    """Operands `query [B, _]`, `key [B, _]`, `value [B, _]`, `start [B]`, `cos` and `sin [B or 1,
+    1, R]` if `rotated`, then those that are updated: `keys [L, S, G, C, D]`, `values
+    [L, S, G, C, E]` and `done [PARTS]`, which is 0 before and after.
+
+    Results are `[B, H * E]` and room for the parts, `Parts.type_of`. All but the caches hold
+    float32, and these that or a narrower type. The scalars are the layer, the first sequence and
+    the column of the token. `batch` is B, None where dynamic; `widest` the number of floats in a
+    vector register.
+    """
+
+    def grid(extents: list[ir.Value]) -> tuple[Size, Size]:
+        groups = arith.muli(_batch(extents, batch), index(shape.key_heads))
+        return _parts(shape, extents[-1], groups), groups
+
+    def build(
+        part: ir.Value,
+        group: ir.Value,
+        extents: list[ir.Value],
+        query: ir.Value,
+        key: ir.Value,
+        value: ir.Value,
+        start: ir.Value,
+        *rest: ir.Value,
+    ) -> None:
+        *tables, keys, values, done, out, room = rest
+        layer, sequence, past = extents[-3:]
+        row, head = (op(group, index(shape.key_heads)) for op in (arith.divui, arith.remui))
+        groups = arith.muli(_batch(extents, batch), index(shape.key_heads))
+        count = _parts(shape, past, groups)
+        caches = Caches(keys, values, [layer, arith.addi(sequence, row), head])
+        rotation = Rotation(tables[0], tables[1], row) if rotated else None
+        step = _Step(shape, caches, widest, row, head, rotation)
+        begin, end = _columns(shape, load_index(start, row), past, part, count)
+        step.append_if_last(part, count, past, key, value)
+        parts = Parts(room, done, group, part, count)
+        step.attend(query, begin, end, parts, out)
+
+    return Kernel(f"decode_attention_{shape.text}", grid, build)
+
+
+def _batch(extents: list[ir.Value], batch: int | None) -> ir.Value:
+    return extents[0] if batch is None else index(batch)
+
+
+def _parts(shape: DecodeShape, past: ir.Value, groups: ir.Value) -> ir.Value:
+    """How many parts the columns of a head are cut into."""
+    columns = arith.addi(past, index(1))
+    if shape.window:
+        columns = arith.minui(columns, index(shape.window))
+    most = arith.maxui(arith.divui(index(PARTS), groups), index(1))
+    return arith.minui(arith.ceildivui(columns, index(_LEAST_COLUMNS)), most)
+
+
+def _columns(
+    shape: DecodeShape, start: ir.Value, past: ir.Value, part: ir.Value, count: ir.Value
+) -> tuple[ir.Value, ir.Value]:
+    """The columns of `part`, from the first to behind the last; the last part has the newest."""
+    end = arith.addi(past, index(1))
+    if shape.window:
+        start = arith.maxsi(start, arith.subi(end, index(shape.window)))
+    each = arith.ceildivui(arith.maxsi(arith.subi(end, start), index(1)), count)
+    behind = arith.muli(arith.subi(arith.subi(count, index(1)), part), each)
+    stop = arith.subi(end, behind)
+    return arith.maxsi(start, arith.subi(stop, each)), stop
+
+
+@dataclass(frozen=True)
+class _Step:
+    """What one workgroup does for key head `head` of row `row`."""
+
+    shape: DecodeShape
+    caches: Caches
+    lanes: int
+    row: ir.Value
+    head: ir.Value
+    rotation: Rotation | None
+
+    def append_if_last(
+        self, part: ir.Value, count: ir.Value, past: ir.Value, key: ir.Value, value: ir.Value
+    ) -> None:
+        """Writes the new key and value where the last part, and it alone, reads them."""
+        last = arith.cmpi(arith.CmpIPredicate.eq, part, arith.subi(count, index(1)))
+        caches, offset = self.caches, self.shape.key_offset
+        branch = scf.IfOp(last)
+        with ir.InsertionPoint(branch.then_block):
+            row = self._row(key, offset, self.head, caches.channels)
+            self._turn(row, lambda x, at: store(x, caches.keys, [*caches.head, past, at]))
+            row = self._row(value, self.shape.value_offset, self.head, caches.value_channels)
+            row.copy(lambda x, at: store(x, caches.values, [*caches.head, past, at]))
+            scf.yield_([])
+
+    def attend(
+        self, query: ir.Value, begin: ir.Value, end: ir.Value, parts: Parts, out: ir.Value
+    ) -> None:
+        """Attends to columns `begin` to `end - 1` by as many heads at once as the stack bears."""
+        caches, sharing = self.caches, self.shape.sharing
+        widths = caches.channels, caches.value_channels, self.lanes
+        heads = divisor(sharing, max(1, _STACK_BYTES // OnlineSoftmax.bytes(1, *widths)))
+        softmax = OnlineSoftmax(heads, caches, self.lanes, self.shape.softcap)
+        base = arith.muli(self.head, index(sharing))
+        for first in scf.for_(index(0), index(sharing), index(heads)):
+            softmax.reset()
+            for each in scf.for_(index(0), index(heads)):
+                head = arith.addi(base, arith.addi(first, each))
+                self._load_query(query, head, softmax.query, each)
+                scf.yield_([])
+            softmax.attend(begin, end)
+            for each in scf.for_(index(0), index(heads)):
+                place = arith.addi(first, each)
+                parts.put(softmax, each, place, self.lanes)
+                scf.yield_([])
+            scf.yield_([])
+        parts.combine(out, self.row, base, self.lanes)
+
+    def _load_query(
+        self, query: ir.Value, head: ir.Value, buffer: ir.Value, place: ir.Value
+    ) -> None:
+        row = self._row(query, self.shape.query_offset, head, self.caches.channels)
+
+        def write(x: ir.Value, at: ir.Value) -> None:
+            scaled = arith.mulf(x, splat(self.shape.scale, x.type.shape[0]))
+            vector.store(scaled, buffer, [place, at])
+
+        self._turn(row, write)
+
+    def _row(self, buffer: ir.Value, offset: int, head: ir.Value, channels: int) -> HeadRow:
+        first = arith.addi(index(offset), arith.muli(head, index(channels)))
+        return HeadRow(buffer, self.row, first, channels, self.lanes)
+
+    def _turn(self, row: HeadRow, write: Write) -> None:
+        if self.rotation is None:
+            row.copy(write)
+        else:
+            row.rotate(self.rotation, write)

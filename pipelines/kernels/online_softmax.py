@@ -1,0 +1,222 @@
+"""Attention of one row of some query heads over a run of cached columns: an online softmax.
+
+The heads share a key head, so that its keys and values are read once for all of them. Lanes are
+channels where keys and values are read, columns where scores are weighed. The transform dialect has
+no operation that carries maxima and sums from block to block, so this is built of vector
+operations directly. Milakov and Gimelshein, 2018 (online softmax); Dao et al., 2022 (blocks).
+"""
+
+from dataclasses import dataclass
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, math, memref, scf, vector
+
+from llmc.dialects.attention import HIDDEN
+from llmc.dialects.index_notation import constant, index
+from llmc.pipelines.kernels.kernel import multiply_add
+from llmc.pipelines.kernels.vectors import (
+    divisor,
+    floats,
+    four_totals,
+    load,
+    splat,
+    total,
+    width_of,
+)
+
+# Columns of a block: its scores wait in a buffer until its highest is known.
+BLOCK = 64
+# Columns whose scores are summed together, as `four_totals` wants them.
+_COLUMNS = 4
+# What stays in registers: up to 3 heads' products with 4 columns, or 4 vectors of their sums.
+_HEADS = 3
+_SUMS = 4
+
+
+@dataclass(frozen=True)
+class Caches:
+    """Buffers `[layers, sequences, heads, capacity, channels]`, and the head that is read."""
+
+    keys: ir.Value
+    values: ir.Value
+    head: list[ir.Value]
+
+    @property
+    def channels(self) -> int:
+        """Channels of a key."""
+        return self.keys.type.shape[4]
+
+    @property
+    def value_channels(self) -> int:
+        """Channels of a value."""
+        return self.values.type.shape[4]
+
+
+class OnlineSoftmax:
+    """The state of `heads` rows: what each has seen so far.
+
+    Buffers `query [heads, D]`, scaled; `sums [heads, E]`, of values by their weights; `peaks
+    [heads]`, the highest scores; `totals [heads, lanes]`, of weights, to be added up.
+    """
+
+    def __init__(self, heads: int, caches: Caches, lanes: int, softcap: float) -> None:
+        self.heads, self.caches, self.lanes, self.softcap = heads, caches, lanes, softcap
+        self.query = _buffer(heads, caches.channels)
+        self.sums = _buffer(heads, caches.value_channels)
+        self.peaks, self.shrinks = _buffer(heads), _buffer(heads)
+        self.totals = _buffer(heads, lanes)
+        self.scores = _buffer(heads, BLOCK)
+
+    @staticmethod
+    def bytes(heads: int, channels: int, value_channels: int, lanes: int) -> int:
+        """What the buffers take."""
+        return 4 * heads * (channels + value_channels + lanes + BLOCK + 2)
+
+    def reset(self) -> None:
+        """Forgets all columns."""
+        for head in scf.for_(index(0), index(self.heads)):
+            memref.store(_scalar(HIDDEN), self.peaks, [head])
+            vector.store(splat(0.0, self.lanes), self.totals, [head, index(0)])
+            lanes = width_of(self.lanes, self.caches.value_channels)
+            for e in scf.for_(index(0), index(self.caches.value_channels), index(lanes)):
+                vector.store(splat(0.0, lanes), self.sums, [head, e])
+                scf.yield_([])
+            scf.yield_([])
+
+    def attend(self, begin: ir.Value, end: ir.Value) -> None:
+        """Takes in columns `begin` to `end - 1`, if there are any."""
+        for column in scf.for_(begin, end, index(BLOCK)):
+            count = arith.minsi(arith.subi(end, column), index(BLOCK))
+            self._score(column, count)
+            for head in scf.for_(index(0), index(self.heads)):
+                self._weigh(head, count)
+                scf.yield_([])
+            self._add_values(column, count)
+            scf.yield_([])
+
+    def total(self, head: ir.Value) -> ir.Value:
+        """The sum of the weights that `head` has given."""
+        return total(vector.load(floats(self.lanes), self.totals, [head, index(0)]))
+
+    def _score(self, column: ir.Value, count: ir.Value) -> None:
+        """The products of queries and keys; those past `count` are of no meaning."""
+        together = divisor(self.heads, _HEADS)
+        last = arith.subi(count, index(1))
+        for first in scf.for_(index(0), index(self.heads), index(together)):
+            heads = [arith.addi(first, index(i)) for i in range(together)]
+            for at in scf.for_(index(0), count, index(_COLUMNS)):
+                offsets = (arith.addi(at, index(j)) for j in range(_COLUMNS))
+                places = [arith.addi(column, arith.minui(offset, last)) for offset in offsets]
+                for head, sums in zip(heads, self._products(heads, places), strict=True):
+                    vector.store(four_totals(sums), self.scores, [head, at])
+                scf.yield_([])
+            scf.yield_([])
+
+    def _products(self, heads: list[ir.Value], columns: list[ir.Value]) -> list[list[ir.Value]]:
+        """For each head and column a vector whose lanes add up to their product."""
+        channels, (keys, where) = self.caches.channels, (self.caches.keys, self.caches.head)
+        lanes = width_of(self.lanes, channels)
+        zeros = [splat(0.0, lanes)] * (len(heads) * len(columns))
+        loop = scf.ForOp(index(0), index(channels), index(lanes), zeros)
+        with ir.InsertionPoint(loop.body):
+            d, sums = loop.induction_variable, iter(loop.inner_iter_args)
+            read = [load(keys, [*where, column, d], lanes) for column in columns]
+            queries = [load(self.query, [head, d], lanes) for head in heads]
+            scf.yield_([multiply_add(q, key, next(sums)) for q in queries for key in read])
+        results = list(loop.results)
+        return [results[i : i + len(columns)] for i in range(0, len(results), len(columns))]
+
+    def _weigh(self, head: ir.Value, count: ir.Value) -> None:
+        """Makes weights of a block's scores, and shrinks what was before to the new peak."""
+        type_ = floats(self.lanes)
+        loop = scf.ForOp(index(0), count, index(self.lanes), [splat(HIDDEN, self.lanes)])
+        with ir.InsertionPoint(loop.body):
+            at = loop.induction_variable
+            score = self._bend(vector.load(type_, self.scores, [head, at]))
+            score = arith.select(self._below(at, count), score, splat(HIDDEN, self.lanes))
+            vector.store(score, self.scores, [head, at])
+            scf.yield_([arith.maximumf(loop.inner_iter_args[0], score)])
+        highest = vector.reduction(ir.F32Type.get(), vector.CombiningKind.MAXNUMF, loop.results[0])
+        before = memref.load(self.peaks, [head])
+        peak = arith.maximumf(before, highest)
+        shrink = math.exp(arith.subf(before, peak))
+        memref.store(peak, self.peaks, [head])
+        memref.store(shrink, self.shrinks, [head])
+        peaks = vector.broadcast(type_, peak)
+        sum_ = vector.load(type_, self.totals, [head, index(0)])
+        sum_ = arith.mulf(sum_, vector.broadcast(type_, shrink))
+        loop = scf.ForOp(index(0), count, index(self.lanes), [sum_])
+        with ir.InsertionPoint(loop.body):
+            place = [head, loop.induction_variable]
+            weight = math.exp(arith.subf(vector.load(type_, self.scores, place), peaks))
+            vector.store(weight, self.scores, place)
+            scf.yield_([arith.addf(loop.inner_iter_args[0], weight)])
+        vector.store(loop.results[0], self.totals, [head, index(0)])
+
+    def _bend(self, score: ir.Value) -> ir.Value:
+        if not self.softcap:
+            return score
+        cap = splat(self.softcap, self.lanes)
+        return arith.mulf(math.tanh(arith.divf(score, cap)), cap)
+
+    def _below(self, at: ir.Value, count: ir.Value) -> ir.Value:
+        """Which of the lanes from `at` on are among the first `count`."""
+        i32 = ir.IntegerType.get_signless(32)
+        type_ = ir.VectorType.get([self.lanes], i32)
+        lanes = vector.from_elements(type_, [constant(lane, i32) for lane in range(self.lanes)])
+        left = arith.index_cast(i32, arith.subi(count, at))
+        return arith.cmpi(arith.CmpIPredicate.slt, lanes, vector.broadcast(type_, left))
+
+    def _add_values(self, column: ir.Value, count: ir.Value) -> None:
+        """Adds the values of a block by their weights."""
+        channels = self.caches.value_channels
+        lanes = width_of(self.lanes, channels)
+        wide = divisor(channels // lanes, _SUMS)
+        together = divisor(self.heads, _HEADS)
+        for first in scf.for_(index(0), index(self.heads), index(together)):
+            heads = [arith.addi(first, index(i)) for i in range(together)]
+            for e in scf.for_(index(0), index(channels), index(wide * lanes)):
+                places = [arith.addi(e, index(i * lanes)) for i in range(wide)]
+                self._add_values_of(heads, places, lanes, column, count)
+                scf.yield_([])
+            scf.yield_([])
+
+    def _add_values_of(
+        self,
+        heads: list[ir.Value],
+        places: list[ir.Value],
+        lanes: int,
+        column: ir.Value,
+        count: ir.Value,
+    ) -> None:
+        type_ = floats(lanes)
+        before = []
+        for head in heads:
+            shrink = vector.broadcast(type_, memref.load(self.shrinks, [head]))
+            sums = (vector.load(type_, self.sums, [head, place]) for place in places)
+            before += [arith.mulf(sum_, shrink) for sum_ in sums]
+        loop = scf.ForOp(index(0), count, index(1), before)
+        with ir.InsertionPoint(loop.body):
+            offset, sums = loop.induction_variable, iter(loop.inner_iter_args)
+            where = [*self.caches.head, arith.addi(column, offset)]
+            values = [load(self.caches.values, [*where, place], lanes) for place in places]
+            weights = [memref.load(self.scores, [head, offset]) for head in heads]
+            scf.yield_(
+                [
+                    multiply_add(vector.broadcast(type_, weight), value, next(sums))
+                    for weight in weights
+                    for value in values
+                ]
+            )
+        results = iter(loop.results)
+        for head in heads:
+            for place in places:
+                vector.store(next(results), self.sums, [head, place])
+
+
+def _scalar(value: float) -> ir.Value:
+    return constant(value, ir.F32Type.get())
+
+
+def _buffer(*shape: int) -> ir.Value:
+    return memref.alloca(ir.MemRefType.get(shape, ir.F32Type.get()), [], [])

@@ -1,0 +1,153 @@
+"""The kernel of decode attention gives what PyTorch gives, and leaves the cache as it should."""
+
+from dataclasses import dataclass
+
+import iree.compiler
+import iree.runtime
+import pytest
+import torch
+from torch import Tensor
+from torch_mlir import ir
+
+from llmc import dialects
+from llmc.pipelines.driver.execution import run
+from llmc.pipelines.passes.call_kernels import CallKernels
+from llmc.pipelines.targets.cpu import CPUTarget
+
+
+@dataclass(frozen=True)
+class Shape:
+    heads: int
+    key_heads: int
+    channels: int
+    value_channels: int
+    rotated: int = 0
+    window: int = 0
+    softcap: float = 0.0
+    lanes: int = 8
+    cache: str = "f32"
+    batch: str = "1"
+
+    @property
+    def widths(self) -> list[int]:
+        """Channels of query, key and value in a row of all three."""
+        groups = self.key_heads
+        return [self.heads * self.channels, groups * self.channels, groups * self.value_channels]
+
+    @property
+    def function(self) -> str:
+        """One row of all three, of which the first channel is of no use."""
+        keys, values = (
+            f"tensor<2x?x{self.key_heads}x?x{n}x{self.cache}>"
+            for n in (self.channels, self.value_channels)
+        )
+        row = f"tensor<{self.batch}x{1 + sum(self.widths)}xf32>"
+        out = f"tensor<{self.batch}x{self.heads * self.value_channels}xf32>"
+        starts, table = f"tensor<{self.batch}xi64>", f"tensor<{self.batch}x1x{self.rotated}xf32>"
+        tables = f", %cos: {table}, %sin: {table}" if self.rotated else ""
+        segments = ", ".join(["1"] * 9 + [str(int(self.rotated > 0))] * 2)
+        at = 1 + self.widths[0]
+        return f"""
+          func.func @attend(%row: {row}, %k: {keys}, %v: {values}, %start: {starts}, %layer: index,
+                            %sequence: index, %past: index{tables})
+              -> ({out}, {keys}, {values}) {{
+            %o, %nk, %nv = "llmc.decode_attention"(%row, %row, %row, %k, %v, %start, %layer,
+                %sequence, %past{", %cos, %sin" if self.rotated else ""})
+                 {{operandSegmentSizes = array<i32: {segments}>, query_offset = 1 : i64,
+                   key_offset = {at} : i64, value_offset = {at + self.widths[1]} : i64,
+                   scale = 0.25 : f64, window = {self.window} : i64,
+                   softcap = {self.softcap} : f64}}
+               : ({row}, {row}, {row}, {keys}, {values}, {starts}, index, index, index
+                  {f", {table}, {table}" if self.rotated else ""}) -> ({out}, {keys}, {values})
+            return %o, %nk, %nv : {out}, {keys}, {values}
+          }}"""
+
+
+SHAPES = [
+    Shape(heads=9, key_heads=3, channels=64, value_channels=64, rotated=64, lanes=16),
+    Shape(heads=4, key_heads=4, channels=80, value_channels=12, rotated=32, batch="?"),
+    Shape(heads=8, key_heads=1, channels=256, value_channels=256, rotated=256, window=300),
+    Shape(6, 2, 16, 7, rotated=6, window=17, softcap=3.0, lanes=4, batch="?"),
+    Shape(heads=14, key_heads=2, channels=48, value_channels=48, cache="f16", lanes=16),
+    Shape(heads=71, key_heads=1, channels=64, value_channels=64, rotated=64, batch="?"),
+    Shape(heads=32, key_heads=32, channels=96, value_channels=96, lanes=16, batch="3"),
+]
+
+
+@pytest.fixture(scope="module", params=SHAPES, ids=lambda shape: f"{shape.heads}x{shape.channels}")
+def compiled(request):
+    context = ir.Context()
+    dialects.load(context)
+    module = ir.Module.parse(request.param.function, context)
+    run((CallKernels(lanes=request.param.lanes), "canonicalize"), module)
+    binary = iree.compiler.compile_str(str(module), extra_args=CPUTarget().flags)
+    loaded = iree.runtime.load_vm_flatbuffer(binary, driver="local-task")
+    return request.param, loaded.attend
+
+
+def turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """The first channels of `x [B, H, D]` turned by tables `[B, R]`."""
+    cos, sin, width = cos[:, None], sin[:, None], cos.shape[-1]
+    low, high = x[..., :width].chunk(2, dim=-1)
+    turned = x[..., :width] * cos + torch.cat([-high, low], dim=-1) * sin
+    return torch.cat([turned, x[..., width:]], dim=-1)
+
+
+def attention(shape: Shape, query: Tensor, keys: Tensor, values: Tensor, start: int) -> Tensor:
+    """Heads `[H, D]` over columns `[G, S, D]`, of which the last is the query's."""
+    end = keys.shape[1]
+    first = max(start, end - shape.window) if shape.window else start
+    groups = shape.heads // shape.key_heads
+    keys, values = (t[:, first:].repeat_interleave(groups, 0) for t in (keys, values))
+    scores = (keys @ query[:, :, None])[..., 0] * 0.25
+    if shape.softcap:
+        scores = shape.softcap * torch.tanh(scores / shape.softcap)
+    return (torch.softmax(scores, dim=-1)[:, None] @ values)[:, 0]
+
+
+# Few columns, several blocks, several parts; of these, some before the sequence's start.
+@pytest.mark.parametrize(("past", "starts"), [(0, [0]), (70, [0, 70, 3]), (2000, [0, 1900, 70])])
+def test_kernel(compiled, past, starts):
+    shape, attend = compiled
+    batch = 3 if shape.batch == "?" else int(shape.batch)
+    starts = (starts * 3)[:batch]
+    generator = torch.Generator().manual_seed(past)
+    row = torch.randn(batch, 1 + sum(shape.widths), generator=generator)
+    row[:, 0] = float("nan")
+    angles = torch.randn(batch, 1, shape.rotated, generator=generator)
+    tables = [angles.cos(), angles.sin()] if shape.rotated else []
+    caches = []
+    for channels in (shape.channels, shape.value_channels):
+        # Only what may be read holds numbers.
+        cache = torch.full((2, 1 + batch, shape.key_heads, past + 3, channels), float("nan"))
+        for b, start in enumerate(starts):
+            cache[1, 1 + b, :, start:past].normal_(generator=generator)
+        caches.append(cache.half() if shape.cache == "f16" else cache)
+    arguments = [row, *caches, torch.tensor(starts)]
+    out, *new = (
+        torch.tensor(result.to_host())
+        for result in attend(
+            *(a.numpy() for a in arguments), 1, 1, past, *(t.numpy() for t in tables)
+        )
+    )
+    query, key, value = (
+        part.unflatten(1, (-1, width)).double()
+        for part, width in zip(
+            row[:, 1:].split(shape.widths, dim=1),
+            (shape.channels, shape.channels, shape.value_channels),
+            strict=True,
+        )
+    )
+    if tables:
+        query, key = (turned(x, *(t[:, 0].double() for t in tables)) for x in (query, key))
+    for cache, rows, found in zip(caches, (key, value), new, strict=True):
+        cache[1, 1:, :, past] = rows.to(cache.dtype)
+        tolerance = 1e-3 if shape.cache == "f16" else 1e-6
+        torch.testing.assert_close(found, cache, atol=tolerance, rtol=tolerance, equal_nan=True)
+    for b, start in enumerate(starts):
+        held = (cache[1, 1 + b, :, : past + 1].double() for cache in new)
+        expected = attention(shape, query[b], *held, start)
+        # Scores of about 40 are summed in float32.
+        torch.testing.assert_close(
+            out[b].view(shape.heads, -1).double(), expected, atol=3e-5, rtol=0
+        )
