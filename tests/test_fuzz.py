@@ -4,11 +4,16 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from io import BytesIO
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from torch_mlir import ir
+
+from llmc import dialects
 from llmc.pipelines.passes import PASSES
 from llmc.pipelines.pipeline import PIPELINES
 from tests.fuzzing import ROOT, FrontDoor, Mutation, mangled, mutations
@@ -54,6 +59,18 @@ def sources() -> list[bytes]:
     return [part for part in parts if len(part) <= LARGEST]
 
 
+def bytecode(source: bytes) -> bytes | None:
+    """A source as bytecode; None where it is none that MLIR takes."""
+    context = ir.Context()
+    dialects.load(context)
+    context.attach_diagnostic_handler(lambda _: True)
+    written = BytesIO()
+    with suppress(ir.MLIRError, UnicodeDecodeError):
+        ir.Module.parse(source.decode(), context).operation.write_bytecode(written)
+        return written.getvalue()
+    return None
+
+
 @pytest.fixture(scope="module")
 def front_door() -> Iterator[FrontDoor]:
     door = FrontDoor()
@@ -86,6 +103,26 @@ def test_mangled_modules(front_door, tmp_path, request):
     @given(st.sampled_from(sources()), mutations, st.sampled_from(RUNS), st.sampled_from(OPTIONS))
     def ends_well(source: bytes, changes: list[Mutation], run: str, options: list[str]) -> None:
         file.write_bytes(mangled(source, changes))
+        judge(*front_door.run(str(file), f"--pass-pipeline=builtin.module({run})", *options))
+
+    ends_well()
+
+
+def test_mangled_bytecode(front_door, tmp_path, request):
+    file = tmp_path / "mangled.mlirbc"
+    files = [bytecode(source) for source in sources()]
+    choices = [content for content in files if content is not None]
+    changes = st.lists(st.tuples(st.integers(0, 6000), st.integers(0, 255)), max_size=4)
+
+    @bounded(100, request)
+    @given(st.sampled_from(choices), changes, st.sampled_from(RUNS), st.sampled_from(OPTIONS))
+    def ends_well(
+        source: bytes, changes: list[tuple[int, int]], run: str, options: list[str]
+    ) -> None:
+        content = bytearray(source)
+        for place, byte in changes:
+            content[place % len(content)] = byte
+        file.write_bytes(content)
         judge(*front_door.run(str(file), f"--pass-pipeline=builtin.module({run})", *options))
 
     ends_well()

@@ -111,11 +111,11 @@ class Source:
 
 
 def message_of(diagnostic: ir.Diagnostic) -> str:
-    """What a diagnostic says, also where it quotes what is no text."""
+    """What a diagnostic says."""
     try:
         return diagnostic.message
-    except UnicodeDecodeError as error:
-        return error.object.decode("utf-8", "backslashreplace")
+    except (RuntimeError, UnicodeDecodeError):  # the binding's, where a name is no text
+        return "what is wrong has a name that is not valid UTF-8"
 
 
 def _indent(line: str, column: int) -> str:
