@@ -10,7 +10,6 @@ from io import BytesIO
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-
 from torch_mlir import ir
 
 from llmc import dialects

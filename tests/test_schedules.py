@@ -78,21 +78,24 @@ def test_matmul(tokens, outputs, inputs, narrow, stored, bias, dynamic, rows, co
     outputs=_SIZE,
     inputs=st.integers(1, 100),
     narrow=st.booleans(),
+    flat=st.booleans(),
     bias=st.booleans(),
     rows=st.integers(1, 9),
     lanes=_LANES,
 )
-def test_matvec(outputs, inputs, narrow, bias, rows, lanes):
+def test_matvec(outputs, inputs, narrow, flat, bias, rows, lanes):
+    """Of a vector, or of a matrix of one row."""
     element = np.float16 if narrow else np.float32
+    t = "" if flat else "t"
     arguments = [
-        _random(1, inputs),
+        _random(*([inputs] if flat else [1, inputs])),
         _random(outputs, inputs, element=element),
         _random(outputs),
     ]
 
     def build(x: ir.Value, w: ir.Value, b: ir.Value) -> ir.Value:
-        y = contract("tk,nk->tn", x, w)
-        return pointwise("tn,n->tn", _add, y, b) if bias else y
+        y = contract(f"{t}k,nk->{t}n", x, w)
+        return pointwise(f"{t}n,n->{t}n", _add, y, b) if bias else y
 
     actual = KernelCase("matvec", build, arguments).run(f"matvec{{rows={rows} lanes={lanes}}}")
     x, w, b = (argument.astype(np.float64) for argument in arguments)

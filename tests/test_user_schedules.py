@@ -105,6 +105,19 @@ def test_a_file_that_cannot_be_run(mine, content, message):
         _script(f"{mine}:f")
 
 
+def test_the_line_is_told_of_a_relative_path_too(mine, monkeypatch):
+    monkeypatch.chdir(mine.parent)
+    with pytest.raises(UserError, match=r"^mine\.py:30: KeyError: 'a key'$"):
+        _script("mine.py:failing")
+
+
+def test_types_may_be_written_as_text(mine):
+    mine.write_text("from __future__ import annotations\n" + _FILE)
+    assert "tile_sizes [8, 0]" in _script(f"{mine}:sized{{rows=8}}")
+    with pytest.raises(UserError, match="must be of type int, not 'x'"):
+        _script(f"{mine}:sized{{rows=x}}")
+
+
 @pytest.mark.parametrize(
     "content", ["module {}", "module attributes {transform.with_named_sequence} {}"]
 )

@@ -3,7 +3,7 @@
 // CHECK: scf.for {{.*}} step %c2
 // CHECK: vector.fma
 // RUN: llmc-opt %s --schedule=matvec 2>&1 | filecheck %s --check-prefix=NOTHING
-// NOTHING: {{^}}warning: apply-schedule{schedule=matvec file=} changed nothing
+// NOTHING: {{^}}warning: schedule 'matvec' found no kernel: it acts on functions with llmc.kernel = "matvec", which --outline-kernels makes
 
 // It runs where it stands among the passes: before or after them.
 // RUN: llmc-opt %s --cse --schedule=matmul --canonicalize --dump-pass-pipeline 2>&1 | filecheck %s --check-prefix=ORDER

@@ -32,20 +32,25 @@ class MatvecParameters(Parameters):
 def matvec(payload: Handle, parameters: MatvecParameters) -> None:
     """Partial sums in the lanes of registers, added up at the end of a row.
 
-    The loops are the one row `t` of the vector, rows `n` of the matrix and the sum over `k`.
-    Changes numerics: the order of the sum.
+    The loops are rows `n` of the matrix and the sum over `k`, perhaps below the one row `t` of the
+    vector. Changes numerics: the order of the sum.
     """
     n, k = parameters.rows, parameters.lanes
     with each(kernels(payload, "matvec")) as kernel:
         generalize(kernel)
-        result = returned(kernel)
-        fuse(either(match(result, "tn"), match(result, "tnk", reduced="k")), n=n)
-        tile_reduction(match(kernel, "tnk", reduced="k"), k=k)
-        generalize(kernel)
-        simplify(kernel)
-        vectorize(match(kernel, "tnk"), t=1, n=n, k=k)  # partial sums: their zeros, their steps
-        vectorize(match(kernel, "tnk", reduced="k"), t=1, n=n, k=k)  # their sum
-        vectorize(match(kernel, "tn"), t=1, n=n)  # zeros before it, the epilogue after it
+        for t in ("", "t"):
+            row = dict.fromkeys(t, 1)
+            result = returned(kernel)
+            sums = match(result, f"{t}nk", reduced="k")
+            with each(either(match(result, f"{t}n"), sums)) as end:
+                fuse(end, n=n)
+                tile_reduction(match(kernel, f"{t}nk", reduced="k"), k=k)
+                generalize(kernel)
+                simplify(kernel)
+                partial = match(kernel, f"{t}nk")
+                vectorize(partial, **row, n=n, k=k)  # zeros of the partial sums, their steps
+                vectorize(match(kernel, f"{t}nk", reduced="k"), **row, n=n, k=k)  # their sum
+                vectorize(match(kernel, f"{t}n"), **row, n=n)  # zeros before it, the epilogue
         simplify(kernel)
         read_in_place(kernel)
         keep_in_registers(kernel)

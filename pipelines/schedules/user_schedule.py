@@ -117,7 +117,7 @@ def _told(error: Exception, path: Path) -> str:
     """The error in a line, and the line of the file that it came from."""
     line, traceback = 0, error.__traceback__
     while traceback is not None:
-        if Path(traceback.tb_frame.f_code.co_filename) == path:
+        if Path(traceback.tb_frame.f_code.co_filename).resolve() == path.resolve():
             line = traceback.tb_lineno
         traceback = traceback.tb_next
     message = " ".join(str(error).split())

@@ -1,30 +1,61 @@
 """Tells of schedules that found nothing to do, which would otherwise go unnoticed."""
 
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from torch_mlir import ir
 
 from llmc.pipelines.driver.execution import Observer, SinglePass
 from llmc.pipelines.passes.apply_schedule import ApplySchedule
+from llmc.pipelines.passes.base import walk
+from llmc.pipelines.schedules.verbs import KIND
 
 
 @dataclass
 class UnmatchedSchedules(Observer):
-    """Warns, on standard error, of a schedule that left the module as it was."""
+    """Warns, on standard error, of a schedule that finds no kernel or leaves all as they were."""
 
-    _before: str = field(default="", init=False)
+    _missing: list[str] = field(default_factory=list, init=False)
+    _before: bytes = field(default=b"", init=False)
 
     def before(self, single: SinglePass, op: ir.Operation) -> None:
-        """Notes the module."""
-        if isinstance(single.pass_, ApplySchedule):
-            self._before = str(op)
+        """Notes the module, and the kinds of kernels that it does not have."""
+        if isinstance(single.pass_, ApplySchedule) and single.pass_.loaded is not None:
+            self._before = op.get_asm(binary=True)
+            present = set(_kinds(op))
+            wanted = sorted(set(_matched_kinds(single.pass_.loaded.script().operation)))
+            self._missing = [] if present.intersection(wanted) else wanted
 
     def after(self, single: SinglePass, op: ir.Operation) -> None:
-        """Compares it."""
-        if isinstance(single.pass_, ApplySchedule) and str(op) == self._before:
-            print(
-                f"warning: {single.text} changed nothing: ours act on functions with the attribute"
-                " llmc.kernel, which outline-kernels gives them",
-                file=sys.stderr,
+        """Says what was not found, or that nothing was done."""
+        if not isinstance(single.pass_, ApplySchedule):
+            return
+        name = single.pass_.schedule or single.pass_.file
+        if self._missing:
+            kinds = " or ".join(f'{KIND} = "{kind}"' for kind in self._missing)
+            _warn(
+                f"schedule '{name}' found no kernel: it acts on functions with {kinds}, which"
+                " --outline-kernels makes of linalg operations"
             )
+        elif op.get_asm(binary=True) == self._before:
+            _warn(f"schedule '{name}' changed nothing")
+
+
+def _kinds(root: ir.Operation) -> Iterator[str]:
+    for op in walk(root):
+        if op.name == "func.func" and KIND in op.attributes:
+            yield str(op.attributes[KIND]).strip('"')
+
+
+def _matched_kinds(script: ir.Operation) -> Iterator[str]:
+    """The kinds of kernels that a transform script looks for."""
+    for op in walk(script):
+        if op.name == "transform.structured.match" and "op_attrs" in op.attributes:
+            wanted = ir.DictAttr(op.attributes["op_attrs"])
+            if KIND in wanted:
+                yield str(wanted[KIND]).strip('"')
+
+
+def _warn(message: str) -> None:
+    print(f"warning: {message}", file=sys.stderr)

@@ -30,13 +30,25 @@ func.func @kernel(%x: tensor<1x32xf32>, %w: tensor<64x32xf16>) -> tensor<1x64xf3
   return %y : tensor<1x64xf32>
 }
 
-// What does not have the loops of a matrix times a vector is left as it is.
-// CHECK-LABEL: func.func @other_loops
-// CHECK:         linalg.generic
-// CHECK-SAME:      iterator_types = ["parallel", "reduction"]
-func.func @other_loops(%x: tensor<32xf32>, %w: tensor<64x32xf32>, %y: tensor<64xf32>) -> tensor<64xf32>
+// The vector may have no row of its own.
+// CHECK-LABEL: func.func @vector
+// CHECK:         scf.for {{.*}} step %c2
+// CHECK:           scf.for {{.*}} step %c8 {{.*}} -> (vector<2x8xf32>)
+// CHECK:           vector.reduction <add>
+func.func @vector(%x: tensor<32xf32>, %w: tensor<64x32xf32>, %y: tensor<64xf32>) -> tensor<64xf32>
     attributes {llmc.kernel = "matvec"} {
   %0 = linalg.matvec ins(%w, %x : tensor<64x32xf32>, tensor<32xf32>)
                      outs(%y : tensor<64xf32>) -> tensor<64xf32>
   return %0 : tensor<64xf32>
+}
+
+// What does not have the loops of a matrix times a vector is left as it is.
+// CHECK-LABEL: func.func @other_loops
+// CHECK:         linalg.generic
+// CHECK-SAME:      iterator_types = ["parallel", "parallel", "parallel"]
+func.func @other_loops(%x: tensor<4x5x6xf32>, %y: tensor<4x5x6xf32>) -> tensor<4x5x6xf32>
+    attributes {llmc.kernel = "matvec"} {
+  %0 = linalg.add ins(%x, %x : tensor<4x5x6xf32>, tensor<4x5x6xf32>)
+                  outs(%y : tensor<4x5x6xf32>) -> tensor<4x5x6xf32>
+  return %0 : tensor<4x5x6xf32>
 }
