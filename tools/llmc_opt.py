@@ -34,6 +34,11 @@ def _run(arguments: list[str]) -> int:
     except RecursionError:
         print("error: the IR or the pipeline is nested too deep", file=sys.stderr)
         return 1
+    except Exception as error:
+        from llmc.pipelines.driver.bugs import described
+
+        print(f"error: llmc-opt has a bug: {described(error)}", file=sys.stderr)
+        return 1
 
 
 def _survive(arguments: list[str]) -> int:

@@ -18,6 +18,14 @@
 // FROM:      model.py:295:0: error: 'llmc.rotary' op operand 'cos' must have its tokens = 3, but has 5
 // FROM-NEXT: caller.py:12:3: note: called from
 
+// An operation of llmc in a form that it does not have.
+// RUN: not llmc-opt %S/Inputs/custom-form.mlir 2>&1 | filecheck %s --check-prefix=CUSTOM
+// CUSTOM:      custom-form.mlir:4:8: error: 'llmc.rms_norm' has no custom form: it is written "llmc.rms_norm"(
+// CUSTOM-NEXT: %y = llmc.rms_norm %x
+// CUSTOM-NEXT: {{^       \^$}}
+// RUN: not llmc-opt < %S/Inputs/custom-form.mlir 2>&1 | filecheck %s --check-prefix=CUSTOM-STDIN
+// CUSTOM-STDIN: {{^}}<stdin>:4:8: error: 'llmc.rms_norm' has no custom form
+
 // Standard input has a name too.
 // RUN: not llmc-opt < %S/Inputs/unexpected.mlir 2>&1 | filecheck %s --check-prefix=STDIN
 // STDIN: {{^}}<stdin>:10:8: error:

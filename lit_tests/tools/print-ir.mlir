@@ -41,6 +41,17 @@
 // SCOPE:      IR Dump After CSEPass: cse ('func.func' operation: @prefill.layer0) //
 // SCOPE-NEXT: {{^}}module {
 
+// Passes nested side by side all run on one function before they do on the next.
+// RUN: llmc-opt %s --pass-pipeline='builtin.module(func.func(cse),func.func(canonicalize))' --mlir-print-ir-before-all -o %t 2>&1 | filecheck %s --check-prefix=NEST
+// NEST:      IR Dump Before CSEPass: cse
+// NEST-NEXT: func.func private @prefill.layer0
+// NEST:      IR Dump Before CanonicalizerPass: canonicalize
+// NEST-NEXT: func.func private @prefill.layer0
+// NEST:      IR Dump Before CSEPass: cse
+// NEST-NEXT: func.func private @use
+// NEST:      IR Dump Before CanonicalizerPass: canonicalize
+// NEST-NEXT: func.func private @use
+
 // The flags of printing hold for these too, around our passes and MLIR's.
 // RUN: llmc-opt %s --drop-assertions --cse --mlir-print-ir-after-all --mlir-print-op-generic --mlir-print-debuginfo -o %t 2>&1 | filecheck %s --check-prefix=FLAGS
 // FLAGS: IR Dump After DropAssertions

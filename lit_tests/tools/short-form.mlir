@@ -5,6 +5,10 @@
 // RUN: llmc-opt --pack-weights='columns=8 rows=4' %s --dump-pass-pipeline 2>&1 | filecheck %s --check-prefix=OPTIONS
 // OPTIONS: pack-weights{columns=8 rows=4}
 
+// Options of the command as well, and their values behind a space or an equals sign.
+// RUN: llmc-opt -pass-pipeline 'builtin.module(lower-llmc)' -o=%t.equals %s && filecheck %s < %t.equals
+// RUN: llmc-opt --lower-llmc --o=%t.dashes -verify-each=0 %s && filecheck %s < %t.dashes
+
 // One of MLIR's that runs on functions alone is nested by itself.
 // RUN: llmc-opt %s --convert-torch-to-linalg --dump-pass-pipeline 2>&1 | filecheck %s --check-prefix=FUNCTION
 // FUNCTION: func.func(convert-torch-to-linalg{{.*}})

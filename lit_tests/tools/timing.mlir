@@ -13,6 +13,12 @@
 // CHECK-NEXT: {{[0-9.]+}} ({{ *[0-9.]+}}%) Rest
 // CHECK-NEXT: {{[0-9.]+}} (100.0%) Total
 
+// Or with the longest first, those of one name together.
+// RUN: llmc-opt %s --pass-pipeline='builtin.module(func.func(canonicalize),symbol-dce,func.func(canonicalize))' --mlir-timing --mlir-timing-display=list -o %t 2>&1 | filecheck %s --check-prefix=LIST
+// LIST-COUNT-1: canonicalize
+// LIST-NOT:     canonicalize
+// LIST:         Rest
+
 func.func @f() {
   return
 }

@@ -2,7 +2,6 @@
 
 import re
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from torch_mlir import ir
 from llmc.pipelines.driver.execution import Observer, SinglePass
 from llmc.pipelines.driver.pass_classes import class_name
 from llmc.pipelines.driver.printing import PrintingFlags
+from llmc.pipelines.passes.base import upwards
 from llmc.runtime.errors import UserError
 
 _NO_SYMBOL = "no-symbol-name"
@@ -64,11 +64,12 @@ class IRDumps(Observer):
 
     def _dump(self, when: str, single: SinglePass, op: ir.Operation, outcome: str = "") -> None:
         name = f"{class_name(single)}{outcome}: {single.text}"
+        *_, top = upwards(op)
         root, flags = op, self.flags
         if self.module_scope:
-            *_, root = _upwards(op)
+            root = top
             name += f" ('{op.name}' operation{_at(op)})"
-        elif op.parent is not None:
+        elif op != top:
             flags = replace(flags, local_scope=True)  # whose aliases would not stand above it
         text = f"// -----// IR Dump {when} {name} //----- //\n{flags.text(root)}\n"
         if self.directory is None:
@@ -78,20 +79,12 @@ class IRDumps(Observer):
 
     def _path(self, single: SinglePass, op: ir.Operation, directory: Path) -> Path:
         """A file in a folder for the operation, below those of its parents; files are numbered."""
-        nest = [*_upwards(op)][::-1]
+        nest = [*upwards(op)][::-1]
         for each in nest[:-1]:
             self._numbers.setdefault(each, 0)
         self._numbers[op] = self._numbers.get(op, -1) + 1
         numbers = "_".join(str(self._numbers[each]) for each in nest)
         return directory.joinpath(*map(_folder, nest), f"{numbers}_{single.name}.mlir")
-
-
-def _upwards(op: ir.Operation) -> Iterator[ir.Operation]:
-    """The operation and those that hold it, the innermost first."""
-    above: ir.Operation | ir.OpView | None = op
-    while above is not None:
-        yield above.operation
-        above = above.operation.parent
 
 
 def _symbol(op: ir.Operation) -> str:

@@ -12,6 +12,7 @@ from torch_mlir import ir
 
 from llmc.pipelines.driver.execution import Observer, SinglePass
 from llmc.pipelines.driver.printing import PrintingFlags
+from llmc.pipelines.passes.base import upwards
 from llmc.runtime.errors import UserError
 
 _RESOURCE = re.compile(r"mlir_reproducer\s*:\s*\{(?P<entries>(?:[^{}\"]|\"(?:[^\"\\]|\\.)*\")*)\}")
@@ -49,10 +50,11 @@ class Reproducer(Observer):
         """Writes the file that waits for a failure."""
         pipeline = single.pipeline.replace("\\", "\\\\").replace('"', '\\"')
         # IR that nothing has verified may not have another form.
+        *_, top = upwards(op)
         flags = PrintingFlags(debug_info=True, assume_verified=True, generic=not self.verify_each)
         self._write(
             f"// RUN: llmc-opt %s {self._options}\n".encode()
-            + flags.encoded(_top(op))
+            + flags.encoded(top)
             + (
                 "\n{-#\n  external_resources: {\n    mlir_reproducer: {\n"
                 f'      pipeline: "{pipeline}",\n'
@@ -108,9 +110,3 @@ def keep(path: Path) -> bool:
         waiting(path).replace(path)
         return True
     return False
-
-
-def _top(op: ir.Operation) -> ir.Operation:
-    while op.parent is not None:
-        op = op.parent.operation
-    return op

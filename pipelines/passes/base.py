@@ -62,6 +62,13 @@ def clone_with(op: ir.Operation, known: dict[ir.Value, ir.Value]) -> None:
     known.update(zip(op.results, clone.results, strict=True))
 
 
+def upwards(op: ir.Operation) -> Iterator[ir.Operation]:
+    """The operation and those that hold it, the innermost first."""
+    yield op
+    if op.attached and op.parent is not None:
+        yield from upwards(op.parent.operation)
+
+
 def find(root: ir.Operation, *names: str) -> list[ir.Operation]:
     """The operations under `root` that bear one of `names`."""
     return [op for op in walk(root) if op.name in names]

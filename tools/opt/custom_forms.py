@@ -10,7 +10,8 @@ from torch_mlir import ir
 from llmc.dialects import OPERATIONS
 from llmc.pipelines.driver.diagnostics import Source
 
-_TOKEN = re.compile(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"|[!#@%^]?[\w.$-]+')
+# Attributes have names too, but a value or another one follows.
+_TOKEN = re.compile(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"|[!#@%^]?[\w.$-]+(?:\s*[=,}])?')
 
 
 def refuse_custom_form(source: Source, context: ir.Context) -> bool:

@@ -16,24 +16,22 @@ from llmc.pipelines.schedules.verbs import KIND
 class UnmatchedSchedules(Observer):
     """Warns, on standard error, of a schedule that finds no kernel or leaves all as they were."""
 
-    _missing: list[str] = field(default_factory=list, init=False)
+    _kinds: set[str] = field(default_factory=set, init=False)
     _before: bytes = field(default=b"", init=False)
 
     def before(self, single: SinglePass, op: ir.Operation) -> None:
-        """Notes the module, and the kinds of kernels that it does not have."""
-        if isinstance(single.pass_, ApplySchedule) and single.pass_.loaded is not None:
-            self._before = op.get_asm(binary=True)
-            present = set(_kinds(op))
-            wanted = sorted(set(_matched_kinds(single.pass_.loaded.script().operation)))
-            self._missing = [] if present.intersection(wanted) else wanted
+        """Notes the module, and the kinds of kernels in it."""
+        if isinstance(single.pass_, ApplySchedule):
+            self._before, self._kinds = op.get_asm(binary=True), set(_kinds(op))
 
     def after(self, single: SinglePass, op: ir.Operation) -> None:
         """Says what was not found, or that nothing was done."""
-        if not isinstance(single.pass_, ApplySchedule):
+        if not isinstance(single.pass_, ApplySchedule) or single.pass_.loaded is None:
             return
         name = single.pass_.schedule or single.pass_.file
-        if self._missing:
-            kinds = " or ".join(f'{KIND} = "{kind}"' for kind in self._missing)
+        wanted = sorted(set(_matched_kinds(single.pass_.loaded.script().operation)))
+        if wanted and not self._kinds.intersection(wanted):
+            kinds = " or ".join(f'{KIND} = "{kind}"' for kind in wanted)
             _warn(
                 f"schedule '{name}' found no kernel: it acts on functions with {kinds}, which"
                 " --outline-kernels makes of linalg operations"

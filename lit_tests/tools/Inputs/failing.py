@@ -1,0 +1,8 @@
+"""A schedule that fails, for ../reproducer.mlir, which knows the lines."""
+
+from llmc.pipelines.schedules.verbs import Handle
+
+
+def schedule(payload: Handle) -> None:
+    """Fails."""
+    raise KeyError("a key")

@@ -1,0 +1,6 @@
+// Read by ../flags.mlir.
+func.func private @a()
+//###
+func.func private @b()
+
+//##

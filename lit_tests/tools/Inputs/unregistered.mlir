@@ -1,0 +1,5 @@
+// Read by ../reproducer.mlir, which knows the lines.
+func.func @f() {
+  "flow.dispatch"() : () -> ()
+  return
+}
