@@ -120,6 +120,28 @@ def format_of(array: np.ndarray) -> BlockFormat | None:
     return next((each for each in FORMATS.values() if each.dtype == array.dtype), None)
 
 
+def recode(array: np.ndarray, format_: BlockFormat) -> np.ndarray:
+    """Numbers `[..., K]` or blocks `[..., K / 32]` as blocks of `format_`.
+
+    Exact from blocks of `format_`, and from those without minimum to any as wide: their integers
+    are below 8, and -8 times a scale is a float16 too. Otherwise the nearest blocks.
+    """
+    stored = format_of(array)
+    if stored == format_:
+        return array
+    if stored is None or stored.has_minimum or stored.bits > format_.bits:
+        return format_.encode(decode(array))
+    blocks = np.zeros(array.shape, format_.dtype)
+    blocks["scale"] = array["scale"]
+    if format_.bits == stored.bits:
+        blocks["packed"] = array["packed"]
+    else:
+        blocks["packed"] = stored.integers(array).view(np.uint8)
+    if format_.has_minimum:
+        blocks["minimum"] = array["scale"] * np.float16(-stored.offset)
+    return blocks
+
+
 def decode(array: np.ndarray) -> np.ndarray:
     """The values of blocks `[..., K / 32]` of any format, `[..., K]`; numbers are themselves."""
     format_ = format_of(array)

@@ -53,9 +53,9 @@ class PackedEmbeddingOp(Operation, name="packed_embedding", traits=[ext.Pure]):
         element_is("out", self.out, "f32")
 
     @staticmethod
-    def reference(ids: np.ndarray, table: np.ndarray, format_: str) -> np.ndarray:
+    def reference(ids: np.ndarray, table: np.ndarray, format: str) -> np.ndarray:
         """`ids [...]`, int8 `[N/J, K/32, S]` -> `[..., K]`."""
-        kind = FORMATS[format_]
+        kind = FORMATS[format]
         rows = len(table) * table.shape[2] // kind.bytes
         return kind.decode(unpack_blocks(table, kind, rows)[ids])
 

@@ -55,12 +55,12 @@ class PackedQuantizedLinearOp(Operation, name="packed_quantized_linear", traits=
     def reference(
         x: np.ndarray,
         weight: np.ndarray,
-        format_: str,
+        format: str,
         outputs: int,
         bias: np.ndarray | None = None,
     ) -> np.ndarray:
         """`x [..., K]`, int8 `[N/J, K/32, S]` -> `[..., N]`, `outputs` being N."""
-        blocks = unpack_blocks(weight, FORMATS[format_], outputs)
+        blocks = unpack_blocks(weight, FORMATS[format], outputs)
         values, scales = QuantizeRowsOp.reference(x)
         return QuantizedLinearOp.reference(values, blocks, scales, bias)
 

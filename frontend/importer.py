@@ -24,7 +24,9 @@ from llmc.pipelines.passes.base import find
 
 
 def import_programs(
-    variants: Sequence[VariantPrograms], formats: Mapping[str, str], context: ir.Context
+    variants: Sequence[VariantPrograms],
+    context: ir.Context,
+    formats: Mapping[str, str] | None = None,
 ) -> ir.Module:
     """Imports the variants of one model into one module.
 
@@ -37,7 +39,7 @@ def import_programs(
     module = ir.Module.create(ir.Location.unknown(context))
     for variant in variants:
         _import_variant(variant, module)
-    _state_formats(module, formats)
+    _state_formats(module, formats or {})
     return module
 
 

@@ -84,7 +84,7 @@ def _import(model: LoadedModel, skeleton: PreTrainedModel, context: int, work: W
     with work.stage("export"):
         variants = [export_variant(skeleton, variant, context) for variant in VARIANTS]
     with work.stage(TORCH):
-        return import_programs(variants, model.formats, ir.Context())
+        return import_programs(variants, ir.Context(), model.formats)
 
 
 def _read_stage(path: Path) -> tuple[str, ir.Module]:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from llmc import dialects
-from llmc.dialects.blocks import FORMATS, Q4_0, Q4_1, Q8_0, VALUES, BlockFormat
+from llmc.dialects.blocks import FORMATS, Q4_0, Q4_1, Q8_0, VALUES, BlockFormat, recode
 from llmc.pipelines.passes.bind_parameters import BindParameters
 from llmc.pipelines.passes.lower_llmc import LowerLlmc
 from llmc.pipelines.passes.quantize_activations import QuantizeActivations
@@ -167,6 +167,19 @@ def test_quantized_linear(arrays, format_):
         )
         cases += [*on_floats.in_both("bt"), *on_integers.in_both("bt")]
     check(cases)
+
+
+@EACH_FORMAT
+@pytest.mark.parametrize("to", FORMATS.values(), ids=FORMATS)
+def test_blocks_of_another_format(arrays, format_, to):
+    blocks = random_blocks(arrays, format_, 5, 3)
+    blocks["scale"][0] *= -1
+    values = format_.decode(blocks)
+    found = recode(blocks, to)
+    if to == format_ or format_ == Q4_0:
+        assert (to.decode(found) == values).all()
+    else:
+        assert (found == to.encode(values)).all()
 
 
 def test_embedding(arrays):

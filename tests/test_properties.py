@@ -33,7 +33,7 @@ ROOT = Path(__file__).parent.parent
 
 # How far a pass may go from what it was given. The weights are such that blocks of 4 bits hold
 # them; activations are rounded to 1/127 of the largest of 32, and errors grow from layer to layer.
-TOLERANCES = {"quantize-activations": 0.05}
+TOLERANCES = {"pack-blocks": 0.05, "quantize-activations": 0.05}
 # Options that are not numbers or switches, or of which not every number is one.
 CHOICES = {
     "call-kernels": {"lanes": [16]},

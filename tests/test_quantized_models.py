@@ -10,30 +10,28 @@ import numpy as np
 import pytest
 import torch
 from gguf import GGMLQuantizationType
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedModel
 
 import llmc.runtime
 from llmc.dialects.block_panels import unpack_blocks
-from llmc.dialects.blocks import FORMATS, VALUES, decode
-from llmc.dialects.quantize_rows import QuantizeRowsOp
-from llmc.frontend import torch_ops
+from llmc.dialects.blocks import FORMATS, decode
 from llmc.frontend.compile import compile_model
 from llmc.frontend.gguf import open_gguf
 from llmc.frontend.gguf_file import GgufFile, read_gguf
-from llmc.frontend.interception import IMPLEMENTATION, replaced
+from llmc.frontend.interception import IMPLEMENTATION
 from llmc.frontend.loaded_model import LoadedModel
 from llmc.frontend.lowering import lower_model, stored_dtype
 from llmc.frontend.options import CompileOptions
 from llmc.frontend.work import Work
 from llmc.pipelines.parameters import StoredParameter, stored_parameters
 from llmc.pipelines.recipes.recipe import Recipe, Weight
+from tests.rounding import narrow_cache, rounded_activations
 from tests.tiny_gguf import write_gguf
 from tests.tiny_models import VOCAB_SIZE, tiny_config, tiny_model
 
 TOKENS = np.random.default_rng(0).integers(0, VOCAB_SIZE, 24).tolist()
 PROMPT = 20
-ATTENTION = torch_ops.attention
 AS_IS = CompileOptions(dtype="as-is", context=64)
 # Of the logits' spread: an activation halfway between two integers may go to either.
 TOLERANCE = 0.01
@@ -90,27 +88,12 @@ def logits(model: PreTrainedModel) -> np.ndarray:
     return model(torch.tensor([TOKENS])).logits[0].numpy()
 
 
-def on_integers(module: nn.Linear, x: Tensor) -> Tensor:
-    """A linear layer on activations rounded as `llmc.quantize_rows` does."""
-    values, scales = QuantizeRowsOp.reference(x.numpy())
-    rounded = torch.from_numpy(values * np.repeat(scales, VALUES, axis=-1))
-    return nn.functional.linear(rounded, module.weight, module.bias)
-
-
-def on_halves(query: Tensor, key: Tensor, value: Tensor, *options: float) -> Tensor:
-    """Attention over keys and values rounded as the cache does."""
-    return ATTENTION(query, key.half().float(), value.half().float(), *options)
-
-
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.kind}_{case.dtype}")
 def test_logits_are_pytorchs_but_for_rounded_activations(case, tmp_path):
     model = written(case, tmp_path)
     reference = in_torch(model, case)
     exact = logits(reference)
-    with (
-        replaced(nn.Linear, "forward", on_integers),
-        replaced(torch_ops, "attention", on_halves),
-    ):
+    with rounded_activations(), narrow_cache():
         rounded = logits(reference)
     options = CompileOptions(dtype=case.dtype, context=64)
     compile_model(model, options, tmp_path / "bundle")

@@ -3,7 +3,7 @@
 // FIRST: reproducer.mlir:{{[0-9]+}}:1: error: layer function has no 'llmc.layer_argument'
 // FIRST: note: to see it again: llmc-opt {{.*}} --run-reproducer
 // RUN: filecheck %s --check-prefix=FILE < %t.mlir && not llmc-opt %t.mlir --run-reproducer 2>&1 | filecheck %s --check-prefix=AGAIN
-// FILE:  pipeline: "builtin.module(thread-kv-cache)"
+// FILE:  pipeline: "builtin.module(thread-kv-cache{element=f32})"
 // AGAIN: reproducer.mlir:{{[0-9]+}}:1: error: layer function has no 'llmc.layer_argument'
 
 // It says all that it needs: here to take operations that are not known, and what is no module.

@@ -6,13 +6,13 @@ from typing import ClassVar, Self
 import numpy as np
 from torch_mlir import ir
 
-from llmc.dialects.blocks import FORMATS, decode, format_of
+from llmc.dialects.blocks import FORMATS, recode
 from llmc.pipelines.recipes.step import RecipeError, Step
 
 
 @dataclass(frozen=True)
 class Quantize(Step):
-    """The blocks of `format` nearest to the weight: those that it holds, if they are of it."""
+    """The blocks of `format` nearest to the weight, which may be blocks: see `blocks.recode`."""
 
     operation: ClassVar[str] = "llmc.quantize"
     reads_blocks: ClassVar[bool] = True
@@ -30,5 +30,4 @@ class Quantize(Step):
     def compute(self, *weights: np.ndarray) -> np.ndarray:
         """The blocks."""
         (weight,) = weights
-        format_ = FORMATS[self.format]
-        return weight if format_of(weight) == format_ else format_.encode(decode(weight))
+        return recode(weight, FORMATS[self.format])

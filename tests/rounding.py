@@ -1,0 +1,39 @@
+"""PyTorch with what a compiled model rounds: activations to 8 bits, the KV cache to float16."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from llmc.dialects.blocks import VALUES
+from llmc.dialects.quantize_rows import QuantizeRowsOp
+from llmc.frontend import torch_ops
+from llmc.frontend.interception import replaced
+
+_ATTENTION = torch_ops.attention
+
+
+@contextmanager
+def rounded_activations() -> Iterator[None]:
+    """While open, linear layers multiply what `llmc.quantize_rows` makes of their operand."""
+    with replaced(nn.Linear, "forward", _on_integers):
+        yield
+
+
+@contextmanager
+def narrow_cache() -> Iterator[None]:
+    """While open, models with our attention attend to keys and values rounded to float16."""
+    with replaced(torch_ops, "attention", _on_halves):
+        yield
+
+
+def _on_integers(module: nn.Linear, x: Tensor) -> Tensor:
+    values, scales = QuantizeRowsOp.reference(x.numpy())
+    rounded = torch.from_numpy(values * np.repeat(scales, VALUES, axis=-1))
+    return nn.functional.linear(rounded, module.weight, module.bias)
+
+
+def _on_halves(query: Tensor, key: Tensor, value: Tensor, *options: float) -> Tensor:
+    return _ATTENTION(query, key.half().float(), value.half().float(), *options)
