@@ -74,6 +74,7 @@ def table(rows: Sequence[Row]) -> Table:
         title_justify="left",
         box=None,
     )
+    shown.columns[0].no_wrap = True
     for column in shown.columns[1:]:
         column.justify = "right"
     for row in rows:

@@ -11,11 +11,16 @@ from rich.console import Console
 from llmc.frontend.bench.bench import Field, bench, open_field
 from llmc.frontend.bench.contender import Case
 from llmc.frontend.bench.entrants import OURS, PEERS, Entrant, ours, peers
+from llmc.frontend.bench.kernels import KernelTime, profile
 from llmc.frontend.bench.machine import Bounds, Machine
+from llmc.frontend.bench.plot import plot
 from llmc.frontend.bench.report import Row, table
+from llmc.frontend.bench.roofline import Point, roofline
+from llmc.frontend.bench.roofline import table as roofline_table
 from llmc.frontend.source import open_model
-from llmc.runtime import UserError
+from llmc.runtime import UserError, abi
 from llmc.runtime.devices import host_cpu_name, usable_cpus
+from llmc.runtime.engine import PREFILL_CHUNK
 from llmc.runtime.manifest import Manifest
 from llmc.tools.arguments import (
     add_compile_options,
@@ -29,6 +34,8 @@ from llmc.tools.bundles import find_bundle, is_bundle
 from llmc.tools.terminal import note, write
 
 HELP = "measure a model beside llama.cpp and others"
+
+_KERNELS_SHOWN = 15
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,6 +75,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rounds", type=positive, default=5, metavar="N", help="how often (default 5)"
     )
+    parser.add_argument(
+        "--plot", type=Path, metavar="FILE.png", help="draw the roofline of our kernels"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
     add_run_options(parser)
     add_verbose(parser)
@@ -87,14 +97,27 @@ def run(arguments: argparse.Namespace) -> None:
         for name, reason in entrants.missing.items():
             note(f"{name} is left out: {reason}")
         machine = Machine(entrants.facts[OURS].weight_bytes, threads)
-        bounds = machine.bounds()
         vocabulary = manifest.model.vocab_size
         for some in bench(entrants, cases, arguments.rounds, vocabulary, machine):
             rows += some
             if not arguments.json:
                 Console().print(table(some))
+    times = _kernel_times(folder, manifest, cases, threads)
+    bounds = machine.bounds()
+    points = [
+        point
+        for (function, tokens), kernels in times.items()
+        for point in roofline(function, tokens, manifest.model.dtype, kernels, bounds)
+    ]
+    if arguments.plot is not None:
+        plot(points, bounds, arguments.plot)
     if arguments.json:
-        write(json.dumps(_facts(arguments, threads, bounds, entrants, rows), indent=2) + "\n")
+        facts = _facts(arguments, threads, bounds, entrants, rows, points)
+        write(json.dumps(facts, indent=2) + "\n")
+        return
+    for function in dict.fromkeys(point.function for point in points):
+        of_function = [point for point in points if point.function == function]
+        Console().print(roofline_table(of_function, _KERNELS_SHOWN))
 
 
 def _numbers(text: str) -> list[int]:
@@ -127,12 +150,26 @@ def _cases(arguments: argparse.Namespace, context: int) -> list[Case]:
     return list(dict.fromkeys(cases))
 
 
+def _kernel_times(
+    folder: Path, manifest: Manifest, cases: list[Case], threads: int
+) -> dict[tuple[str, int], list[KernelTime]]:
+    """By function and tokens: decoding after the first case, the longest prompt's first piece."""
+    longest = max(min(max(case.prompt for case in cases), PREFILL_CHUNK), 2)
+    calls = [(abi.DECODE, 1, cases[0].cached), (abi.PREFILL, longest, 0)]
+    vocabulary = manifest.model.vocab_size
+    return {
+        (function, tokens): profile(folder, function, tokens, past, vocabulary, threads)
+        for function, tokens, past in calls
+    }
+
+
 def _facts(
     arguments: argparse.Namespace,
     threads: int,
     bounds: Bounds,
     entrants: Field,
     rows: list[Row],
+    points: list[Point],
 ) -> dict[str, object]:
     return {
         "model": str(Path(arguments.model)),
@@ -141,4 +178,5 @@ def _facts(
         "contenders": {name: vars(facts) for name, facts in entrants.facts.items()},
         "missing": entrants.missing,
         "results": [row.as_json() for row in rows],
+        "kernels": [point.as_json() for point in points],
     }

@@ -1,0 +1,148 @@
+"""How long each kernel of a bundle takes and what weights it reads, as IREE's own tools tell.
+
+https://iree.dev/developers/performance/device-profiling/: `iree-run-module` notes when every
+dispatch began and ended, and, in a replay file, which buffers it was given.
+"""
+
+import json
+import statistics
+import struct
+import subprocess
+import sysconfig
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import iree.runtime as rt
+
+from llmc.frontend.bench.driver import RUN, compile_driver
+from llmc.runtime import abi
+from llmc.runtime.errors import UserError
+from llmc.runtime.manifest import MODULE, PARAMETERS
+
+# Calls of the function that are timed; IREE keeps the last 4096 events.
+_CALLS = 4
+# iree_hal_replay_buffer_ref_payload_t: buffer, offset, length, slot, nothing.
+_REFERENCE = struct.Struct("<QQQII")
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """One kernel in one call of a function: how often it is dispatched, and what that takes.
+
+    `seconds` is for all of its dispatches, their medians times their number. `weights` are the
+    archive's entries that it is given, with their bytes.
+    """
+
+    name: str
+    dispatches: int
+    seconds: float
+    weights: dict[str, int]
+
+
+def profile(
+    bundle: Path, function: str, tokens: int, past: int, vocabulary: int, threads: int
+) -> list[KernelTime]:
+    """The kernels of one call of `function` with `tokens` tokens after `past`, slowest first.
+
+    Raises UserError where IREE's tools fail, IREEError.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        compile_driver(function, tokens, vocabulary, folder / "driver.vmfb")
+        command = [
+            "iree-run-module",
+            "--device=local-task",
+            f"--task_topology_group_count={threads}",
+            f"--module={bundle / MODULE}",
+            f"--module={folder / 'driver.vmfb'}",
+            f"--parameters={abi.PARAMETER_SCOPE}={bundle / PARAMETERS}",
+            f"--function={RUN}",
+            f"--input=1x{tokens}xi64=7",
+            "--input=1xi64=0",
+            f"--input={past}",
+        ]
+        profile_, replay = folder / "run.ireeprof", folder / "run.ireereplay"
+        modes = ("--device_profiling_mode=host-execution,executable-metadata",)
+        _run([*command, f"--input={_CALLS}", *modes, f"--device_profiling_output={profile_}"])
+        _run([*command, "--input=1", f"--device_replay_output={replay}"])
+        kernels = list(_kernels(_dispatches(replay), _seconds(profile_), _names(bundle)))
+    return sorted(kernels, key=lambda kernel: -kernel.seconds)
+
+
+@dataclass
+class _Dispatches:
+    """What a replay tells of one kernel: how often it was dispatched, and on which file's bytes."""
+
+    count: int = 0
+    weights: dict[int, int] = field(default_factory=dict)
+
+
+def _kernels(
+    dispatches: dict[int, _Dispatches],
+    seconds: dict[int, tuple[str, float]],
+    names: dict[int, str],
+) -> Iterator[KernelTime]:
+    """All three by number: of the kernel, of the kernel, of the first byte in the archive."""
+    for ordinal, found in dispatches.items():
+        if ordinal in seconds:
+            name, each = seconds[ordinal]
+            weights = {names.get(at, str(at)): size for at, size in found.weights.items()}
+            yield KernelTime(name, found.count, found.count * each, weights)
+
+
+def _names(bundle: Path) -> dict[int, str]:
+    index = rt.ParameterIndex()
+    index.load(str(bundle / PARAMETERS))
+    return {entry.file_storage[1]: name for name, entry in index.items() if entry.is_file}
+
+
+def _dispatches(replay: Path) -> dict[int, _Dispatches]:
+    """By the kernel's number."""
+    content = replay.read_bytes()
+    origins: dict[int, tuple[int, int]] = {}  # of buffers that hold weights: offset, bytes
+    found: dict[int, _Dispatches] = defaultdict(_Dispatches)
+    for record in _records("iree-dump-replay", replay):
+        payload = record.get("payload", {})
+        if record.get("operation") == "device.queue_read":
+            target = payload["target_ref"]
+            origins[target["buffer_id"]] = payload["source_offset"], target["length"]
+        elif record.get("operation") == "command_buffer.dispatch":
+            kernel = found[payload["function_ordinal"]]
+            kernel.count += 1
+            span = payload["bindings_range"]
+            for at in range(span["offset"], span["offset"] + span["length"], _REFERENCE.size):
+                buffer, *_ = _REFERENCE.unpack_from(content, at)
+                if buffer in origins:
+                    offset, size = origins[buffer]
+                    kernel.weights[offset] = size
+    return found
+
+
+def _seconds(profile_: Path) -> dict[int, tuple[str, float]]:
+    """By the kernel's number, its name and the median of what one dispatch takes."""
+    taken: dict[int, list[float]] = defaultdict(list)
+    names: dict[int, str] = {}
+    for event in _records("iree-profile", "dispatch", "--dispatch_events", profile_):
+        if event.get("type") == "host_dispatch_event" and event["valid"]:
+            names[event["function_ordinal"]] = event["key"]
+            taken[event["function_ordinal"]].append(event["duration_ns"] * 1e-9)
+    return {ordinal: (names[ordinal], statistics.median(all_)) for ordinal, all_ in taken.items()}
+
+
+def _records(tool: str, *arguments: str | Path) -> Iterator[dict[str, Any]]:
+    for line in _run([tool, "--format=jsonl", *map(str, arguments)]).splitlines():
+        yield json.loads(line)
+
+
+def _run(command: list[str]) -> str:
+    """What one of IREE's tools prints. UserError if it fails."""
+    tool = Path(sysconfig.get_path("scripts")) / command[0]
+    done = subprocess.run([tool, *command[1:]], capture_output=True, text=True)
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[0]
+        raise UserError(f"{command[0]} failed: {reason}")
+    return done.stdout
