@@ -9,7 +9,7 @@ import numpy as np
 
 from llmc.runtime import abi
 from llmc.runtime.errors import UserError
-from llmc.runtime.vm_function import Result, VmFunction
+from llmc.runtime.vm_function import Results, VmFunction
 from llmc.runtime.worker_cpus import worker_cpus
 
 # A prompt is run in pieces of so many tokens, which bounds the memory of their activations.
@@ -18,20 +18,19 @@ PREFILL_CHUNK = 256
 
 @dataclass(frozen=True)
 class Output:
-    """What a call computed for B sequences. It is read from the device when it is asked for."""
+    """What a call computed for B sequences.
 
-    _logits: Result
-    _best: Result
+    `best` is the most likely token of each, -1 where its logit is NaN or infinite. The logits stay
+    on the device until they are asked for.
+    """
+
+    best: list[int]
+    _results: Results
 
     @cached_property
     def logits(self) -> np.ndarray:
         """Logits `[B, V]`, float32, of the next token."""
-        return self._logits.read(np.float32)
-
-    @cached_property
-    def best(self) -> list[int]:
-        """The most likely token of each sequence; -1 where its logit is NaN or infinite."""
-        return self._best.read(np.int64)[:, 0].tolist()
+        return self._results.read(0, np.float32)
 
 
 class Engine:
@@ -57,6 +56,8 @@ class Engine:
         except (RuntimeError, ValueError) as error:
             raise UserError(f"{module.parent}: IREE cannot load it: {_brief(error)}") from error
         self._claims = 0
+        self._starts: list[int] = []  # those of the last call, for the next one mostly has the same
+        self._uploaded_starts: rt.HalBufferView | None = None
         self._functions = {
             name: VmFunction(self._context, device, program.lookup_function(name))
             for name in (abi.RESET, abi.PREFILL, abi.DECODE, abi.DECODE_BATCH)
@@ -86,18 +87,27 @@ class Engine:
 
     def prefill(self, tokens: list[int], past: int, sequence: int = 0, start: int = 0) -> Output:
         """Runs `tokens` of one sequence in columns `past` on; what follows the last one."""
-        starts = np.array([start], np.int64)
         for at in range(0, len(tokens), PREFILL_CHUNK):
-            piece = np.array([tokens[at : at + PREFILL_CHUNK]], np.int64)
-            function = abi.DECODE if piece.shape[1] == 1 else abi.PREFILL
-            results = self._functions[function](piece, starts, sequence, past + at)
-        return Output(*results)
+            piece = tokens[at : at + PREFILL_CHUNK]
+            function = abi.DECODE if len(piece) == 1 else abi.PREFILL
+            output = self._run(function, [piece], [start], sequence, past + at)
+        return output
 
     def decode(self, tokens: list[int], past: int, starts: list[int]) -> Output:
         """Runs one token of each sequence in column `past`; what follows each."""
         function = abi.DECODE if len(tokens) == 1 else abi.DECODE_BATCH
-        column = np.array(tokens, np.int64)[:, None]
-        return Output(*self._functions[function](column, np.array(starts, np.int64), 0, past))
+        return self._run(function, [[token] for token in tokens], starts, 0, past)
+
+    def _run(
+        self, name: str, tokens: list[list[int]], starts: list[int], sequence: int, past: int
+    ) -> Output:
+        function = self._functions[name]
+        if starts != self._starts:
+            self._starts = list(starts)
+            self._uploaded_starts = function.upload(np.array(starts, np.int64))
+        new = function.upload(np.array(tokens, np.int64))
+        results = function(new, self._uploaded_starts, sequence, past)
+        return Output(results.read(1, np.int64).ravel().tolist(), results)
 
 
 @cache

@@ -98,6 +98,8 @@ class TextStream:
         """
         if self.stopped:
             return ""
+        if not self._stop:
+            return new
         text = self._held + new
         found = [(at + len(stop), at) for stop in self._stop if (at := text.find(stop)) >= 0]
         if found:
