@@ -13,7 +13,7 @@ from llmc.runtime.vm_function import Results, VmFunction
 from llmc.runtime.worker_cpus import worker_cpus
 
 # A prompt is run in pieces of so many tokens, which bounds the memory of their activations.
-PREFILL_CHUNK = 256
+PREFILL_CHUNK = 128
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from llmc.runtime.devices import host_arch, missing_features, usable_cpus
 from llmc.runtime.engine import Engine
 from llmc.runtime.errors import UserError
 from llmc.runtime.generation import Generation, GenerationOptions, generate, generate_batch
+from llmc.runtime.heap import return_freed_memory
 from llmc.runtime.manifest import MODULE, PARAMETERS, TOKENIZER, Manifest
 from llmc.runtime.sampling import SamplingOptions
 from llmc.runtime.tokenizer import Tokenizer
@@ -33,6 +34,7 @@ class Model:
         if threads is not None and threads < 1:
             raise UserError(f"threads must be at least 1, not {threads}")
         self.tokenizer = Tokenizer(folder / TOKENIZER, self.manifest.tokenizer)
+        return_freed_memory()  # Parsing takes several times what it leaves.
         self.engine = Engine(folder / MODULE, folder / PARAMETERS, threads or usable_cpus())
         self.load_s = time.perf_counter() - begin
 
