@@ -41,7 +41,7 @@ class Engine:
 
     def __init__(self, module: Path, parameters: Path, threads: int) -> None:
         """Loads the module. Raises UserError where IREE refuses it."""
-        device = _cpu_device(threads)
+        device = cpu_device(threads)
         config = rt.Config(device=device)
         instance = config.vm_instance
         try:
@@ -111,7 +111,7 @@ class Engine:
 
 
 @cache
-def _cpu_device(threads: int) -> rt.HalDevice:
+def cpu_device(threads: int) -> rt.HalDevice:
     """A CPU device with so many workers; IREE reads the flags when it makes its first driver."""
     cpus = worker_cpus(threads)
     if cpus:

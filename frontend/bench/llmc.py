@@ -28,14 +28,12 @@ class Compiled(Contender):
     def prefill(self, rows: Rows, past: int) -> list[int]:
         """Sequence after sequence, as the engine does it."""
         return [
-            int(self._engine.prefill(list(row), past, number).argmax())
-            for number, row in enumerate(rows)
+            self._engine.prefill(list(row), past, number).best[0] for number, row in enumerate(rows)
         ]
 
     def decode(self, tokens: list[int], past: int) -> list[int]:
         """One step of all sequences."""
-        logits = self._engine.decode(tokens, past, [0] * len(tokens))
-        return logits.argmax(axis=1).tolist()
+        return self._engine.decode(tokens, past, [0] * len(tokens)).best
 
 
 def _bytes_per_step(archive: Path) -> int:

@@ -26,6 +26,7 @@ from llmc.pipelines.kernels.probes import (
     read,
 )
 from llmc.pipelines.targets.cpu import CPUTarget
+from llmc.runtime.engine import cpu_device
 
 _ATTEMPTS = 3
 
@@ -100,8 +101,7 @@ def _load(
     probes: dict[str, _Probe], target: CPUTarget, threads: int
 ) -> dict[str, Callable[[], float]]:
     """Functions that run the probes and return the seconds they took."""
-    rt.flags.parse_flags(f"--task_topology_group_count={threads}")
-    device = rt.get_driver("local-task").create_default_device()
+    device = cpu_device(threads)
     config = rt.Config(device=device)
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "probes.vmfb"
