@@ -7,8 +7,10 @@ module, and so stand below `builtin.module`.
 """
 
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
@@ -21,6 +23,8 @@ from llmc.pipelines.schedules.registry import describe_schedules
 from llmc.runtime.errors import UserError
 
 MODULE = "builtin.module"
+
+_UNKNOWN = re.compile(r"'([\w.-]+)' does not refer to a registered pass")
 
 
 @dataclass(frozen=True)
@@ -47,14 +51,15 @@ def parse_pipeline(text: str, context: ir.Context) -> ParsedPipeline:
     return ParsedPipeline(root.name, steps)
 
 
-def parse_pass(text: str, context: ir.Context) -> tuple[Step, ...]:
+def parse_pass(text: str, context: ir.Context, others: Sequence[str] = ()) -> tuple[Step, ...]:
     """One pass or named pipeline on a module, as `fuse-qkv` or `lower-llmc{ops=attention}`.
 
-    A pass of MLIR's that runs on functions alone is nested by itself.
+    A pass of MLIR's that runs on functions alone is nested by itself. UserError as from
+    `parse_pipeline`; `others` is what else may have been meant by a name that nobody knows.
     """
     (element,) = parse_elements(text)
     try:
-        return _steps(element, MODULE, context)
+        return _steps(element, MODULE, context, others)
     except UserError as error:
         anchor = re.search(r"restricted to '([\w.]+)'", str(error))
         if anchor is None:
@@ -116,7 +121,9 @@ def _table(rows: list[tuple[str, ...]]) -> list[str]:
     return ["  ".join([*map(str.ljust, row, widths), row[-1]]) for row in rows]
 
 
-def _steps(element: Element, anchor: str, context: ir.Context) -> tuple[Step, ...]:
+def _steps(
+    element: Element, anchor: str, context: ir.Context, others: Sequence[str] = ()
+) -> tuple[Step, ...]:
     if element.nested is None and (element.name in PASSES or element.name in PIPELINES):
         if anchor != MODULE:
             raise UserError(f"{element.name} runs on {MODULE}, not on {anchor}")
@@ -134,8 +141,16 @@ def _steps(element: Element, anchor: str, context: ir.Context) -> tuple[Step, ..
     try:
         PassManager.parse(f"{anchor}({element})", context)
     except ValueError as error:
-        raise UserError(f"in '{element}': {_essence(str(error))}") from error
+        said = _essence(str(error))
+        raise UserError(f"in '{element}': {said}{_meant(said, others)}") from error
     return (str(element),)
+
+
+def _meant(message: str, others: Sequence[str]) -> str:
+    """What of ours may have been meant by a name of which MLIR says that it does not know it."""
+    unknown = _UNKNOWN.search(message)
+    near = get_close_matches(unknown[1], [*PASSES, *PIPELINES, *others]) if unknown else []
+    return f"; did you mean '{near[0]}'?" if near else ""
 
 
 def _names(element: Element) -> list[str]:

@@ -18,7 +18,7 @@
 // RUN: not llmc-opt %s --pass-pipeline='lower-llmc' 2>&1 | filecheck %s --check-prefix=ANCHOR
 // ANCHOR: {{^}}error: a pipeline is wrapped in its anchor, as in 'builtin.module(cse)'
 // RUN: not llmc-opt %s --pass-pipeline='builtin.module(cse,lower-lmc)' 2>&1 | filecheck %s --check-prefix=UNKNOWN
-// UNKNOWN: {{^}}error: in 'lower-lmc': 'lower-lmc' does not refer to a registered pass or pass pipeline
+// UNKNOWN: {{^}}error: in 'lower-lmc': 'lower-lmc' does not refer to a registered pass or pass pipeline; did you mean 'lower-llmc'?
 // RUN: not llmc-opt %s --pass-pipeline='builtin.module(func.func(lower-llmc))' 2>&1 | filecheck %s --check-prefix=NESTED
 // NESTED: {{^}}error: lower-llmc runs on builtin.module, not on func.func
 // RUN: not llmc-opt %s --pass-pipeline='builtin.module(func.func(cse)' 2>&1 | filecheck %s --check-prefix=BRACKET
@@ -42,11 +42,13 @@
 
 // The pipeline itself, with all its options, named pipelines taken apart.
 // RUN: llmc-opt %s --pass-pipeline='builtin.module(lower-llmc,func.func(canonicalize,cse))' --dump-pass-pipeline 2>&1 | filecheck %s --check-prefix=DUMP
-// DUMP:      Pass Manager with 3 passes:
+// DUMP:      Pass Manager with 2 passes:
 // DUMP-NEXT: {{^}}builtin.module(
 // DUMP-NEXT:   lower-llmc{keep-kernels=false ops=},
-// DUMP-NEXT:   func.func(canonicalize{{{.*}}max-iterations=10{{.*}}}),
-// DUMP-NEXT:   func.func(cse)
+// DUMP-NEXT:   func.func(
+// DUMP-NEXT:     canonicalize{{{.*}}max-iterations=10{{.*}}},
+// DUMP-NEXT:     cse
+// DUMP-NEXT:   )
 // DUMP-NEXT: {{^}})
 
 func.func @f(%x: tensor<1x2x3x6xf32>, %w: tensor<1x3x6xf32>) -> tensor<1x2x3x6xf32> {

@@ -11,7 +11,8 @@
 
 // One of MLIR's that runs on functions alone is nested by itself.
 // RUN: llmc-opt %s --convert-torch-to-linalg --dump-pass-pipeline 2>&1 | filecheck %s --check-prefix=FUNCTION
-// FUNCTION: func.func(convert-torch-to-linalg{{.*}})
+// FUNCTION:      func.func(
+// FUNCTION-NEXT: convert-torch-to-linalg
 
 // RUN: llmc-opt %s --llmc-linalg='target=cpu' --dump-pass-pipeline 2>&1 | filecheck %s --check-prefix=NAMED
 // NAMED: attend-in-place

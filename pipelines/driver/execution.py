@@ -41,29 +41,18 @@ class SinglePass:
         return f"{self.pass_.name}{options_text(self.pass_)}"
 
     @property
-    def below_root(self) -> str:
-        """The pass within its anchors but the root's."""
-        return self._within(self.anchors[1:])
+    def pipeline(self) -> str:
+        """The pipeline of this pass alone, from the root."""
+        return _within(self.anchors, self.text)
 
     @property
-    def pipeline(self) -> str:
-        """The pipeline of this pass alone."""
-        return self._within(self.anchors)
-
-    def on(self, op: ir.Operation) -> str:
-        """The pipeline of this pass alone, on an operation of its anchor.
+    def on_anchor(self) -> str:
+        """What runs on the operation of the innermost anchor.
 
         `any` takes operations of all kinds, and so stays within the operation that holds them.
         """
-        anchors = self.anchors
-        inner = next((at for at, anchor in enumerate(anchors) if at and anchor == ANY), None)
-        return self._within(anchors[-1:] if inner is None else (op.name, *anchors[inner:]))
-
-    def _within(self, anchors: Sequence[str]) -> str:
-        text = self.text
-        for anchor in reversed(anchors):
-            text = f"{anchor}({text})"
-        return text
+        first = next((at for at, anchor in enumerate(self.anchors) if at and anchor == ANY), None)
+        return self.text if first is None else _within(self.anchors[first:], self.text)
 
 
 @dataclass(frozen=True)
@@ -120,9 +109,39 @@ def run(
                 _run_mlir(f"{anchor}({step})", operation, verify_each)
 
 
+def describe(steps: Sequence[Step], anchor: str = "builtin.module") -> str:
+    """The pipeline, each pass with all its options in a line of its own. Needs a context."""
+    members = _tree(steps, anchor)
+    return f"Pass Manager with {len(members)} passes:\n{_described(Nest(anchor, members), '')}"
+
+
+def spelled(steps: Sequence[Step], anchor: str = "builtin.module") -> str:
+    """The pipeline in one line, named pipelines taken apart. Needs a context."""
+    return _spelled(Nest(anchor, _tree(steps, anchor)))
+
+
+def _spelled(member: SinglePass | Nest) -> str:
+    if isinstance(member, SinglePass):
+        return member.on_anchor
+    return f"{member.anchor}({','.join(map(_spelled, member.members))})"
+
+
+def _described(member: SinglePass | Nest, indent: str) -> str:
+    if isinstance(member, SinglePass):
+        return f"{indent}{member.on_anchor}"
+    inner = ",\n".join(_described(each, f"{indent}  ") for each in member.members)
+    return f"{indent}{member.anchor}(\n{inner}\n{indent})"
+
+
 def single_passes(steps: Sequence[Step], anchor: str = "builtin.module") -> Iterator[SinglePass]:
     """The passes of `steps` one by one, MLIR's own pipelines taken apart. Needs a context."""
     yield from _leaves(_tree(steps, anchor))
+
+
+def _within(anchors: Sequence[str], text: str) -> str:
+    for anchor in reversed(anchors):
+        text = f"{anchor}({text})"
+    return text
 
 
 def _leaves(members: Sequence[SinglePass | Nest]) -> Iterator[SinglePass]:
@@ -207,7 +226,9 @@ class _Observed:
             if isinstance(single.pass_, Pass):
                 _apply(single.pass_, op, self.verify_each)
             else:
-                _run_mlir(single.on(op.operation), op.operation, self.verify_each)
+                _run_mlir(
+                    f"{op.operation.name}({single.on_anchor})", op.operation, self.verify_each
+                )
         except Exception:
             for observer in self.observers:
                 observer.failed(single, op.operation)

@@ -10,6 +10,7 @@ from torch_mlir.dialects import func
 from torch_mlir.passmanager import PassManager
 
 from llmc.pipelines.driver.execution import SinglePass
+from llmc.pipelines.pipeline_syntax import ANY
 
 _MODULE, _FUNCTION = "builtin.module", "func.func"
 
@@ -27,7 +28,7 @@ def _mlir_class_name(text: str, anchor: str) -> str | None:
 
     No binding tells it, and such a run takes a millisecond.
     """
-    if anchor not in (_MODULE, _FUNCTION):
+    if anchor not in (_MODULE, _FUNCTION, ANY):
         return None
     silence = ir.Context.current.attach_diagnostic_handler(lambda _: True)
     with silence, tempfile.TemporaryDirectory() as directory, ir.Location.unknown():

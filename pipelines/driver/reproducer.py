@@ -46,23 +46,15 @@ class Reproducer(Observer):
             "" if self.implicit_module else " --no-implicit-module"
         )
 
+    def write_now(self, pipeline: str, root: ir.Operation) -> None:
+        """Writes the file before anything has failed, with the whole `pipeline` on `root`."""
+        self._write(pipeline, root)
+        keep(self.path)
+
     def before(self, single: SinglePass, op: ir.Operation) -> None:
         """Writes the file that waits for a failure."""
-        pipeline = single.pipeline.replace("\\", "\\\\").replace('"', '\\"')
-        # IR that nothing has verified may not have another form.
-        *_, top = upwards(op)
-        flags = PrintingFlags(debug_info=True, assume_verified=True, generic=not self.verify_each)
-        self._write(
-            f"// RUN: llmc-opt %s {self._options}\n".encode()
-            + flags.encoded(top)
-            + (
-                "\n{-#\n  external_resources: {\n    mlir_reproducer: {\n"
-                f'      pipeline: "{pipeline}",\n'
-                "      disable_threading: true,\n"
-                f"      verify_each: {str(self.verify_each).lower()}\n"
-                "    }\n  }\n#-}\n"
-            ).encode()
-        )
+        *_, root = upwards(op)
+        self._write(single.pipeline, root)
 
     def after(self, single: SinglePass, op: ir.Operation) -> None:
         """Removes it."""
@@ -72,9 +64,20 @@ class Reproducer(Observer):
         """Puts it in its place."""
         self.written = keep(self.path)
 
-    def _write(self, text: bytes) -> None:
+    def _write(self, pipeline: str, root: ir.Operation) -> None:
+        pipeline = pipeline.replace("\\", "\\\\").replace('"', '\\"')
+        # IR that nothing has verified may not have another form.
+        flags = PrintingFlags(debug_info=True, assume_verified=True, generic=not self.verify_each)
+        before = f"// RUN: llmc-opt %s {self._options}\n"
+        after = (
+            "\n{-#\n  external_resources: {\n    mlir_reproducer: {\n"
+            f'      pipeline: "{pipeline}",\n'
+            "      disable_threading: true,\n"
+            f"      verify_each: {str(self.verify_each).lower()}\n"
+            "    }\n  }\n#-}\n"
+        )
         try:
-            waiting(self.path).write_bytes(text)
+            waiting(self.path).write_bytes(before.encode() + flags.encoded(root) + after.encode())
         except OSError as error:
             raise UserError(f"cannot write {self.path}: {error.strerror}") from error
 

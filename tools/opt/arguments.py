@@ -110,6 +110,11 @@ def _add_input_values(parser: argparse.ArgumentParser) -> None:
         help="when a pass fails, write a file that shows it with one command",
     )
     parser.add_argument(
+        "--mlir-generate-reproducer",
+        metavar="FILE",
+        help="write such a file in any case, with the whole pipeline",
+    )
+    parser.add_argument(
         "--mlir-pass-pipeline-local-reproducer", type=_boolean, help=argparse.SUPPRESS
     )
     parser.add_argument(
@@ -202,4 +207,5 @@ def _normalised(arguments: list[str], parser: argparse.ArgumentParser) -> Iterat
         elif f"--{name}" in known:
             yield f"--{name}{equals}{value}"
         else:
-            yield f"--pass={name}" + (f"{{{value}}}" if equals else "")
+            braces = "" if not equals or value.startswith("{") else "{}"
+            yield f"--pass={name}{braces[:1]}{value}{braces[1:]}"

@@ -77,6 +77,7 @@ REFUSED = {
     "mlir-enable-debugger-hook": _NO_BINDING,
     "mlir-debug-counter": _NO_DEBUGGING,
     "mlir-print-debug-counter": _NO_DEBUGGING,
+    "color": "diagnostics have no colours",
     "debug": _NO_DEBUGGING,
     "debug-only": _NO_DEBUGGING,
     "stats": _NO_STATISTICS,

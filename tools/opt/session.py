@@ -119,7 +119,8 @@ class _Session:
         pipeline = self._pipeline(parts)
         self._check_dumped_passes()
         if options.dump_pass_pipeline:
-            print(self._described(pipeline), file=sys.stderr)
+            with self.context:
+                print(execution.describe(pipeline.steps, pipeline.anchor), file=sys.stderr)
         # To standard output at once, to a file if all went well.
         sink = sys.stdout.buffer if options.output == "-" else BytesIO()
         failed = False
@@ -172,13 +173,9 @@ class _Session:
             return (ApplySchedule(schedule=text),)
         if kind == "schedule-file":
             return (ApplySchedule(file=text),)
-        return parse_pass(text, self.context)
-
-    def _described(self, pipeline: ParsedPipeline) -> str:
-        with self.context:
-            passes = list(execution.single_passes(pipeline.steps, pipeline.anchor))
-        lines = ",\n".join(f"  {single.below_root}" for single in passes)
-        return f"Pass Manager with {len(passes)} passes:\n{pipeline.anchor}(\n{lines}\n)"
+        return parse_pass(
+            text, self.context, [name.replace("_", "-") for name in vars(self.options)]
+        )
 
     def _check_dumped_passes(self) -> None:
         """UserError for a pass to print the IR around that does not exist."""
@@ -206,9 +203,14 @@ class _Session:
         """Whether `part` could be parsed and transformed; if so it is in `sink` now."""
         options, self.told = self.options, False
         self.context.allow_unregistered_dialects = options.allow_unregistered_dialect
-        reproducer = self._reproducer()
+        reproducer = self._reproducer(options.reproducer)
         try:
             root = self._parse(part)
+            generated = self._reproducer(options.mlir_generate_reproducer)
+            if generated is not None:
+                with self.context:
+                    text = execution.spelled(pipeline.steps, pipeline.anchor)
+                generated.write_now(text, root.operation)
             execution.run(
                 pipeline.steps,
                 root,
@@ -252,12 +254,12 @@ class _Session:
         except ValueError as error:
             raise UserError(f"cannot write bytecode of version {version}") from error
 
-    def _reproducer(self) -> Reproducer | None:
+    def _reproducer(self, name: str | None) -> Reproducer | None:
         options = self.options
-        if options.reproducer is None:
+        if name is None:
             return None
         return Reproducer(
-            Path(options.reproducer),
+            Path(name),
             verify_each=self.verify_each,
             unregistered=options.allow_unregistered_dialect,
             implicit_module=not options.no_implicit_module,
