@@ -21,6 +21,7 @@ from llmc.pipelines.passes import (
     GroupExpertRows,
     LowerLlmc,
     NumberLayers,
+    OutlineQuantizedLinears,
     PackBlocks,
     PackWeights,
     QuantizeWeights,
@@ -163,6 +164,7 @@ class LinalgStage(Stage):
             GroupExpertRows(tile=target.rows // 2),  # two panels are computed together
             AttendInPlace(),
             FuseDecodeAttention(),
+            OutlineQuantizedLinears(target=self.target),
             LowerLlmc(keep_kernels=True),
             _SIMPLIFY,
             "resolve-ranked-shaped-type-result-dims",

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, linalg, math, tensor
+from torch_mlir.dialects import arith, linalg, math
 
 from llmc.dialects.blocks import VALUES, BlockFormat
 from llmc.dialects.index_notation import (
@@ -24,7 +24,7 @@ from llmc.dialects.index_notation import (
 )
 from llmc.dialects.quantize import times_inverse
 from llmc.pipelines.kernels.kernel import multiply_add
-from llmc.pipelines.schedules.verbs import STAGE
+from llmc.pipelines.schedules.verbs import RESULT, STAGE
 
 WORD = 4
 """Bytes that lie together of a row, which one lane of an instruction multiplies."""
@@ -126,9 +126,9 @@ def quantize(x: ir.Value, norm: Norm | None, has_minimum: bool, offset: int) -> 
     return QuantizedRows(values, scales, shares)
 
 
-def multiply(rows: QuantizedRows, panels: Panels) -> ir.Value:
-    """The products `[T, P, J]`."""
-    dots, f32 = _dots(rows, panels), rows.scales.type.element_type
+def multiply(rows: QuantizedRows, panels: Panels, strand: int = 0) -> ir.Value:
+    """The products `[T, P, J]`. The names of the stages end in `strand`, its number in a kernel."""
+    dots, f32 = _dots(rows, panels, strand), rows.scales.type.element_type
 
     def scale_add(dot: ir.Value, x: ir.Value, share: ir.Value, *rest: ir.Value) -> ir.Value:
         *halves, total = rest
@@ -142,11 +142,11 @@ def multiply(rows: QuantizedRows, panels: Panels) -> ir.Value:
     notation = ",".join(["tpbj,tb,tb", *["pbj"] * len(halves)])
     operands = [dots, rows.scales, rows.shares, *halves]
     sums = reduce(f"{notation}->tpj", scale_add, 0.0, *operands, element=f32)
-    _name("sums", sums)
+    _name(f"sums{strand}", sums)
     return sums
 
 
-def _dots(rows: QuantizedRows, panels: Panels) -> ir.Value:
+def _dots(rows: QuantizedRows, panels: Panels, strand: int) -> ir.Value:
     """The sums of products of a block, i32 `[T, P, B, J]`."""
     format_, i32 = panels.format, _integer(32)
     parts = 8 // format_.bits
@@ -179,8 +179,7 @@ def _dots(rows: QuantizedRows, panels: Panels) -> ir.Value:
     types = [_integer(8)] * (1 + parts) + [i32]
     with ir.InsertionPoint(op.regions[0].blocks.append(*types, arg_locs=None)) as point:
         linalg.YieldOp([multiply_add(*point.block.arguments)])
-    _name("zeros", zeros)
-    _name("dots", op.results[0])
+    _name(f"dots{strand}", op.results[0])
     return op.results[0]
 
 
@@ -239,9 +238,17 @@ def _inverse_roots(x: ir.Value, epsilon: float) -> ir.Value:
     return factors
 
 
+def name_result(value: ir.Value) -> None:
+    """Marks what computes the result of a kernel."""
+    value.owner.attributes[RESULT] = ir.UnitAttr.get()
+
+
 def _name(stage: str, value: ir.Value) -> None:
-    """Names the stage that computes `value`."""
+    """Names the stage that computes `value`, and what fills the sums that it begins with."""
     value.owner.attributes[STAGE] = ir.StringAttr.get(stage)
+    start = value.owner.operands[len(value.owner.operands) - 1].owner
+    if start.name == "linalg.fill":
+        start.attributes[STAGE] = ir.StringAttr.get(f"{stage}_start")
 
 
 def _constant(value: int) -> ir.AffineExpr:

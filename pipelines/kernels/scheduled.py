@@ -36,8 +36,8 @@ def scheduled_kernel(function: func.FuncOp) -> Kernel:
 
     What it returns are results of its `scf.forall`, the grid of workgroups, into empty tensors,
     which become the buffers of the kernel's results. What it computes before, every workgroup
-    computes; what is temporary lies on the stack. A diagnostic and PassError where the function is
-    not of that form.
+    computes; what is temporary lies on the stack. Arguments are tensors and index values. A
+    diagnostic and PassError where the function is not of that form.
     """
     module = _in_buffers(function)
 
@@ -45,10 +45,12 @@ def scheduled_kernel(function: func.FuncOp) -> Kernel:
         width, *rest = _bounds(_kernel_of(module), given)
         return width, rest[0] if rest else 1
 
-    def build(x: ir.Value, y: ir.Value, _: list[ir.Value], *buffers: ir.Value) -> None:
+    def build(x: ir.Value, y: ir.Value, given: list[ir.Value], *buffers: ir.Value) -> None:
         kernel = _kernel_of(module)
         grid = _grid(kernel)
-        known = dict(zip(kernel.arguments, buffers, strict=True))
+        tensors, scalars = split_arguments(list(kernel.arguments))
+        known = dict(zip(tensors, buffers, strict=True))
+        known.update(zip(scalars, given[len(given) - len(scalars) :], strict=True))
         for loop, step, number in zip(grid.induction_variables, _steps(grid), (x, y), strict=False):
             known[loop] = arith.muli(number, index(step))
         for op in [*_before(grid), *list(grid.body)[:-1]]:
@@ -68,6 +70,13 @@ def result_extents(function: func.FuncOp) -> list[tuple[int, int]]:
             argument = ir.BlockArgument(dim.operands[0])
             places.append((argument.arg_number, dim.operands[1].owner.opview.literal_value))
     return places
+
+
+def split_arguments(values: list[ir.Value]) -> tuple[list[ir.Value], list[ir.Value]]:
+    """The tensors or buffers among a kernel's arguments, and the index values."""
+    index_type = ir.IndexType.get()
+    scalars = [value for value in values if value.type == index_type]
+    return [value for value in values if value.type != index_type], scalars
 
 
 def _in_buffers(function: func.FuncOp) -> ir.Module:
@@ -91,10 +100,11 @@ def _take_destinations(function: func.FuncOp) -> None:
     """Makes arguments of the empty tensors that the function's results begin as."""
     block = function.entry_block
     grid = _grid(function)
+    first = len(grid.operation.operands) - len(grid.outputs)
     for value in _returned(function):
-        room = grid.outputs[ir.OpResult(value).result_number]
-        argument = block.add_argument(value.type, function.location)
-        room.replace_all_uses_with(argument)
+        # Empty tensors of one shape are one: each result takes an argument of its own.
+        place = first + ir.OpResult(value).result_number
+        grid.operation.operands[place] = block.add_argument(value.type, function.location)
     inputs = [argument.type for argument in block.arguments]
     type_ = ir.FunctionType.get(inputs, function.type.results)
     function.attributes["function_type"] = ir.TypeAttr.get(type_)

@@ -8,7 +8,11 @@ from torch_mlir.dialects import func
 
 from llmc.dialects.index_notation import as_value, size
 from llmc.pipelines.kernels.kernel import dispatch
-from llmc.pipelines.kernels.scheduled import result_extents, scheduled_kernel
+from llmc.pipelines.kernels.scheduled import (
+    result_extents,
+    scheduled_kernel,
+    split_arguments,
+)
 from llmc.pipelines.passes.base import Pass, calls_of, find, functions, is_layer
 from llmc.pipelines.schedules.verbs import KIND
 
@@ -35,12 +39,14 @@ def _dispatch(module: ir.Module, function: func.FuncOp) -> None:
     kernel, extents = scheduled_kernel(function), result_extents(function)
     for call in calls_of(module, function):
         operands = list(call.operands)
+        tensors, scalars = split_arguments(operands)
         with ir.InsertionPoint(call), call.location:
             results = dispatch(
                 kernel,
-                operands,
+                tensors,
                 [result.type for result in call.results],
                 [as_value(size(operands[number], dim)) for number, dim in extents],
+                scalars,
             )
         for old, new in zip(call.results, results, strict=True):
             old.replace_all_uses_with(new)

@@ -31,7 +31,7 @@ def vpmaddubsw(total: ir.Value, pairs: Pairs, signed: bool, most: int) -> ir.Val
     """AVX2: products are added in pairs with saturation to i16, which small weights never reach."""
     lanes = _lanes(total)
     halves = ir.VectorType.get([2 * lanes], _integer(16))
-    ones = _splat(1, halves)
+    ones = splat(1, halves)
     together = max(1, 32767 // (2 * 127 * most))
     for start in range(0, len(pairs), together):
         products = [
@@ -87,16 +87,17 @@ def _with_sign_of_weight(
 
 def _byte(words: ir.Value, number: int, signed: bool, type_: ir.Type) -> ir.Value:
     whole = vector.bitcast(type_, words)
-    high = arith.shli(whole, _splat(24 - 8 * number, type_))
+    high = arith.shli(whole, splat(24 - 8 * number, type_))
     shift = arith.shrsi if signed else arith.shrui
-    return shift(high, _splat(24, type_))
+    return shift(high, splat(24, type_))
 
 
 def _call(name: str, type_: ir.Type, *operands: ir.Value) -> ir.Value:
     return llvm.call_intrinsic(type_, name, list(operands), [], [])
 
 
-def _splat(value: int, type_: ir.VectorType) -> ir.Value:
+def splat(value: int, type_: ir.VectorType) -> ir.Value:
+    """A constant vector of integers."""
     element = ir.IntegerAttr.get(type_.element_type, value)
     return arith.ConstantOp(type_, ir.DenseElementsAttr.get_splat(type_, element)).result
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from torch_mlir import ir
-from torch_mlir.dialects import affine, arith, ext, transform, vector
+from torch_mlir.dialects import affine, arith, ext, tensor, transform, vector
 
 from llmc.dialects.index_notation import constant, index
-from llmc.pipelines.schedules.byte_instructions import INSTRUCTIONS
+from llmc.pipelines.schedules.byte_instructions import INSTRUCTIONS, splat
 from llmc.pipelines.schedules.transform_dialect import ConsumesPayload, Operation
 
 _WORD = 4
@@ -41,7 +41,8 @@ class ByteProductsOp(Operation, name="byte_products", traits=[Interpretation, Co
     """Makes vectors of the linalg.generic `dots` of a quantised linear layer, of one block.
 
     Its loops are rows `t`, panels `p`, one block `b`, rows `j` of a panel, words `g` and bytes `i`;
-    its body adds up products of a byte of the weight, perhaps a part of it, and one of activations.
+    its body adds up, from 0 on, products of a byte of the weight, perhaps a part of it, and one of
+    activations.
     MLIR's vectoriser would widen the bytes first. `lanes` sums of 32 bits fill a register.
 
         "llmc_transform.byte_products"(%dots) {instruction = "vpdpbusd", lanes = 16 : i64}
@@ -66,12 +67,9 @@ class _Tile:
 
     def multiplied(self, instruction: str, lanes: int) -> ir.Value:
         """The tensor of sums."""
-        dims = [dim for dim in (0, 1) if self.start.type.shape[dim] > 1] + [3]
-        map_ = ir.AffineMap.get(4, 0, [ir.AffineDimExpr.get(dim) for dim in dims])
-        type_ = ir.VectorType.get(
-            [self.start.type.shape[dim] for dim in dims], self.start.type.element_type
-        )
-        sums = _read(self.start, type_, [index(0)] * 4, map_)
+        shape, element = self.start.type.shape, self.start.type.element_type
+        dims = [dim for dim in (0, 1) if shape[dim] > 1] + [3]
+        sums = splat(0, ir.VectorType.get([shape[dim] for dim in dims], element))
         for panel in range(self.panels):
             for column in range(0, self.columns, lanes):
                 weights = self._weights(panel, column, lanes)
@@ -81,7 +79,7 @@ class _Tile:
                     total = _part(sums, place, column, lanes)
                     total = INSTRUCTIONS[instruction](total, list(pairs), *self._range())
                     sums = _with_part(sums, total, place, column)
-        return _write(sums, self.start, map_)
+        return _write(sums, tensor.empty(shape, element), dims)
 
     def _range(self) -> tuple[bool, int]:
         """Whether the weights are signed, and the greatest magnitude that they can have."""
@@ -154,19 +152,15 @@ def _on_vectors(value: ir.Value, byte: ir.Value, stored: ir.Value) -> ir.Value:
     return ir.Operation.create(maker.name, [stored.type], operands).result
 
 
-def _read(
-    source: ir.Value,
-    type_: ir.VectorType,
-    where: list[ir.Value],
-    map_: ir.AffineMap | None = None,
-) -> ir.Value:
-    map_ = map_ or ir.AffineMap.get_minor_identity(len(where), type_.rank)
+def _read(source: ir.Value, type_: ir.VectorType, where: list[ir.Value]) -> ir.Value:
+    map_ = ir.AffineMap.get_minor_identity(len(where), type_.rank)
     padding = constant(0, type_.element_type)
     return vector.transfer_read(type_, source, where, map_, padding, [True] * type_.rank)
 
 
-def _write(value: ir.Value, into: ir.Value, map_: ir.AffineMap) -> ir.Value:
+def _write(value: ir.Value, into: ir.Value, dims: list[int]) -> ir.Value:
     where = [index(0)] * into.type.rank
+    map_ = ir.AffineMap.get(into.type.rank, 0, [ir.AffineDimExpr.get(dim) for dim in dims])
     return vector.transfer_write(into.type, value, into, where, map_, [True] * value.type.rank)
 
 

@@ -5,60 +5,82 @@ from dataclasses import dataclass
 from llmc.pipelines.schedules.schedule import Parameters
 from llmc.pipelines.schedules.verbs import (
     Handle,
-    drop_unit_loops,
-    lower_reductions,
-    vectorize_all,
     byte_products,
     distribute,
+    drop_unit_loops,
     each,
     fuse,
     fuse_into,
     keep_in_registers,
     kernels,
+    lower_reductions,
+    match,
     read_in_place,
     returned,
     simplify,
     stage,
     tile,
-    vectorize,
+    vectorize_all,
+    vectorize_late,
 )
+
+STRANDS = (0, 1)
+"""A kernel has one product, or two of which it makes one."""
 
 
 @dataclass(frozen=True)
 class QuantizedMatvecParameters(Parameters):
-    """A workgroup computes `panels` panels, `together` of them at a time."""
+    """A workgroup computes `panels` panels, `together` of them at a time.
+
+    `instruction` multiplies bytes, `lanes` times four at once.
+    """
 
     panels: int = 4
-    together: int = 1
-    instruction: str = "vpdpbusd"
-    lanes: int = 16
+    together: int = 2
+    instruction: str = "plain"
+    lanes: int = 4
 
 
 def quantized_matvec(payload: Handle, parameters: QuantizedMatvecParameters) -> None:
-    """Every workgroup normalises and quantises the row, then multiplies it by panels."""
-    together = parameters.together
+    """Every workgroup normalises and quantises the row, then multiplies it by panels.
+
+    Changes numerics: the order of sums.
+    """
     with each(kernels(payload, "quantized_matvec")) as kernel:
-        result = distribute(Handle(returned(kernel).value, "tpj"), p=parameters.panels)
-        fuse(result, p=together)
+        result = distribute(returned(kernel, "tpj"), p=parameters.panels)
+        fuse(result, p=parameters.together)
         simplify(kernel)
-        _, loops = tile(stage(kernel, "sums", "tpjb"), b=1)
-        dots = fuse_into(loops["b"], stage(kernel, "dots", "tpbjgi"))
-        fuse_into(loops["b"], stage(kernel, "zeros", "tpbj"))
+        for strand in STRANDS:
+            with each(stage(kernel, f"sums{strand}", "tpjb")) as sums:
+                step, loops = tile(sums, b=1)
+                dots = fuse_into(loops["b"], stage(kernel, f"dots{strand}", "tpbjgi"))
+                byte_products(dots, parameters.instruction, parameters.lanes)
+                vectorize_late(step)
         quantize_block_by_block(kernel)
-        simplify(kernel)
-        byte_products(dots, parameters.instruction, parameters.lanes)
-        drop_unit_loops(kernel)
-        simplify(kernel)
-        kernel = vectorize_all(kernel)
-        simplify(kernel)
-        read_in_place(kernel)
-        keep_in_registers(kernel)
-        simplify(kernel)
-        lower_reductions(kernel)
+        into_registers(kernel)
 
 
 def quantize_block_by_block(kernel: Handle) -> None:
-    """Normalises and quantises a row, 32 numbers at a time."""
+    """Normalises and quantises rows, 32 numbers at a time."""
     tile(stage(kernel, "partial_squares", "tvb"), b=1)
     for name in ("magnitudes", "values", "totals"):
         tile(stage(kernel, name, "tbv"), b=1)
+    for name in ("scales", "shares"):
+        tile(stage(kernel, name, "tb"), b=1)
+
+
+def into_registers(kernel: Handle) -> None:
+    """Makes vectors of tiles, which stay in registers over the rounds of loops."""
+    simplify(kernel)
+    with each(match(kernel, "tpj")) as tile_:
+        vectorize_late(tile_)
+    simplify(kernel)
+    keep_in_registers(kernel)
+    drop_unit_loops(kernel)
+    simplify(kernel)
+    kernel = vectorize_all(kernel)
+    simplify(kernel)
+    read_in_place(kernel)
+    keep_in_registers(kernel)
+    simplify(kernel)
+    lower_reductions(kernel)

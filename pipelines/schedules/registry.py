@@ -9,12 +9,25 @@ from llmc.pipelines.schedules.elementwise import elementwise
 from llmc.pipelines.schedules.matmul import matmul
 from llmc.pipelines.schedules.matvec import matvec
 from llmc.pipelines.schedules.matvec_q4 import matvec_q4
+from llmc.pipelines.schedules.quantize_rows import quantize_rows
+from llmc.pipelines.schedules.quantized_matmul import quantized_matmul
+from llmc.pipelines.schedules.quantized_matvec import quantized_matvec
 from llmc.pipelines.schedules.reduction import reduction
 from llmc.pipelines.schedules.schedule import PythonSchedule
 from llmc.runtime.errors import UserError
 
 SCHEDULES: dict[str, Callable[..., None]] = {
-    function.__name__: function for function in (elementwise, matmul, matvec, matvec_q4, reduction)
+    function.__name__: function
+    for function in (
+        elementwise,
+        matmul,
+        matvec,
+        matvec_q4,
+        quantize_rows,
+        quantized_matmul,
+        quantized_matvec,
+        reduction,
+    )
 }
 
 _CALL = re.compile(r"\s*(?P<name>[\w-]+)\s*(\{(?P<options>.*)\})?\s*")

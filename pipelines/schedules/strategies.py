@@ -1,16 +1,77 @@
 """Which schedule a kernel gets, by its shape and the machine: the first rule that matches."""
 
 from collections.abc import Callable
+from math import prod
 
+from torch_mlir import ir
 from torch_mlir.dialects import func
 
+from llmc.pipelines.schedules.quantize_rows import QuantizeRowsParameters, quantize_rows
+from llmc.pipelines.schedules.quantized_matmul import (
+    QuantizedMatmulParameters,
+    quantized_matmul,
+)
+from llmc.pipelines.schedules.quantized_matvec import (
+    QuantizedMatvecParameters,
+    quantized_matvec,
+)
 from llmc.pipelines.schedules.schedule import PythonSchedule
 from llmc.pipelines.targets.cpu import CPUTarget
+
+_WORKGROUPS = 8
+"""How many workgroups keep the threads of a small machine busy."""
+
+_CACHED = 512 * 1024
+"""Bytes of weights that a workgroup reads at most, where there are more workgroups than threads."""
+
+_STREAMS = 4
+"""How many panels are read at once."""
 
 Rule = Callable[[func.FuncOp, CPUTarget], PythonSchedule | None]
 """The schedule of a kernel on a machine; None where the rule does not apply to it."""
 
-RULES: dict[str, tuple[Rule, ...]] = {}
+
+def _quantized_matvec(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
+    """Several panels are read at once, as streams of their own."""
+    products, panels = target.byte_products, _panels_of_workgroup(kernel)
+    parameters = QuantizedMatvecParameters(
+        panels=panels,
+        together=_divisor(panels, _STREAMS),
+        instruction=products.instruction,
+        lanes=products.lanes,
+    )
+    return PythonSchedule(quantized_matvec, parameters)
+
+
+def _quantized_matmul(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
+    """As many rows at once as registers hold sums of."""
+    products = target.byte_products
+    parameters = QuantizedMatmulParameters(
+        panels=_panels_of_workgroup(kernel),
+        rows=target.rows // 2,
+        instruction=products.instruction,
+        lanes=products.lanes,
+    )
+    return PythonSchedule(quantized_matmul, parameters)
+
+
+def _quantize_rows(_kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
+    return PythonSchedule(quantize_rows, QuantizeRowsParameters())
+
+
+def _panels_of_workgroup(kernel: func.FuncOp) -> int:
+    """So few that several threads are busy, and that a cache holds what a workgroup reads."""
+    _, panels, _ = kernel.type.results[0].shape
+    weight = max((_bytes(type_) for type_ in kernel.type.inputs), default=1)
+    most = min(max(1, panels // _WORKGROUPS), max(1, _CACHED * panels // weight))
+    return _divisor(panels, most)
+
+
+RULES: dict[str, tuple[Rule, ...]] = {
+    "quantize_rows": (_quantize_rows,),
+    "quantized_matmul": (_quantized_matmul,),
+    "quantized_matvec": (_quantized_matvec,),
+}
 """The rules for each kind of kernel, in the order in which they are tried."""
 
 
@@ -18,3 +79,16 @@ def choose_schedule(kind: str, kernel: func.FuncOp, target: CPUTarget) -> Python
     """The schedule of the first rule that applies; None where none does."""
     chosen = (rule(kernel, target) for rule in RULES.get(kind, ()))
     return next((schedule for schedule in chosen if schedule is not None), None)
+
+
+def _divisor(number: int, most: int) -> int:
+    """The greatest divisor of `number` that is not more than `most`."""
+    return next(divisor for divisor in range(most, 0, -1) if number % divisor == 0)
+
+
+def _bytes(type_: ir.Type) -> int:
+    """The size of the weight of a layer, where `type_` is one: i8 `[P, B, S]`, or a stack of it."""
+    if not isinstance(type_, ir.RankedTensorType) or type_.rank < 3:
+        return 0
+    is_weight = type_.element_type == ir.IntegerType.get_signless(8)
+    return prod(type_.shape[-3:]) if is_weight and type_.has_static_shape else 0

@@ -21,7 +21,9 @@ from torch_mlir.dialects.bufferization import LayoutMapOption
 from torch_mlir.dialects.transform import bufferization, loop, structured, tensor, vector
 
 from llmc.pipelines.schedules.byte_products import ByteProductsOp
+from llmc.pipelines.schedules.expand_affine import ExpandAffineOp
 from llmc.pipelines.schedules.transform_dialect import load
+from llmc.pipelines.schedules.vectorize_late import VectorizeLateOp
 from llmc.pipelines.schedules.widen_operand import WidenOperandOp
 
 P = ParamSpec("P")
@@ -32,6 +34,9 @@ KIND = "llmc.kernel"
 
 STAGE = "llmc.stage"
 """The attribute of an operation of a kernel by which schedules name it."""
+
+RESULT = "llmc.result"
+"""The attribute of the operation that computes a kernel's result, whatever its name."""
 
 
 @dataclass(frozen=True)
@@ -96,11 +101,26 @@ def match(scope: Handle, loops: str, reduced: str = "") -> Handle:
 
 @verb
 def stage(scope: Handle, name: str, loops: str) -> Handle:
-    """The operations in `scope` that the kernel calls `name`, and a letter for each of their loops."""
+    """The operations in `scope` that the kernel names so, and a letter for each of their loops."""
     named = structured.MatchOp(
         _any_op(), scope.value, op_attrs=ir.DictAttr.get({STAGE: ir.StringAttr.get(name)})
     )
     return Handle(named.results_, loops)
+
+
+@verb
+def result(scope: Handle, loops: str) -> Handle:
+    """What computes the kernel's result in `scope`, and a letter for each of its loops."""
+    marked = structured.MatchOp(
+        _any_op(), scope.value, op_attrs=ir.DictAttr.get({RESULT: ir.UnitAttr.get()})
+    )
+    return Handle(marked.results_, loops)
+
+
+@verb
+def around(op: Handle) -> Handle:
+    """The operation that holds another, such as the loop around it."""
+    return Handle(transform.GetParentOp(_any_op(), op.value).parent)
 
 
 @verb
@@ -111,10 +131,10 @@ def operations(scope: Handle, name: str, loops: str = "") -> Handle:
 
 
 @verb
-def returned(kernel: Handle) -> Handle:
-    """What computes the first result of a function."""
+def returned(kernel: Handle, loops: str = "") -> Handle:
+    """What computes the first result of a function, and a letter for each of its loops."""
     end = operations(kernel, "func.return")
-    return Handle(transform.GetProducerOfOperand(_any_op(), end.value, 0).producer)
+    return Handle(transform.GetProducerOfOperand(_any_op(), end.value, 0).producer, loops)
 
 
 @verb
@@ -192,6 +212,13 @@ def distribute(op: Handle, **sizes: int) -> Handle:
 
 
 @verb
+def workgroups(op: Handle, **sizes: int) -> Handle:
+    """As `distribute`, and fuses nothing yet: the grid, for `fuse_into`."""
+    given = _by_letter(op, sizes, absent=0)
+    return Handle(structured.TileUsingForallOp(op.value, tile_sizes=given).forall_op)
+
+
+@verb
 def fuse_into(loop_: Handle, producer: Handle) -> Handle:
     """Computes what `producer` makes where a loop reads it, a slice at a time."""
     fused = structured.FuseIntoContainingOp(_any_op(), _any_op(), producer.value, loop_.value)
@@ -234,13 +261,24 @@ def pad(op: Handle, **multiples: int) -> Handle:
 
 
 @verb
-def peel(loop_: Handle) -> None:
-    """Parts a loop from its last round where that is incomplete, or may be."""
-    mode = transform.FailurePropagationMode.Suppress  # where all rounds are complete
-    attempt = transform.SequenceOp(mode, [], loop_.value)
+def peel(loop_: Handle) -> Handle:
+    """Parts a loop from its last round where that is incomplete, or may be: a loop for that round.
+
+    Where all rounds are complete, the handle returned holds nothing.
+    """
+    mode = transform.FailurePropagationMode.Suppress
+    attempt = transform.SequenceOp(mode, [_any_op()], loop_.value)
     with ir.InsertionPoint(attempt.body):
-        loop.LoopPeelOp(_any_op(), _any_op(), attempt.bodyTarget)
-        transform.YieldOp()
+        peeled = loop.LoopPeelOp(_any_op(), _any_op(), attempt.bodyTarget)
+        transform.YieldOp([peeled.remainder_loop])
+    return Handle(attempt.results_[0] if hasattr(attempt, "results_") else attempt.results[0])
+
+
+@verb
+def expand_affine(loop_: Handle) -> None:
+    """Makes arithmetic of affine maps in a loop, so that what is tiled in it can be peeled too."""
+    load(loop_.value.context)
+    ExpandAffineOp(loop_.value)
 
 
 @verb
@@ -257,6 +295,13 @@ def vectorize(op: Handle, **sizes: int) -> None:
     """
     given = _by_letter(op, sizes) if sizes else None
     structured.VectorizeOp(op.value, given, vectorize_nd_extract=True)
+
+
+@verb
+def vectorize_late(op: Handle) -> None:
+    """As `vectorize`, of an operation whose reductions run once; what is broadcast, is so late."""
+    load(op.value.context)
+    VectorizeLateOp(op.value)
 
 
 @verb

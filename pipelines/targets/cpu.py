@@ -14,6 +14,27 @@ _PROBE = "func.func @probe(%x: tensor<1xf32>) -> tensor<1xf32> { return %x : ten
 
 
 @dataclass(frozen=True)
+class ByteProducts:
+    """The instruction that multiplies bytes, and how many sums of 32 bits it has.
+
+    `signed` says whether it multiplies signed bytes by signed ones as well as unsigned ones.
+    """
+
+    instruction: str
+    lanes: int
+    signed: bool
+
+
+_BYTE_PRODUCTS = {
+    "avx512vnni": ByteProducts("vpdpbusd", 16, signed=False),
+    "avxvnni": ByteProducts("vpdpbusd", 8, signed=False),
+    "avx2": ByteProducts("vpmaddubsw", 8, signed=True),
+    "dotprod": ByteProducts("sdot", 4, signed=True),
+}
+"""By LLVM's name of the CPU's feature, the fastest first."""
+
+
+@dataclass(frozen=True)
 class CPUTarget:
     """A CPU of this machine's architecture, by LLVM's name for it; `host` is this one."""
 
@@ -55,6 +76,13 @@ class CPUTarget:
         if "avx512f" in features:
             return 16
         return 8 if host_arch() == "x86_64" else 4
+
+    @property
+    def byte_products(self) -> ByteProducts:
+        """The instruction for products of bytes."""
+        features = self.facts.features
+        known = (products for name, products in _BYTE_PRODUCTS.items() if name in features)
+        return next(known, ByteProducts("plain", 4, signed=True))
 
     @property
     def rows(self) -> int:

@@ -1,0 +1,73 @@
+"""What a kernel reads: tensors whole, weights of one layer from the stack of all layers'."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from torch_mlir import ir
+from torch_mlir.dialects import tensor
+
+from llmc.dialects.index_notation import collapse, expand, sizes, slice_of
+
+Reader = Callable[[Sequence[ir.Value]], ir.Value]
+"""Gives a value within a kernel, from the kernel's arguments."""
+
+
+@dataclass
+class KernelOperands:
+    """The operands of a kernel, each once."""
+
+    values: list[ir.Value] = field(default_factory=list)
+
+    def read(self, value: ir.Value, view: Callable[[ir.Value], ir.Value] | None = None) -> Reader:
+        """How the kernel reads `value`, or a view of it.
+
+        Of the slice of a stack it takes the stack and the number, so that nothing is copied.
+        """
+        stack, number = _stack_and_number(value)
+        at = self._add(stack if view is None else view(stack))
+        if number is None:
+            return lambda arguments: arguments[at]
+        layer = self._add(number)
+
+        def read(arguments: Sequence[ir.Value]) -> ir.Value:
+            _, *shape = arguments[at].type.shape
+            start = [arguments[layer], *[0] * len(shape)]
+            return slice_of(arguments[at], start, [1, *shape], shape)
+
+        return read
+
+    def _add(self, value: ir.Value) -> int:
+        if value not in self.values:
+            self.values.append(value)
+        return self.values.index(value)
+
+
+def as_rows(value: ir.Value, width: int, dynamic: bool = False) -> ir.Value:
+    """`value [..., N]` as `[T, N / width, width]`, all leading dimensions merged.
+
+    With `dynamic` T is so even where it is known: a kernel is the same for all numbers of rows.
+    """
+    rank = value.type.rank
+    rows = collapse(value, [rank - 1, 1]) if rank > 2 else value
+    if dynamic and not rows.type.is_dynamic_dim(0):
+        shape = [ir.ShapedType.get_dynamic_size(), rows.type.shape[1]]
+        rows = tensor.cast(ir.RankedTensorType.get(shape, rows.type.element_type), rows)
+    tokens, length = sizes(rows)
+    return expand(rows, [[tokens], [length // width, width]])
+
+
+def _stack_and_number(value: ir.Value) -> tuple[ir.Value, ir.Value | None]:
+    """The tensor `[L, ...]` of which `value [...]` is one, and which; else `value` and None."""
+    if isinstance(value.owner, ir.Block) or value.owner.name != "tensor.extract_slice":
+        return value, None
+    source, *offsets = value.owner.operands
+    whole = [1, *value.type.shape]
+    starts = list(ir.DenseI64ArrayAttr(value.owner.attributes["static_offsets"]))
+    dynamic = ir.ShapedType.get_dynamic_size()
+    is_one = (
+        len(offsets) == 1
+        and starts == [dynamic, *[0] * len(value.type.shape)]
+        and list(ir.DenseI64ArrayAttr(value.owner.attributes["static_sizes"])) == whole
+        and source.type.shape[1:] == value.type.shape
+    )
+    return (source, offsets[0]) if is_one else (value, None)

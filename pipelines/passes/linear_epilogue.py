@@ -1,0 +1,166 @@
+"""Finds what is done, element by element, to what a linear layer computes."""
+
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from llmc.dialects.index_notation import letters, pointwise
+from llmc.pipelines.passes.base import clone_with
+from llmc.pipelines.passes.generics import is_elementwise
+
+_MOST = 8
+"""How many operations may follow a layer in its kernel."""
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """Elementwise linalg operations that follow a linear layer, the last yielding what others read.
+
+    `strands` are what they read of the layer: its result, or the two halves of it.
+    """
+
+    layer: ir.Value
+    strands: tuple[ir.Value, ...]
+    members: tuple[ir.Operation, ...]
+
+    @property
+    def result(self) -> ir.Value:
+        """What others read."""
+        return (self.members[-1].results if self.members else self.strands)[0]
+
+    @property
+    def end(self) -> ir.Operation:
+        """The last operation of layer and epilogue."""
+        return self.result.owner.operation
+
+    def erase(self) -> None:
+        """Erases layer and epilogue, of which nothing is read any more."""
+        for op in reversed(self.members):
+            op.erase()
+        for strand in self.strands:
+            if strand != self.layer:
+                strand.owner.erase()
+        self.layer.owner.erase()
+
+    def others(self) -> list[ir.Value]:
+        """What the operations read beside the layer and each other, each once, in order."""
+        made = {*self.strands, *(member.results[0] for member in self.members)}
+        reads = (value for member in self.members for value in _inputs(member))
+        return list(dict.fromkeys(value for value in reads if value not in made))
+
+
+def find_epilogue(layer: ir.Value) -> Epilogue:
+    """The longest epilogue of `layer`, which is empty where nothing can follow it in one kernel.
+
+    The operations stand in the layer's block, and read nothing but values of one type.
+    """
+    halves = _halves(layer)
+    best = Epilogue(layer, (layer,), ())
+    strands, members = halves or (layer,), list[ir.Operation]()
+    while len(members) < _MOST:
+        following = _next(strands, members)
+        if following is None:
+            break
+        members.append(following)
+        grown = Epilogue(layer, strands, tuple(members))
+        if _read_outside(grown) == [grown.result]:
+            best = grown
+    return best
+
+
+def follow(epilogue: Epilogue, strands: list[ir.Value], others: list[ir.Value]) -> ir.Value:
+    """What the epilogue makes of tensors in the place of its strands and of what else it reads.
+
+    All have one shape, be it another than the epilogue's own.
+    """
+    known = dict(zip(epilogue.strands, strands, strict=True))
+    known.update(zip(epilogue.others(), others, strict=True))
+    for member in epilogue.members:
+        known[member.results[0]] = _same_of(member, [known[value] for value in _inputs(member)])
+    return known[epilogue.result]
+
+
+def _same_of(member: ir.Operation, inputs: list[ir.Value]) -> ir.Value:
+    block = member.regions[0].blocks[0]
+
+    def body(*elements: ir.Value) -> ir.Value:
+        known = dict(zip(block.arguments, elements, strict=True))
+        *inner, end = [op.operation for op in block]
+        for op in [*(value.owner.operation for value in _captured(member)), *inner]:
+            clone_with(op, known)
+        return known[end.operands[0]]
+
+    loops = letters(inputs[0].type.rank)
+    return pointwise(f"{','.join([loops] * len(inputs))}->{loops}", body, *inputs)
+
+
+def _next(strands: tuple[ir.Value, ...], members: list[ir.Operation]) -> ir.Operation | None:
+    """The first operation that reads what is computed so far and can follow it."""
+    made = [*strands, *(member.results[0] for member in members)]
+    users = {use.owner.operation for value in made for use in value.uses}
+    block = made[0].owner.operation.block
+    for op in block:
+        if op.operation in users and op.operation not in members:
+            return op.operation if _can_follow(op.operation, made[0].type) else None
+    return None
+
+
+def _can_follow(op: ir.Operation, type_: ir.Type) -> bool:
+    return (
+        op.name == "linalg.generic"
+        and len(op.results) == 1
+        and op.results[0].type == type_
+        and is_elementwise(op)
+        and all(value.type == type_ for value in op.operands)
+        and not _reads_room(op)
+        and all(_is_constant(value) for value in _captured(op))
+    )
+
+
+def _halves(layer: ir.Value) -> tuple[ir.Value, ir.Value] | None:
+    """The two halves of a layer's outputs, where nothing else of it is read."""
+    parts = [use.owner.operation for use in layer.uses]
+    if len(parts) != 2 or any(part.name != "tensor.extract_slice" for part in parts):
+        return None
+    *_, outputs = layer.type.shape
+    starts = [list(ir.DenseI64ArrayAttr(part.attributes["static_offsets"])) for part in parts]
+    where = [0] * (layer.type.rank - 1)
+    by_start = {start[-1]: part.results[0] for start, part in zip(starts, parts, strict=True)}
+    whole_rows = all(start[:-1] == where for start in starts)
+    halves = all(part.results[0].type.shape[-1] * 2 == outputs for part in parts)
+    same_rank = all(part.results[0].type.rank == layer.type.rank for part in parts)
+    if not (whole_rows and halves and same_rank and set(by_start) == {0, outputs // 2}):
+        return None
+    return by_start[0], by_start[outputs // 2]
+
+
+def _captured(op: ir.Operation) -> list[ir.Value]:
+    """What the body of a linalg.generic reads from without, each once."""
+    block = op.regions[0].blocks[0]
+    reads = (value for inner in block for value in inner.operands)
+    own = [*block.arguments, *(result for inner in block for result in inner.results)]
+    return list(dict.fromkeys(value for value in reads if value not in own))
+
+
+def _is_constant(value: ir.Value) -> bool:
+    """Whether `value` is a constant."""
+    return not isinstance(value.owner, ir.Block) and value.owner.name == "arith.constant"
+
+
+def _inputs(op: ir.Operation) -> list[ir.Value]:
+    return list(op.operands)[:-1]
+
+
+def _reads_room(op: ir.Operation) -> bool:
+    """Whether the operation reads what its result is written into."""
+    *_, old = op.regions[0].blocks[0].arguments
+    return any(True for _ in old.uses)
+
+
+def _read_outside(epilogue: Epilogue) -> list[ir.Value]:
+    made = [*epilogue.strands, *(member.results[0] for member in epilogue.members)]
+    return [
+        value
+        for value in made
+        if any(use.owner.operation not in epilogue.members for use in value.uses)
+    ]

@@ -1,0 +1,237 @@
+"""`outline-quantized-linears`: makes kernels of quantised linear layers and what surrounds them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, tensor
+
+from llmc.dialects import PackedQuantizedLinearOp, RMSNormOp
+from llmc.dialects.blocks import FORMATS, VALUES
+from llmc.dialects.index_notation import (
+    as_value,
+    collapse,
+    expand,
+    pointwise,
+    size,
+    sizes,
+    slice_of,
+)
+from llmc.pipelines.kernels.kernel import view_as
+from llmc.pipelines.kernels.quantized_linear import (
+    Norm,
+    Panels,
+    QuantizedRows,
+    multiply,
+    name_result,
+    quantize,
+)
+from llmc.pipelines.passes.base import Pass, find
+from llmc.pipelines.passes.kernel_functions import KernelFunctions
+from llmc.pipelines.passes.kernel_operands import KernelOperands, Reader, as_rows
+from llmc.pipelines.passes.linear_epilogue import Epilogue, find_epilogue, follow
+from llmc.pipelines.targets.cpu import CPUTarget
+
+MATVEC, MATMUL, QUANTIZE = "quantized_matvec", "quantized_matmul", "quantize_rows"
+
+_LONGEST = 16384
+"""The longest row that fits on a workgroup's stack once it is quantised."""
+
+Quantized = Callable[[Sequence[ir.Value]], QuantizedRows]
+"""Gives quantised rows within a kernel, from the kernel's arguments."""
+
+
+@dataclass(frozen=True)
+class OutlineQuantizedLinears(Pass):
+    """Turns `llmc.packed_quantized_linear` into calls of kernels that schedules work on.
+
+    One row is one kernel, `quantized_matvec`: the norm of the row where the layer alone reads it,
+    its quantisation, the product, and the elementwise operations that follow, be they on two halves
+    of the outputs. Of several rows, or longer ones than a workgroup's stack holds, norm and
+    quantisation are a kernel of their own, `quantize_rows`, and the rest is a `quantized_matmul`.
+    Changes numerics where there is a norm: the order of a sum.
+    """
+
+    name: ClassVar[str] = "outline-quantized-linears"
+    target: str = "cpu"
+
+    def apply(self, module: ir.Module) -> None:
+        """Rewrites layer by layer."""
+        module.context.allow_unregistered_dialects = True
+        signed = CPUTarget.parse(self.target).byte_products.signed
+        outliner = _Outliner(KernelFunctions(module), signed)
+        for op in find(module.operation, "llmc.packed_quantized_linear"):
+            outliner.outline(op.opview)
+
+
+class _Outliner:
+    """Makes kernels; several layers that read the same rows share their quantisation."""
+
+    def __init__(self, kernels: KernelFunctions, signed: bool) -> None:
+        self.kernels, self.signed = kernels, signed
+        self.quantized: dict[tuple[object, ...], list[ir.Value]] = {}
+
+    def outline(self, linear: PackedQuantizedLinearOp) -> None:
+        """Replaces the layer, and what goes with it, by calls."""
+        _read_lengths_before(linear.operation)
+        layer = _Layer(linear, self.signed)
+        norm, epilogue = layer.norm, layer.epilogue
+        with ir.InsertionPoint(epilogue.end), epilogue.end.location:
+            operands = KernelOperands()
+            kind, rows = self._rows(layer, operands)
+            (y,) = self.kernels.call(kind, operands.values, layer.build(rows, operands))
+            epilogue.result.replace_all_uses_with(layer.shaped(y))
+        epilogue.erase()
+        if norm is not None and not any(True for _ in norm.out.uses):
+            norm.operation.erase()
+
+    def _rows(self, layer: "_Layer", operands: KernelOperands) -> tuple[str, Quantized]:
+        """The kind of kernel, and how it reads its quantised rows."""
+        if layer.is_one_row:
+            return MATVEC, layer.quantized(operands)
+        key = (layer.x, layer.norm and layer.norm.out, layer.format.has_minimum, layer.offset)
+        if key not in self.quantized:
+            before = KernelOperands()
+            rows = layer.quantized(before)
+
+            def build(*arguments: ir.Value) -> list[ir.Value]:
+                made = rows(arguments)
+                return [made.values, made.scales, made.shares]
+
+            self.quantized[key] = self.kernels.call(QUANTIZE, before.values, build)
+        readers = [operands.read(value) for value in self.quantized[key]]
+        return MATMUL, lambda arguments: QuantizedRows(*(read(arguments) for read in readers))
+
+
+class _Layer:
+    """A layer with its norm and epilogue, and what a kernel of it computes."""
+
+    def __init__(self, linear: PackedQuantizedLinearOp, signed: bool) -> None:
+        self.linear, self.signed = linear, signed
+        self.format = FORMATS[linear.format.value]
+        self.offset = 128 if self.format.bits == 8 and not signed else self.format.offset
+        self.outputs = linear.out.type.shape[-1]
+        self.panels, _, bytes_ = linear.weight.type.shape
+        self.columns = bytes_ // self.format.bytes
+        self.is_whole = self.panels * self.columns == self.outputs
+        self.norm = _norm_of(linear)
+        self.x = linear.x if self.norm is None else self.norm.x
+        *leading, inputs = self.x.type.shape
+        self.is_one_row = prod(leading) == 1 and inputs <= _LONGEST
+        found = find_epilogue(linear.out)
+        fits = self.is_whole and self.panels % len(found.strands) == 0
+        self.epilogue = found if fits else Epilogue(linear.out, (linear.out,), ())
+
+    def quantized(self, operands: KernelOperands) -> Quantized:
+        """The rows, normalised and quantised within the kernel."""
+        x, norm = operands.read(self._rows(self.x, VALUES)), self.norm
+        if norm is None:
+            return lambda arguments: self._quantize(x(arguments), None)
+        weight = None if norm.weight is None else operands.read(norm.weight)
+
+        def normed(arguments: Sequence[ir.Value]) -> QuantizedRows:
+            factors = None if weight is None else weight(arguments)
+            if factors is not None:
+                factors = expand(factors, [[size(factors, 0) // VALUES, VALUES]])
+            return self._quantize(
+                x(arguments), Norm(norm.epsilon.value, factors, norm.offset.value)
+            )
+
+        return normed
+
+    def build(self, rows: Quantized, operands: KernelOperands) -> Callable[..., list[ir.Value]]:
+        """What the kernel computes: the product, the bias and the epilogue."""
+        stored = operands.read(self.linear.weight)
+        halves = operands.read(self.linear.weight, _as_halves)
+        bias = self._bias(operands)
+        others = [
+            operands.read(self._rows(value, self.columns)) for value in self.epilogue.others()
+        ]
+        count = self.panels // len(self.epilogue.strands)
+
+        def build(*arguments: ir.Value) -> list[ir.Value]:
+            activations = rows(arguments)
+            products = []
+            for strand in range(len(self.epilogue.strands)):
+                part = [_first(read(arguments), strand * count, count) for read in (stored, halves)]
+                panels = Panels(*part, self.format, self.signed)
+                products.append(multiply(activations, panels, strand))
+            if bias is not None:
+                products = [
+                    _add_bias(product, _first(bias(arguments), strand * count, count))
+                    for strand, product in enumerate(products)
+                ]
+            result = follow(self.epilogue, products, [read(arguments) for read in others])
+            name_result(result)
+            return [result]
+
+        return build
+
+    def shaped(self, y: ir.Value) -> ir.Value:
+        """The kernel's result `[T, P, J]` as the layer's, or the epilogue's."""
+        type_ = self.epilogue.result.type
+        y = collapse(y, [1, 2])
+        leading = sizes(self.x)[:-1]
+        if all(isinstance(extent, int) for extent in leading):
+            rows = [prod(leading), y.type.shape[1]]
+            y = tensor.cast(ir.RankedTensorType.get(rows, y.type.element_type), y)
+        if not self.is_whole:
+            extents = [size(y, 0), self.outputs]
+            y = slice_of(y, [0, 0], extents, extents)
+            if self.linear.bias is not None:
+                y = pointwise("tn,n->tn", lambda x, b, _: arith.addf(x, b), y, self.linear.bias)
+        if type_.rank == 2:
+            return y
+        return expand(y, [leading, [type_.shape[-1]]])
+
+    def _bias(self, operands: KernelOperands) -> Reader | None:
+        """The bias `[P, J]`; None where there is none, or it is added outside."""
+        bias = self.linear.bias
+        if bias is None or not self.is_whole:
+            return None
+        return operands.read(expand(bias, [[self.panels, self.columns]]))
+
+    def _rows(self, value: ir.Value, width: int) -> ir.Value:
+        return as_rows(value, width, dynamic=not self.is_one_row)
+
+    def _quantize(self, x: ir.Value, norm: Norm | None) -> QuantizedRows:
+        return quantize(x, norm, self.format.has_minimum, self.offset)
+
+
+def _read_lengths_before(op: ir.Operation) -> None:
+    """Reads of the first operand what is read of the result alone to know how long it is."""
+    for use in list(op.results[0].uses):
+        dim = use.owner.operation
+        if dim.name == "tensor.dim" and use.operand_number == 0:
+            number = dim.operands[1].owner.opview.literal_value
+            with ir.InsertionPoint(op):
+                dim.results[0].replace_all_uses_with(as_value(size(op.operands[0], number)))
+            dim.erase()
+
+
+def _norm_of(linear: PackedQuantizedLinearOp) -> RMSNormOp | None:
+    """The norm that the layer reads, where nothing else reads it."""
+    x = linear.x
+    if isinstance(x.owner, ir.Block) or x.owner.name != "llmc.rms_norm":
+        return None
+    _read_lengths_before(x.owner)
+    return x.owner.opview if len(list(x.uses)) == 1 else None
+
+
+def _as_halves(stored: ir.Value) -> ir.Value:
+    *shape, bytes_ = stored.type.shape
+    return view_as(stored, ir.RankedTensorType.get([*shape, bytes_ // 2], ir.F16Type.get()))
+
+
+def _first(value: ir.Value, start: int, count: int) -> ir.Value:
+    """`count` panels of `value` from number `start` on."""
+    panels, *rest = value.type.shape
+    if count == panels:
+        return value
+    return slice_of(value, [start, *[0] * len(rest)], [count, *rest], [count, *rest])
+
+
+def _add_bias(product: ir.Value, bias: ir.Value) -> ir.Value:
+    return pointwise("tpj,pj->tpj", lambda x, b, _: arith.addf(x, b), product, bias)

@@ -1,0 +1,70 @@
+"""`quantized_matmul`: many rows of activations times a weight in panels of blocks."""
+
+from dataclasses import dataclass
+
+from llmc.pipelines.schedules.quantized_matvec import STRANDS, into_registers
+from llmc.pipelines.schedules.schedule import Parameters
+from llmc.pipelines.schedules.verbs import (
+    Handle,
+    around,
+    byte_products,
+    distribute,
+    each,
+    expand_affine,
+    fuse,
+    fuse_into,
+    kernels,
+    peel,
+    result,
+    returned,
+    simplify,
+    stage,
+    tile,
+    vectorize_late,
+)
+
+
+@dataclass(frozen=True)
+class QuantizedMatmulParameters(Parameters):
+    """A workgroup computes `panels` panels for all rows, `rows` times `together` of them at a time.
+
+    Rows that are left go by half as many, and so on to one. `instruction` multiplies bytes, `lanes`
+    times four at once.
+    """
+
+    panels: int = 4
+    rows: int = 8
+    together: int = 1
+    instruction: str = "plain"
+    lanes: int = 4
+
+
+def quantized_matmul(payload: Handle, parameters: QuantizedMatmulParameters) -> None:
+    """Tiles of rows and panels in registers, over the blocks.
+
+    Changes numerics: the order of sums.
+    """
+    with each(kernels(payload, "quantized_matmul")) as kernel:
+        distribute(returned(kernel, "tpj"), p=parameters.panels)
+        fuse(result(kernel, "tpj"), p=parameters.together)
+        simplify(kernel)
+        _split_rows(kernel, kernel, parameters.rows)
+        for strand in STRANDS:
+            with each(stage(kernel, f"sums{strand}", "tpjb")) as sums:
+                step, loops = tile(sums, b=1)
+                near = around(loops["b"])
+                dots = fuse_into(loops["b"], stage(near, f"dots{strand}", "tpbjgi"))
+                byte_products(dots, parameters.instruction, parameters.lanes)
+                vectorize_late(step)
+        into_registers(kernel)
+
+
+def _split_rows(kernel: Handle, scope: Handle, rows: int) -> None:
+    """Parts the rows in `scope` into tiles of `rows`, those left into halves of that."""
+    _, loops = fuse(result(scope, "tpj"), t=rows)
+    left = peel(loops["t"])
+    simplify(kernel)
+    if rows > 1:
+        with each(left) as rest:
+            expand_affine(rest)
+            _split_rows(kernel, rest, rows // 2)

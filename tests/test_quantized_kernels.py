@@ -1,0 +1,153 @@
+"""Kernels of quantised linear layers compute what the layers and their surroundings mean."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from torch_mlir import ir
+from torch_mlir.dialects import arith, func, math
+
+from llmc.dialects import PackedQuantizedLinearOp, RMSNormOp
+from llmc.dialects.block_panels import pack_blocks
+from llmc.dialects.blocks import FORMATS
+from llmc.dialects.index_notation import constant, pointwise, sizes, slice_of
+from llmc.pipelines.passes import DispatchKernels, OutlineQuantizedLinears, ScheduleKernels
+from llmc.pipelines.passes.base import find
+from tests.scheduled import call, new_context
+
+
+@dataclass(frozen=True)
+class Case:
+    """A layer on `rows` rows, and what surrounds it."""
+
+    rows: int
+    inputs: int
+    outputs: int
+    format: str = "q4_1"
+    dynamic: bool = False
+    norm: bool = False
+    bias: bool = False
+    after: str = ""
+    schedule: str = ""
+    columns: int = 16
+
+    def arrays(self) -> list[np.ndarray]:
+        rng = np.random.default_rng(self.rows + self.inputs)
+
+        def normal(*shape: int) -> np.ndarray:
+            return rng.standard_normal(shape).astype(np.float32)
+
+        blocks = FORMATS[self.format].encode(normal(self.outputs, self.inputs))
+        return [
+            normal(1, self.rows, self.inputs),
+            pack_blocks(blocks, self.columns),
+            normal(self.inputs),
+            normal(self.outputs),
+            normal(1, self.rows, self.outputs),
+        ]
+
+    def module(self, arrays: list[np.ndarray]) -> ir.Module:
+        module = ir.Module.create()
+        types = [
+            _type(array, self.dynamic and array.ndim == 3 and array.dtype != np.int8)
+            for array in arrays
+        ]
+        with ir.InsertionPoint(module.body):
+            function = func.FuncOp("main", (types, []))
+        with ir.InsertionPoint(function.add_entry_block()):
+            y = self._build(*function.arguments)
+            func.ReturnOp([y])
+        function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, [y.type]))
+        module.operation.verify()
+        return module
+
+    def _build(
+        self, x: ir.Value, w: ir.Value, norm: ir.Value, bias: ir.Value, residual: ir.Value
+    ) -> ir.Value:
+        if self.norm:
+            x = RMSNormOp(x, _f64(1e-5), _f64(0.0), x.type, weight=norm).out
+        y = PackedQuantizedLinearOp(
+            x,
+            w,
+            ir.StringAttr.get(self.format),
+            residual.type,
+            bias=bias if self.bias else None,
+        ).out
+        if self.after == "add":
+            return pointwise("abn,abn->abn", lambda a, b, _: arith.addf(a, b), residual, y)
+        if self.after == "gate":
+            one, tokens, width = sizes(y)
+            half = [one, tokens, width // 2]
+            gate, up = (slice_of(y, [0, 0, start], half, half) for start in (0, width // 2))
+            silu = pointwise("abn->abn", lambda x, _: _silu(x), gate)
+            return pointwise("abn,abn->abn", lambda a, b, _: arith.mulf(a, b), silu, up)
+        return y
+
+    def expected(self, arrays: list[np.ndarray]) -> np.ndarray:
+        x, w, norm, bias, residual = arrays
+        if self.norm:
+            x = RMSNormOp.reference(x.astype(np.float64), norm, 1e-5).astype(np.float32)
+        y = PackedQuantizedLinearOp.reference(
+            x, w, self.format, self.outputs, bias if self.bias else None
+        )
+        if self.after == "add":
+            return y + residual
+        if self.after == "gate":
+            gate, up = np.split(y, 2, -1)
+            return gate / (1 + np.exp(-gate)) * up
+        return y
+
+
+CASES = [
+    Case(1, 64, 64),
+    Case(1, 576, 960, norm=True),
+    Case(1, 96, 64, norm=True, after="gate"),
+    Case(1, 64, 96, bias=True, after="add"),
+    Case(1, 64, 50, bias=True),
+    Case(1, 64, 64, format="q4_0"),
+    Case(1, 96, 64, format="q8_0", norm=True),
+    Case(1, 32768, 32, norm=True),
+    Case(13, 64, 64, dynamic=True, norm=True),
+    Case(15, 64, 64, after="add"),
+    Case(16, 96, 64, dynamic=True, after="gate", bias=True),
+    Case(7, 64, 50, format="q4_0", dynamic=True, bias=True),
+    Case(9, 96, 64, format="q8_0", dynamic=True),
+    Case(1, 64, 64, dynamic=True, after="add"),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_kernels(case):
+    arrays = case.arrays()
+    with new_context(), ir.Location.unknown():
+        module = case.module(arrays)
+        for pass_ in (
+            OutlineQuantizedLinears(),
+            ScheduleKernels(schedule=case.schedule),
+            DispatchKernels(),
+        ):
+            pass_.apply(module)
+        module.operation.verify()
+        assert find(module.operation, "flow.dispatch")
+        (actual,) = call(module, "main", arrays)
+    expected = case.expected(arrays)
+    scale = np.abs(expected).max()
+    # A rounding of the norm may turn one activation into its neighbour.
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=(3e-3 if case.norm else 2e-6) * scale)
+
+
+def _type(array: np.ndarray, dynamic: bool) -> ir.Type:
+    shape = list(array.shape)
+    if dynamic:
+        shape[1] = ir.ShapedType.get_dynamic_size()
+    element = ir.F32Type.get() if array.dtype == np.float32 else ir.IntegerType.get_signless(8)
+    return ir.RankedTensorType.get(shape, element)
+
+
+def _silu(x: ir.Value) -> ir.Value:
+    one = constant(1.0, x.type)
+    return arith.divf(x, arith.addf(one, math.exp(arith.negf(x))))
+
+
+def _f64(value: float) -> ir.Attribute:
+    return ir.FloatAttr.get(ir.F64Type.get(), value)
