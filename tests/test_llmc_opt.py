@@ -32,6 +32,24 @@ def test_a_pipeline_loads_no_pytorch():
     assert not {"torch", "transformers", "sympy"} & loaded
 
 
+def processor_seconds(*words: str) -> float:
+    """What a run of the command takes, of several the least; other processes do not count."""
+    runs = []
+    for _ in range(3):
+        process = subprocess.Popen(
+            [LLMC_OPT, *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
+        _, status, used = os.wait4(process.pid, 0)
+        assert status == 0
+        runs.append(used.ru_utime + used.ru_stime)
+    return min(runs)
+
+
+@pytest.mark.parametrize(("words", "limit"), [(["--help"], 0.3), (["-", "--cse"], 1.0)])
+def test_starts_quickly(words, limit):
+    assert processor_seconds(*words) < limit
+
+
 def test_a_crash_of_mlir_is_an_error(tmp_path):
     nested = tmp_path / "nested.mlir"
     nested.write_text("func.func private @f(" + "tuple<" * 300_000)
