@@ -99,7 +99,7 @@ def continued(pair: Pair, prompts: list[list[int]], new_tokens: int) -> list[Gen
     )
 
 
-def assert_logits(pair: Pair) -> None:
+def assert_logits(pair: Pair, tolerance: float = TOLERANCE) -> None:
     """Prefill, a second prefill on what is held, then token by token: PyTorch's logits."""
     tokens = random_tokens(PROMPT + CHUNK + STEPS)
     expected = torch_logits(pair.torch, tokens)
@@ -115,7 +115,7 @@ def assert_logits(pair: Pair) -> None:
     for past in range(held, len(tokens)):
         found[past] = engine.decode(tokens[past : past + 1], past, [0]).logits[0]
     for place, logits in found.items():
-        np.testing.assert_allclose(logits, expected[place], rtol=0, atol=TOLERANCE * spread)
+        np.testing.assert_allclose(logits, expected[place], rtol=0, atol=tolerance * spread)
 
 
 def test_logits_are_pytorchs(pair):
@@ -158,5 +158,6 @@ def test_narrow_storage_rounds_matrices_and_the_cache_alone(dtype, element, tmp_
     for weight in pair.torch.parameters():
         if weight.ndim > 1:
             weight.copy_(weight.to(element))
+    # A key halfway between two numbers of the cache may go to either.
     with narrow_cache():
-        assert_logits(pair)
+        assert_logits(pair, tolerance=5e-4)

@@ -99,9 +99,9 @@ def test_logits_are_pytorchs_but_for_rounded_activations(case, tmp_path):
     compile_model(model, options, tmp_path / "bundle")
     engine = llmc.runtime.load(tmp_path / "bundle").engine
     engine.reset(1, len(TOKENS))
-    found = [engine.prefill(TOKENS[:PROMPT], 0)]
+    found = [engine.prefill(TOKENS[:PROMPT], 0).logits[0]]
     for past in range(PROMPT, len(TOKENS)):
-        found.append(engine.decode(TOKENS[past : past + 1], past, [0])[0])
+        found.append(engine.decode(TOKENS[past : past + 1], past, [0]).logits[0])
     places, spread = slice(PROMPT - 1, None), exact.std()
     np.testing.assert_allclose(found, rounded[places], rtol=0, atol=TOLERANCE * spread)
     assert np.abs(found - exact[places]).max() <= 2 * np.abs(rounded - exact).max()
