@@ -39,6 +39,7 @@ class LlamaCpp(Contender):
         self._vocabulary = lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(self._model))
         self._threads = threads
         self._context = None
+        self._batch = lib.llama_batch_init(_BATCH, 0, 1)
         self._made_for = (0, 0)
 
     def clear(self, sequences: int, capacity: int) -> None:
@@ -76,7 +77,6 @@ class LlamaCpp(Contender):
             raise MissingError(
                 f"llama.cpp has no room for {sequences} sequences of {capacity} tokens"
             )
-        self._batch = lib.llama_batch_init(_BATCH, 0, 1)
         self._made_for = (sequences, capacity)
 
     def _decode(self, entries: list[tuple[int, int, int]], first_output: int) -> None:

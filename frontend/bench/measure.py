@@ -1,7 +1,7 @@
 """Runs all contenders through all cases, in turns, and sums up what they took."""
 
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,7 +36,7 @@ class Result:
 
 
 def measure_in_turns(
-    contenders: dict[str, Measure],
+    contenders: Mapping[str, Measure],
     bandwidth: Callable[[], float],
     cases: Sequence[Case],
     rounds: int,

@@ -1,0 +1,234 @@
+"""`llmc bench`: who runs when, what is made of the times, and what its contenders compute."""
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from llmc.frontend.bench.contender import Case, Contender, MissingError, run
+from llmc.frontend.bench.entrants import Entrant, ours, peers
+from llmc.frontend.bench.gguf_writer import write_gguf
+from llmc.frontend.bench.kernels import KernelTime, profile
+from llmc.frontend.bench.machine import Bounds, Machine
+from llmc.frontend.bench.measure import Result, measure_in_turns
+from llmc.frontend.bench.plot import plot
+from llmc.frontend.bench.remote import Facts, Sample, opened
+from llmc.frontend.bench.report import sum_up
+from llmc.frontend.bench.roofline import roofline
+from llmc.frontend.gguf_config import read_config
+from llmc.frontend.gguf_file import read_gguf
+from llmc.frontend.gguf_weights import find_sources, read_weights
+from llmc.frontend.options import CompileOptions
+from llmc.frontend.source import open_model
+from llmc.runtime import UserError
+from llmc.runtime.manifest import Manifest
+from llmc.tools.llmc import main
+from tests.tiny_models import VOCAB_SIZE, save_tiny_model
+
+CASE = Case(prompt=4, generated=8)
+
+
+def sample(prefill_s: float, decode_s: float, tokens: list[int]) -> Sample:
+    return Sample(prefill_s, decode_s, tokens, resident_bytes=0)
+
+
+def test_contenders_take_turns_and_the_first_round_is_left_out():
+    order = []
+
+    def contender(name):
+        def measure(case, rows):
+            order.append(name)
+            return sample(len(order), 1.0, [])
+
+        return measure
+
+    turns = {"a": contender("a"), "b": contender("b")}
+    (results,) = measure_in_turns(turns, lambda: order.append("read") or 1.0, [CASE], 2, 100)
+    assert order == ["read", "a", "b"] * 3
+    assert [s.prefill_s for s in results[0].samples] == [5, 8]
+    assert [s.prefill_s for s in results[1].samples] == [6, 9]
+
+
+def test_all_contenders_get_the_same_tokens_in_every_round():
+    seen = []
+
+    def measure(case, rows):
+        seen.append(rows)
+        return sample(1.0, 1.0, [])
+
+    case = Case(prompt=3, generated=1, batch=2, held=7)
+    list(measure_in_turns({"a": measure, "b": measure}, lambda: 1.0, [case], 1, 50))
+    assert all(one == other for one, other in pairwise(seen))
+    assert np.shape(seen[0]) == (2, 7)
+    assert 0 <= np.min(seen[0]) <= np.max(seen[0]) < 50
+
+
+def test_ratios_are_of_the_same_round():
+    """A machine that is slow in one round moves both, and no ratio."""
+    ours_ = Result("llmc", CASE, [sample(t, 2 * t, [1, 2, 3]) for t in (1, 9, 2)], [10.0] * 3)
+    theirs = Result("peer", CASE, [sample(2 * t, t, [1, 2, 4]) for t in (1, 9, 2)], [10.0] * 3)
+    facts = {"llmc": Facts("f32", 100, 0.0), "peer": Facts("f32", 10, 0.0)}
+    first, second = sum_up([ours_, theirs], facts)
+    assert (first.prefill_ratio, first.decode_ratio) == (1.0, 1.0)
+    assert (second.prefill_ratio, second.decode_ratio) == (2.0, 0.5)
+    assert first.prefill_tokens_per_s == 4 / 2  # the median of 4/1, 4/9 and 4/2
+    assert second.decode_tokens_per_s == 8 / 2
+    assert second.tokens_alike == 2
+    # 10 bytes for each of the 4 tokens a second, of 10 bytes a second.
+    assert second.bandwidth_share == pytest.approx(4.0)
+
+
+def test_a_batch_counts_all_tokens_and_reads_the_weights_once():
+    case = Case(prompt=4, generated=8, batch=2)
+    result = Result("llmc", case, [sample(1.0, 1.0, [])], [160.0])
+    (row,) = sum_up([result], {"llmc": Facts("f32", 10, 0.0)})
+    assert (row.prefill_tokens_per_s, row.decode_tokens_per_s) == (8.0, 16.0)
+    assert row.bandwidth_share == pytest.approx(0.5)
+
+
+class Counting(Contender):
+    """Continues with the number of tokens that it has been given."""
+
+    def clear(self, sequences, capacity):
+        self.held = [0] * sequences
+        self.capacity = capacity
+
+    def prefill(self, rows, past):
+        assert self.held == [past] * len(rows)
+        self.held = [past + len(row) for row in rows]
+        return list(self.held)
+
+    def decode(self, tokens, past):
+        assert tokens == self.held == [past] * len(tokens)
+        return self.prefill([[token] for token in tokens], past)
+
+
+def test_decoding_goes_on_from_the_prompt_or_what_is_held():
+    for case in (Case(4, 3), Case(4, 3, batch=2, held=6), Case(4, 3, held=2)):
+        contender = Counting()
+        measured = run(contender, case, [[0] * case.cached] * case.batch)
+        assert measured.tokens == list(range(case.cached, case.cached + 3))
+        assert contender.held == [contender.capacity] * case.batch
+
+
+def test_llama_cpp_runs_the_same_type_and_its_fastest():
+    def names(dtype, storage):
+        options = CompileOptions(dtype=dtype)
+        return [entrant.name for entrant in peers(["llama.cpp"], "m", options, storage, 1)]
+
+    assert names("as-is", "Q4_1") == names("q4_0", "Q8_0") == ["llama.cpp Q4_0", "llama.cpp Q4_1"]
+    assert names("f16", "Q4_1") == names("as-is", "float16") == ["llama.cpp F16", "llama.cpp Q4_0"]
+
+
+def test_ours_and_pytorch_go_on_alike(tiny_folder, tiny_bundle):
+    case = Case(prompt=5, generated=6, batch=2, held=9)
+    (torch,) = peers(["torch"], str(tiny_folder), CompileOptions(), "float32", 1)
+    rows = np.random.default_rng(0).integers(0, VOCAB_SIZE, (2, 9)).tolist()
+    with opened(ours(tiny_bundle, 1)) as one, opened(torch) as other:
+        assert one.measure(case, rows).tokens == other.measure(case, rows).tokens
+        # PyTorch's parameters are what the archive holds, but for the rotary frequencies.
+        assert one.facts.weight_bytes == pytest.approx(other.facts.weight_bytes, rel=1e-3)
+
+
+def test_a_contender_that_cannot_run_says_why(tmp_path):
+    missing = Entrant("x", "torch", {"model": str(tmp_path / "none"), "options": {}, "threads": 1})
+    with pytest.raises(MissingError, match="there is no model"), opened(missing):
+        pass
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3"])
+def test_a_written_gguf_is_read_back_as_the_model(family, tmp_path):
+    save_tiny_model(family, tmp_path / "model")
+    write_gguf(str(tmp_path / "model"), None, tmp_path / "written.gguf")
+    config = open_model(tmp_path / "model").config
+    file = read_back(tmp_path / "written.gguf", config)
+    original = open_model(tmp_path / "model").weights()
+    assert file.keys() == original.keys()
+    for name, weight in original.items():
+        np.testing.assert_array_equal(file[name].numpy(), weight.numpy(), err_msg=name)
+
+
+def read_back(path, config):
+    file = read_gguf(path)
+    read = read_config(file)
+    for name in ("num_attention_heads", "num_key_value_heads", "rope_parameters"):
+        assert getattr(read, name) == getattr(config, name), name
+    assert read.rms_norm_eps == pytest.approx(config.rms_norm_eps)
+    return read_weights(file, read, find_sources(file, read))
+
+
+def test_a_family_that_cannot_be_written_is_told(tmp_path):
+    save_tiny_model("gpt2", tmp_path / "model")
+    with pytest.raises(MissingError, match="gpt2"):
+        write_gguf(str(tmp_path / "model"), None, tmp_path / "written.gguf")
+
+
+def test_kernels_are_found_with_their_weights(tiny_bundle):
+    manifest = Manifest.read(tiny_bundle)
+    for function, tokens in (("decode", 1), ("prefill", 8)):
+        kernels = profile(tiny_bundle, function, tokens, 3, VOCAB_SIZE, 1)
+        assert sum(kernel.dispatches for kernel in kernels) == manifest.dispatches[function]
+        assert all(kernel.seconds > 0 for kernel in kernels)
+        named = {name for kernel in kernels for name in kernel.weights}
+        assert {"lm_head.weight", "model.layers.0.mlp.down_proj.weight"} <= named
+
+
+def test_a_kernel_is_held_against_the_nearer_bound():
+    bounds = Bounds(read_bytes_per_s=100.0, float_ops_per_s=1000.0, byte_ops_per_s=None)
+    kernels = [KernelTime("matmul", 2, 4.0, {"w": 200}), KernelTime("norm", 1, 1.0, {})]
+    matmul, norm = roofline("decode", 1, "f32", kernels, bounds)
+    assert (matmul.bound, matmul.share) == ("memory", 0.5)  # 200 bytes take 2 of the 4 seconds
+    assert norm.share is None
+    (matmul, _) = roofline("prefill", 30, "f32", kernels, bounds)
+    # 50 weights, 30 tokens, 2 operations: 3 seconds.
+    assert (matmul.bound, matmul.share) == ("arithmetic", 0.75)
+    (lookup,) = roofline("decode", 1, "f32", [KernelTime("rows", 1, 1.0, {"w": 10_000})], bounds)
+    assert lookup.share is None
+
+
+def test_the_machine_is_measured_and_drawn(tmp_path):
+    bounds = Machine(read_bytes=1 << 20, threads=1).bounds()
+    assert 1e8 < bounds.read_bytes_per_s < 1e12
+    assert 1e8 < bounds.float_ops_per_s < 1e13
+    pytest.importorskip("matplotlib")
+    (point,) = roofline("decode", 1, "f32", [KernelTime("matmul", 2, 1e-3, {"w": 20})], bounds)
+    plot([point], bounds, tmp_path / "roofline.png")
+    assert (tmp_path / "roofline.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_json_has_ours_first(tiny_folder, tiny_cache, monkeypatch, capsys):
+    monkeypatch.setenv("LLMC_CACHE", str(tiny_cache))
+    words = ["--against", "torch", "--prompt", "4,8", "--gen", "2", "--rounds", "1", "--json"]
+    assert main(["bench", str(tiny_folder), *words, "--threads", "1"]) == 0
+    written = json.loads(capsys.readouterr().out)
+    rows = written["results"]
+    assert [(row["contender"], row["prompt"]) for row in rows] == [
+        ("llmc", 4), ("torch", 4), ("llmc", 8), ("torch", 8)
+    ]  # fmt: skip
+    assert all(row["prefill_tokens_per_s"] > 0 < row["decode_tokens_per_s"] for row in rows)
+    assert written["kernels"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--against", "vllm"], "there is no contender 'vllm'"),
+        (["--prompt", "16,x"], "must be a whole number above 0, not 'x'"),
+        (["--prompt", "40000"], "more than the context"),
+    ],
+)
+def test_what_cannot_be_run_is_told(words, said, tiny_folder, tiny_cache, monkeypatch, capsys):
+    monkeypatch.setenv("LLMC_CACHE", str(tiny_cache))
+    assert main(["bench", str(tiny_folder), *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_bundle_has_no_peers(tiny_bundle, capsys):
+    assert main(["bench", str(tiny_bundle), "--against", "torch"]) == 2
+    assert "give the model it was compiled from" in capsys.readouterr().err
+
+
+def test_an_unknown_peer_is_refused():
+    with pytest.raises(UserError, match="there is no contender 'vllm'"):
+        peers(["vllm"], "m", CompileOptions(), "F32", 1)
