@@ -18,7 +18,7 @@ _MODEL = "module"
 
 
 def compile_driver(function: str, tokens: int, vocabulary: int, output: Path) -> None:
-    """Writes a module with `run(tokens: 1xTxi64, start: 1xi64, past: i64, count: i64) -> 1xVxf32`.
+    """Writes a module with `run(tokens: 1xTxi64, start: 1xi64, past: i64, count: i64) -> 1x1xi64`.
 
     It allocates a cache for one sequence and calls the model's `function` (abi.py) so often, always
     in columns `past` on. Raises IREEError.
@@ -37,10 +37,11 @@ def _define(function: str, tokens: int, vocabulary: int) -> None:
     taken = given if function == abi.DECODE else ir.RankedTensorType.get([1, dynamic], i64)
     start = ir.RankedTensorType.get([1], i64)
     logits = ir.RankedTensorType.get([1, vocabulary], f32)
+    token = ir.RankedTensorType.get([1, 1], i64)
     reset = func.FuncOp(f"{_MODEL}.{abi.RESET}", ([i64, i64], []), visibility="private")
-    step_type = ([taken, start, i64, i64], [logits])
+    step_type = ([taken, start, i64, i64], [logits, token])
     step = func.FuncOp(f"{_MODEL}.{function}", step_type, visibility="private")
-    run = func.FuncOp(RUN, ([given, start, i64, i64], [logits]))
+    run = func.FuncOp(RUN, ([given, start, i64, i64], [token]))
     with ir.InsertionPoint(run.add_entry_block()):
         ids, starts, past, count = run.arguments
         zero, one = constant(0, i64), constant(1, i64)
@@ -48,7 +49,7 @@ def _define(function: str, tokens: int, vocabulary: int) -> None:
         func.CallOp(reset, [one, capacity])
         if taken != given:
             ids = tensor.cast(taken, ids)
-        loop = scf.ForOp(zero, count, one, [tensor.empty([1, vocabulary], f32)])
+        loop = scf.ForOp(zero, count, one, [tensor.empty([1, 1], i64)])
         with ir.InsertionPoint(loop.body):
-            scf.YieldOp(func.CallOp(step, [ids, starts, zero, past]).results)
+            scf.YieldOp([func.CallOp(step, [ids, starts, zero, past]).results[1]])
         func.ReturnOp(loop.results)
