@@ -107,6 +107,8 @@ class OnlineSoftmax:
             for at in scf.for_(index(0), count, index(_COLUMNS)):
                 offsets = (arith.addi(at, index(j)) for j in range(_COLUMNS))
                 places = [arith.addi(column, arith.minui(offset, last)) for offset in offsets]
+                for place in places:
+                    self._prefetch(self.caches.values, place)
                 for head, sums in zip(heads, self._products(heads, places), strict=True):
                     vector.store(four_totals(sums), self.scores, [head, at])
                 scf.yield_([])
@@ -125,6 +127,14 @@ class OnlineSoftmax:
             scf.yield_([multiply_add(q, key, next(sums)) for q in queries for key in read])
         results = list(loop.results)
         return [results[i : i + len(columns)] for i in range(0, len(results), len(columns))]
+
+    def _prefetch(self, cache: ir.Value, column: ir.Value) -> None:
+        """Asks memory for a column that is soon read, for caches are read but once for a token."""
+        *_, channels = cache.type.shape
+        line = 512 // cache.type.element_type.width
+        for d in range(0, channels, line):
+            where = [*self.caches.head, column, index(d)]
+            memref.prefetch(cache, where, False, 3, True)
 
     def _weigh(self, head: ir.Value, count: ir.Value) -> None:
         """Makes weights of a block's scores, and shrinks what was before to the new peak."""
@@ -199,6 +209,7 @@ class OnlineSoftmax:
         with ir.InsertionPoint(loop.body):
             offset, sums = loop.induction_variable, iter(loop.inner_iter_args)
             where = [*self.caches.head, arith.addi(column, offset)]
+            self._prefetch(self.caches.keys, arith.addi(where[-1], index(BLOCK)))
             values = [load(self.caches.values, [*where, place], lanes) for place in places]
             weights = [memref.load(self.scores, [head, offset]) for head in heads]
             scf.yield_(
