@@ -37,6 +37,10 @@ class Q80Type(BlockType, name="q8_0"):
 TYPES = {type_.format.name: type_ for type_ in (Q40Type, Q41Type, Q80Type)}
 
 
+NO_SUCH_TYPE = f"no such type: those of llmc are {', '.join(f'!llmc.{name}' for name in TYPES)}"
+"""What `expected dynamic type` means, which MLIR's parser says after `!llmc.`."""
+
+
 def block_format(type_: ir.Type) -> BlockFormat | None:
     """The format of the blocks that a tensor of `type_` holds; None of other types."""
     element = type_.element_type if isinstance(type_, ir.RankedTensorType) else None

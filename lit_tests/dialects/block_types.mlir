@@ -10,8 +10,8 @@ func.func @formats(%a: tensor<6x2x!llmc.q4_0>, %b: tensor<?x2x!llmc.q4_1>, %c: t
 
 // -----
 
-// A format that is not there is no type.
-// CHECK: error: expected dynamic type
+// Of a format that is not there it is said which there are.
+// CHECK: error: no such type: those of llmc are !llmc.q4_0, !llmc.q4_1, !llmc.q8_0
 func.func private @unknown(tensor<6x2x!llmc.q5_0>)
 
 // -----

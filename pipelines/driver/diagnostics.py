@@ -10,11 +10,15 @@ from pathlib import Path
 
 from torch_mlir import ir
 
+from llmc.dialects.block_types import NO_SUCH_TYPE
+
 # The binding shows a location as text only.
 _PLACE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
 _MEMORY = "-"  # what MLIR calls text that it was not given as a file
 _CALLERS = 10
 # Warned of by the parser, to which the pipeline of a reproducer means nothing.
+# What it says of a type that a dialect of ours has not.
+_NO_TYPE = "expected dynamic type"
 _REPRODUCER_IGNORED = "ignoring unknown external resources for 'mlir_reproducer'"
 
 SEE_OPERATION = "see current operation"
@@ -75,6 +79,15 @@ class Source:
         ]
         return found if "callsite(" in text else found[:1]
 
+    def message(self, diagnostic: ir.Diagnostic) -> str:
+        """What a diagnostic says."""
+        message = message_of(diagnostic)
+        is_ours = message == _NO_TYPE and any(
+            (self._line(place) or "")[: place.column - 1].endswith("!llmc.")
+            for place in self.places(diagnostic.location)
+        )
+        return NO_SUCH_TYPE if is_ours else message
+
     def show(self, diagnostic: ir.Diagnostic) -> bool:
         """Prints a diagnostic with its notes to standard error."""
         if message_of(diagnostic) != _REPRODUCER_IGNORED and self.flags.show(diagnostic):
@@ -87,14 +100,13 @@ class Source:
             yield f"{self.name}:0:0: {said}"
             return
         yield f"{place.file}:{place.line}:{place.column}: {said}"
-        lines = self._text_of(place.file).split("\n")
-        if 0 < place.line <= len(lines):
-            line = lines[place.line - 1].rstrip("\r")
+        line = self._line(place)
+        if line is not None:
             yield line
             yield _indent(line, place.column) + "^" + "~" * (width - 1)
 
     def _lines(self, diagnostic: ir.Diagnostic) -> Iterator[str]:
-        said = f"{diagnostic.severity.name.lower()}: {message_of(diagnostic)}"
+        said = f"{diagnostic.severity.name.lower()}: {self.message(diagnostic)}"
         places = self.places(diagnostic.location)
         first = places[0] if places else None
         yield from self.report(first, said)
@@ -105,6 +117,11 @@ class Source:
         if self.flags.stack_traces and diagnostic.severity != ir.DiagnosticSeverity.NOTE:
             yield from self.report(first, "note: diagnostic emitted with trace:")
             yield "".join(traceback.format_stack()).rstrip("\n")
+
+    def _line(self, place: Place) -> str | None:
+        """The line of `place`, where there is one."""
+        lines = self._text_of(place.file).split("\n")
+        return lines[place.line - 1].rstrip("\r") if 0 < place.line <= len(lines) else None
 
     def _text_of(self, file: str) -> str:
         return self.text if file == self.name else _read(file)

@@ -65,7 +65,7 @@ class ExpectedDiagnostics:
 
     def check(self, diagnostic: ir.Diagnostic) -> bool:
         """Takes a diagnostic and its notes as emitted."""
-        severity, message = diagnostic.severity.name.lower(), message_of(diagnostic)
+        severity, message = diagnostic.severity.name.lower(), self.source.message(diagnostic)
         places = [p for p in self.source.places(diagnostic.location) if p.file == self.source.name]
         place = places[0] if places else None
         line = place.line if place else None
