@@ -7,9 +7,13 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, linalg, math, tensor
 
 from llmc.dialects.checks import (
+    counts,
+    divisor,
+    filled,
     floats,
     integers,
-    require,
+    multiple,
+    number,
     same,
     same_element,
     shaped,
@@ -31,6 +35,7 @@ from llmc.dialects.llmc import Operation
 
 # Stands for minus infinity: a row that may see nothing stays finite instead of 0/0.
 HIDDEN = -1.0e30
+_HIDDEN_F16 = -65504.0  # the least that there is
 
 
 class AttentionOp(Operation, name="attention", traits=[ext.Pure]):
@@ -71,20 +76,19 @@ class AttentionOp(Operation, name="attention", traits=[ext.Pure]):
             static(name, operand, 1, 3)
             same(name, "its batch", shape[0], batch)
             same(name, "its heads", shape[1], groups)
-        require(groups > 0, "operand 'key' must have heads")
+        filled("key", self.key, 1)
         same("key", "its channels", tensor_of(self.key, "key")[3], channels)
         same(
             "value", "its tokens", tensor_of(self.value, "value")[2], tensor_of(self.key, "key")[2]
         )
-        require(
-            heads is not None and heads % groups == 0,
-            f"operand 'query' must have a multiple of {groups} heads, but has {heads}",
-        )
+        static("query", self.query, 1)
+        multiple("query", "its heads", heads, groups)
         if self.start is not None:
             same("start", "its length", tensor_of(self.start, "start", 1)[0], batch)
             integers("start", self.start)
-        require(self.window.value >= 0, "attribute 'window' must not be negative")
-        require(self.softcap.value >= 0, "attribute 'softcap' must not be negative")
+        number("scale", self.scale, self.query)
+        counts("window", self.window, least=0)
+        divisor("softcap", self.softcap, self.query)
         shaped("out", self.out, [batch, heads, tokens, tensor_of(self.value, "value")[3]])
         same_element("out", self.out, self.query)
 
@@ -129,6 +133,7 @@ class AttentionOp(Operation, name="attention", traits=[ext.Pure]):
 
     def _bend_and_mask(self, scores: ir.Value) -> ir.Value:
         element = scores.type.element_type
+        hidden = _HIDDEN_F16 if str(element) == "f16" else HIDDEN
         past = index(0) if self.past is None else self.past
         operands = [scores] if self.start is None else [scores, self.start]
 
@@ -145,7 +150,7 @@ class AttentionOp(Operation, name="attention", traits=[ext.Pure]):
             if self.start is not None:
                 first = arith.index_cast(ir.IndexType.get(), rest[0])
                 seen = arith.andi(seen, arith.cmpi(arith.CmpIPredicate.sge, column, first))
-            return arith.select(seen, score, constant(HIDDEN, element))
+            return arith.select(seen, score, constant(hidden, element))
 
         notation = "bghts->bghts" if self.start is None else "bghts,b->bghts"
         return pointwise(notation, point, *operands)

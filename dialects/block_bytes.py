@@ -18,7 +18,8 @@ from llmc.dialects.llmc import Operation
 class BlocksToBytesOp(Operation, name="blocks_to_bytes", traits=[ext.Pure]):
     """The bytes of each block, in a last dimension of their own.
 
-    Has no lowering: `store-blocks-as-bytes` replaces it by its operand.
+    Has no lowering, since linalg knows no blocks: `store-blocks-as-bytes` makes its operand bytes,
+    which take its place.
 
         %b = "llmc.blocks_to_bytes"(%w) : (tensor<1536x18x!llmc.q4_1>) -> tensor<1536x18x20xi8>
     """
@@ -42,7 +43,8 @@ class BlocksToBytesOp(Operation, name="blocks_to_bytes", traits=[ext.Pure]):
 class BytesToBlocksOp(Operation, name="bytes_to_blocks", traits=[ext.Pure]):
     """The blocks that lie in the last dimension of x.
 
-    Has no lowering: `store-blocks-as-bytes` replaces it by its operand.
+    Has no lowering, since linalg knows no blocks: `store-blocks-as-bytes` makes its result bytes,
+    whose place its operand takes.
 
         %w = "llmc.bytes_to_blocks"(%b) : (tensor<1536x18x20xi8>) -> tensor<1536x18x!llmc.q4_1>
     """

@@ -9,10 +9,13 @@ from torch_mlir.dialects import arith, ext
 from llmc.dialects.attention import AttentionOp
 from llmc.dialects.checks import (
     at_most,
+    counts,
+    divisor,
     filled,
     floats,
     integers,
-    require,
+    multiple,
+    number,
     same,
     same_element,
     shaped,
@@ -65,12 +68,11 @@ class CachedAttentionOp(Operation, name="cached_attention", traits=[ext.Pure]):
         same("values", "its heads", values[2], keys[2])
         same("start", "its length", tensor_of(self.start, "start", 1)[0], batch)
         integers("start", self.start)
-        require(
-            heads is not None and heads % keys[2] == 0,
-            f"operand 'query' must have a multiple of {keys[2]} heads, but has {heads}",
-        )
-        require(self.window.value >= 0, "attribute 'window' must not be negative")
-        require(self.softcap.value >= 0, "attribute 'softcap' must not be negative")
+        static("query", self.query, 1)
+        multiple("query", "its heads", heads, keys[2])
+        number("scale", self.scale, self.query)
+        counts("window", self.window, least=0)
+        divisor("softcap", self.softcap, self.query)
         shaped("out", self.out, [batch, heads, tokens, values[4]])
         same_element("out", self.out, self.query)
 

@@ -4,21 +4,27 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import ext
 
 from llmc.dialects.block_types import block_format
 from llmc.dialects.blocks import VALUES, BlockFormat
+from llmc.dialects.declarations import check_declared
+from llmc.dialects.mismatch import MismatchError, require
 
-SEGMENTS = "operandSegmentSizes"
+_LARGEST_COUNT = 2**31 - 1  # what kernels hold in an i32
+_BF16_SMALLEST, _BF16_LARGEST = 2.0**-126, 3.3895313892515355e38  # numpy has no such type
+_FLOATS = {
+    "f16": (float(np.finfo(np.float16).tiny), float(np.finfo(np.float16).max)),
+    "bf16": (_BF16_SMALLEST, _BF16_LARGEST),
+    "f32": (float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)),
+    "f64": (float(np.finfo(np.float64).tiny), float(np.finfo(np.float64).max)),
+}
+"""The floats of tensors: the least and the largest magnitude of each, but for subnormal ones."""
+_INTEGERS = ("i8", "i16", "i32", "i64")
 
-
-class MismatchError(Exception):
-    """What is wrong with an operation; with what it declares under `name`, where given."""
-
-    def __init__(self, fault: str, name: str | None = None) -> None:
-        super().__init__(fault)
-        self.name = name
+__all__ = ["MismatchError", "require"]
 
 
 def verified(check: Callable[[Any], None]) -> Callable[[Any], bool]:
@@ -27,9 +33,9 @@ def verified(check: Callable[[Any], None]) -> Callable[[Any], bool]:
     @wraps(check)
     def verify_invariants(op: Any) -> bool:
         try:
-            if _is_as_declared(op):
-                with op.location:
-                    check(op)
+            check_declared(op)
+            with op.location:
+                check(op)
         except MismatchError as mismatch:
             title = f"{_title(op, mismatch.name)} " if mismatch.name else ""
             op.location.emit_error(f"'{op.OPERATION_NAME}' op {title}{mismatch}")
@@ -54,17 +60,18 @@ def tensor_of(value: ir.Value, name: str, rank: int | None = None, at_least: int
 def floats(name: str, value: ir.Value, widened_to: ir.Value | None = None) -> None:
     """Tensor `name` holds floats: of the type of `widened_to` or narrower ones, where given."""
     element = value.type.element_type
-    if not isinstance(element, ir.FloatType):
-        raise MismatchError(f"must hold floats, but is {value.type}", name)
+    if str(element) not in _FLOATS:
+        raise MismatchError(f"must hold floats ({', '.join(_FLOATS)}), but is {value.type}", name)
     wide = element if widened_to is None else widened_to.type.element_type
     if element != wide and element.width >= wide.width:
         raise MismatchError(f"must hold {wide} or narrower, but is {value.type}", name)
 
 
 def integers(name: str, value: ir.Value) -> None:
-    """Tensor `name` holds integers."""
-    if not isinstance(value.type.element_type, ir.IntegerType):
-        raise MismatchError(f"must hold integers, but is {value.type}", name)
+    """Tensor `name` holds integers, which are signed."""
+    if str(value.type.element_type) not in _INTEGERS:
+        fault = f"must hold integers ({', '.join(_INTEGERS)}), but is {value.type}"
+        raise MismatchError(fault, name)
 
 
 def same(name: str, what: str, actual: int | None, expected: int | None) -> None:
@@ -120,7 +127,36 @@ def at_most(name: str, what: str, actual: int | None, largest: int | None) -> No
 
 def flag(name: str, attribute: ir.IntegerAttr) -> None:
     """Attribute `name` is 0 or 1."""
-    require(attribute.value in (0, 1), f"attribute '{name}' must be 0 or 1, not {attribute.value}")
+    require(attribute.value in (0, 1), f"must be 0 or 1, but is {attribute.value}", name)
+
+
+def counts(name: str, attribute: ir.IntegerAttr, least: int = 1) -> None:
+    """Attribute `name` is from `least` to what an i32 holds."""
+    fault = f"must be from {least} to {_LARGEST_COUNT}, but is {attribute.value}"
+    require(least <= attribute.value <= _LARGEST_COUNT, fault, name)
+
+
+def number(name: str, attribute: ir.FloatAttr, of: ir.Value) -> None:
+    """Attribute `name` is a number that the element type of `of` has room for."""
+    element = str(of.type.element_type)
+    _, largest = _FLOATS[element]
+    fault = f"must be a finite number of {element}, but is {attribute.value}"
+    require(abs(attribute.value) <= largest, fault, name)
+
+
+def not_negative(name: str, attribute: ir.FloatAttr, of: ir.Value) -> None:
+    """Attribute `name` is such a number, and not less than 0."""
+    number(name, attribute, of)
+    require(attribute.value >= 0, f"must not be negative, but is {attribute.value}", name)
+
+
+def divisor(name: str, attribute: ir.FloatAttr, of: ir.Value) -> None:
+    """Attribute `name` is 0, or such a number that one can divide by."""
+    not_negative(name, attribute, of)
+    element = str(of.type.element_type)
+    least, _ = _FLOATS[element]
+    fault = f"must be 0 or at least {least}, as it is of {element}, but is {attribute.value}"
+    require(attribute.value == 0 or attribute.value >= least, fault, name)
 
 
 def typed(name: str, value: ir.Value, expected: ir.Type) -> None:
@@ -142,50 +178,17 @@ def static(name: str, value: ir.Value, *dims: int) -> None:
             raise MismatchError(f"must be static in dimension {dim}, but is {value.type}", name)
 
 
-def require(condition: bool, message: str) -> None:
-    """Raises MismatchError with `message` unless `condition` holds."""
-    if not condition:
-        raise MismatchError(message)
+def like(name: str, value: ir.Value, other: str, expected: ir.Value) -> None:
+    """Tensor `name` has the type of `other`, the operand `expected`."""
+    fault = f"must be {expected.type} as '{other}' is, but is {value.type}"
+    require(value.type == expected.type, fault, name)
 
 
 def _title(op: Any, name: str) -> str:
     results = [field.name for field in op._fields if isinstance(field, ext.ResultDef)]
+    operands = [field.name for field in op._fields if isinstance(field, ext.OperandDef)]
     if results == [name]:
         return "result"
-    return f"{'result' if name in results else 'operand'} '{name}'"
-
-
-def _is_as_declared(op: Any) -> bool:
-    """Whether `op` has the operands, attributes and results that its class declares.
-
-    Where it has not, a check could not read it. MLIR's own verifier of the declaration, which runs
-    after ours, says what is wrong, except for the sizes of operand segments.
-    """
-    kinds = (ext.OperandDef, ext.ResultDef, ext.AttributeDef)
-    operands, results, attributes = ([f for f in op._fields if isinstance(f, k)] for k in kinds)
-    if any(operand.default_is_none for operand in operands):
-        _check_segments(op, operands)
-    elif len(op.operands) != len(operands):
-        return False
-    return len(op.results) == len(results) and all(
-        attribute.name in op.attributes
-        and isinstance(op.attributes[attribute.name], attribute.constraint)
-        for attribute in attributes
-    )
-
-
-def _check_segments(op: Any, operands: list[ext.OperandDef]) -> None:
-    """Each operand is there once, or not at all where it is optional."""
-    names = ", ".join(operand.name for operand in operands)
-    expected = f"attribute '{SEGMENTS}' must be an array of i32, 0 or 1 for each of {names}"
-    require(SEGMENTS in op.attributes, expected)
-    sizes = op.attributes[SEGMENTS]
-    require(isinstance(sizes, ir.DenseI32ArrayAttr) and len(sizes) == len(operands), expected)
-    for size, operand in zip(sizes, operands, strict=True):
-        least = 0 if operand.default_is_none else 1
-        require(least <= size <= 1, f"operand '{operand.name}' has {size} values in '{SEGMENTS}'")
-    total = sum(sizes)
-    require(
-        total == len(op.operands),
-        f"there are {len(op.operands)} operands, but '{SEGMENTS}' names {total}",
-    )
+    if name in results:
+        return f"result '{name}'"
+    return f"{'operand' if name in operands else 'attribute'} '{name}'"

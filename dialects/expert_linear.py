@@ -8,11 +8,11 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, tensor
 
 from llmc.dialects.checks import (
+    counts,
     flag,
     floats,
     integers,
     multiple,
-    require,
     same,
     same_element,
     shaped,
@@ -104,7 +104,7 @@ def check_expert_rows(op: Any, per_row: str, inputs: int, outputs: int) -> None:
     floats("weight", op.weight, widened_to=op.x)
     same("x", "its last dimension", width, inputs)
     top_k = op.top_k.value
-    require(top_k > 0, "attribute 'top_k' must be positive")
+    counts("top_k", op.top_k)
     shaped("out", op.out, [None if rows is None else rows * top_k, outputs])
     same_element("out", op.out, op.x)
     integers_of_rows = getattr(op, per_row)

@@ -13,6 +13,7 @@ from torch_mlir.dialects import bufferization, ext
 from llmc.dialects.checks import (
     at_most,
     filled,
+    like,
     require,
     same,
     same_element,
@@ -40,10 +41,11 @@ class CacheAllocateOp(Operation, name="cache_allocate"):
     @verified
     def verify_invariants(self) -> None:
         """Checks that sequences and capacity, and they alone, are dynamic."""
-        layers, sequences, heads, capacity, channels = tensor_of(self.out, "out", 5)
-        require(sequences is None, "result must have a dynamic second dimension (sequences)")
-        require(capacity is None, "result must have a dynamic fourth dimension (capacity)")
-        require(None not in (layers, heads, channels), "result must be static in all others")
+        _, sequences, _, capacity, _ = tensor_of(self.out, "out", 5)
+        for what, dim, extent in (("sequences", 1, sequences), ("capacity", 3, capacity)):
+            fault = f"must be dynamic in dimension {dim} ({what}), but is {self.out.type}"
+            require(extent is None, fault, "out")
+        static("out", self.out, 0, 2, 4)
 
     @staticmethod
     def reference(
@@ -84,7 +86,7 @@ class CacheAppendOp(Operation, name="cache_append", traits=[ext.Pure]):
         at_most("rows", "tokens", rows[2], cache[3])
         same("rows", "its channels", rows[3], cache[4])
         same_element("rows", self.rows, self.cache)
-        require(self.out.type == self.cache.type, f"result must be {self.cache.type} as 'cache' is")
+        like("out", self.out, "cache", self.cache)
 
     @staticmethod
     def reference(

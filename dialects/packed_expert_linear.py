@@ -6,7 +6,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext
 
-from llmc.dialects.checks import integers, require, same, static, tensor_of, verified
+from llmc.dialects.checks import counts, integers, same, static, tensor_of, verified
 from llmc.dialects.expert_linear import ExpertLinearOp, check_expert_rows, contract_chosen
 from llmc.dialects.group_rows import add_if, inverse
 from llmc.dialects.index_notation import index, reduce
@@ -72,7 +72,7 @@ class GroupedExpertLinearOp(Operation, name="grouped_expert_linear", traits=[ext
         experts = tensor_of(self.weight, "weight", 4)[0]
         same("first", "its length", tensor_of(self.first, "first", 1)[0], experts + 1)
         integers("first", self.first)
-        require(self.tile.value > 0, "attribute 'tile' must be positive")
+        counts("tile", self.tile)
 
     @staticmethod
     def reference(

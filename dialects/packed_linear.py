@@ -7,6 +7,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, linalg, tensor
 
 from llmc.dialects.checks import (
+    counts,
     floats,
     require,
     same,
@@ -63,7 +64,7 @@ class PackedLinearOp(Operation, name="packed_linear", traits=[ext.Pure]):
             same_element("bias", self.bias, self.x)
         shaped("out", self.out, [*shape[:-1], outputs])
         same_element("out", self.out, self.x)
-        require(self.tile.value > 0, "attribute 'tile' must be positive")
+        counts("tile", self.tile)
 
     @staticmethod
     def reference(
@@ -77,6 +78,7 @@ class PackedLinearOp(Operation, name="packed_linear", traits=[ext.Pure]):
         leading = sizes(self.x)[:-1]
         outputs = self.out.type.shape[-1]
         rows = collapse(self.x, [len(leading), 1]) if len(leading) > 1 else self.x
+        rows = _with_width(rows, self.weight.type.shape[1])
         y = self._one_row(rows) if size(rows, 0) == 1 else self._many_rows(rows, outputs)
         if self.bias is not None:
             y = pointwise("tn,n->tn", lambda a, b, _: arith.addf(a, b), y, self.bias)
@@ -119,11 +121,19 @@ class PackedLinearOp(Operation, name="packed_linear", traits=[ext.Pure]):
         )
 
 
+def _with_width(rows: ir.Value, width: int) -> ir.Value:
+    """`rows [T, K]` with a static K of `width`, where their type leaves it open."""
+    if not rows.type.is_dynamic_dim(1):
+        return rows
+    type_ = ir.RankedTensorType.get([rows.type.shape[0], width], rows.type.element_type)
+    return tensor.cast(type_, rows)
+
+
 def check_panels(weight: ir.Value, outputs: int) -> None:
     """Checks that `weight [..., N/J, K, J]` is static and has room for N = `outputs`."""
     static("weight", weight)
     *_, panels, _, columns = weight.type.shape
-    require(columns > 0, "operand 'weight' must have columns")
+    require(columns > 0, f"must have columns, but is {weight.type}", "weight")
     same("weight", "its panels", panels, -(-outputs // columns))
 
 

@@ -1,7 +1,9 @@
 """`llmc.parameter`: a weight of the model, by name."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import ext
 
@@ -15,9 +17,10 @@ STORED = "llmc.stored"
 class ParameterOp(Operation, name="parameter", traits=[ext.Pure]):
     """A named weight. In a layer's function `sources` holds one name for each layer it serves.
 
-    The weights themselves stay outside the program. Has no lowering and computes nothing:
-    `bind-parameters` ties the names to globals. The type is that of the numbers; where the model
-    has all of the weights in blocks, `llmc.stored = ["q4_1"]` names the format of each.
+    Has no lowering: the weights stay outside the program, where linalg has no names for them.
+    `bind-parameters` makes a global of it, or of what is computed from it alone, and the archive of
+    weights holds the value. The type is that of the numbers; where the model has all of the weights
+    in blocks, `llmc.stored = ["q4_1"]` names the format of each.
 
         %w = "llmc.parameter"() {sources = ["model.norm.weight"]} : () -> tensor<576xf32>
     """
@@ -29,8 +32,16 @@ class ParameterOp(Operation, name="parameter", traits=[ext.Pure]):
     def verify_invariants(self) -> None:
         """Checks that there is a name and a static shape."""
         names = list(self.sources)
-        require(len(names) > 0, "attribute 'sources' must name a parameter")
+        require(len(names) > 0, "must name a parameter, but is empty", "sources")
         for name in names:
-            require(isinstance(name, ir.StringAttr), "attribute 'sources' must hold strings")
+            is_name = isinstance(name, ir.StringAttr) and name.value
+            require(is_name, f"must hold names, but has {name}", "sources")
         tensor_of(self.out, "out")
         static("out", self.out)
+
+    @staticmethod
+    def reference(
+        sources: Sequence[str], weights: Mapping[str, np.ndarray], layer: int = 0
+    ) -> np.ndarray:
+        """The weight named for the layer of that number among those that the function serves."""
+        return weights[sources[layer]]

@@ -6,7 +6,18 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, math
 
-from llmc.dialects.checks import floats, require, same, same_element, static, tensor_of, verified
+from llmc.dialects.checks import (
+    floats,
+    like,
+    not_negative,
+    number,
+    require,
+    same,
+    same_element,
+    static,
+    tensor_of,
+    verified,
+)
 from llmc.dialects.index_notation import constant, letters, pointwise, reduce
 from llmc.dialects.llmc import Operation
 
@@ -31,19 +42,20 @@ class RMSNormOp(Operation, name="rms_norm", traits=[ext.Pure]):
     @verified
     def verify_invariants(self) -> None:
         """Checks that the weight fits x's last dimension."""
-        shape = tensor_of(self.x, "x")
-        require(len(shape) >= 1, "operand 'x' must have a dimension")
+        shape = tensor_of(self.x, "x", at_least=1)
         floats("x", self.x)
         if self.weight is None:
             static("x", self.x, len(shape) - 1)
-            require(self.offset.value == 0, "attribute 'offset' must be 0 without a weight")
+            fault = f"must be 0 without a weight, but is {self.offset.value}"
+            require(self.offset.value == 0, fault, "offset")
         else:
             stored = tensor_of(self.weight, "weight", 1)
             same_element("weight", self.weight, self.x)
             static("weight", self.weight)
             same("weight", "its length", stored[0], shape[-1])
-        require(self.out.type == self.x.type, f"result must be {self.x.type} as 'x' is")
-        require(self.epsilon.value >= 0, "attribute 'epsilon' must not be negative")
+        like("out", self.out, "x", self.x)
+        not_negative("epsilon", self.epsilon, self.x)
+        number("offset", self.offset, self.x)
 
     @staticmethod
     def reference(

@@ -6,7 +6,17 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, tensor
 
-from llmc.dialects.checks import floats, require, same, same_element, tensor_of, verified
+from llmc.dialects.checks import (
+    at_most,
+    floats,
+    like,
+    multiple,
+    same,
+    same_element,
+    static,
+    tensor_of,
+    verified,
+)
 from llmc.dialects.index_notation import (
     collapse,
     expand,
@@ -45,14 +55,11 @@ class RotaryOp(Operation, name="rotary", traits=[ext.Pure]):
                 same(name, "its batch", rows, batch)
             same(name, "its tokens", columns, tokens)
             same_element(name, table, self.x)
-            require(rotated is not None, f"operand '{name}' must have a static last dimension")
-            require(rotated % 2 == 0, f"operand '{name}' must have an even last dimension")
-            require(
-                channels is None or rotated <= channels,
-                f"operand '{name}' rotates {rotated} channels of {channels}",
-            )
-        require(self.cos.type == self.sin.type, "operands 'cos' and 'sin' must be of one type")
-        require(self.out.type == self.x.type, f"result must be {self.x.type} as 'x' is")
+            static(name, table, 2)
+            multiple(name, "its last dimension", rotated, 2)
+            at_most(name, "a last dimension", rotated, channels)
+        like("sin", self.sin, "cos", self.cos)
+        like("out", self.out, "x", self.x)
 
     @staticmethod
     def reference(x: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.ndarray:

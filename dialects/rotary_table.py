@@ -6,7 +6,17 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, math
 
-from llmc.dialects.checks import floats, require, same_element, shaped, static, tensor_of, verified
+from llmc.dialects.checks import (
+    counts,
+    floats,
+    number,
+    require,
+    same_element,
+    shaped,
+    static,
+    tensor_of,
+    verified,
+)
 from llmc.dialects.index_notation import constant, loop_index, pointwise
 from llmc.dialects.llmc import Operation
 
@@ -37,11 +47,10 @@ class RotaryTableOp(Operation, name="rotary_table", traits=[ext.Pure]):
         (width,) = tensor_of(self.frequencies, "frequencies", 1)
         floats("frequencies", self.frequencies)
         static("frequencies", self.frequencies)
-        require(self.positions.value > 0, "attribute 'positions' must be positive")
-        require(
-            self.function.value in FUNCTIONS,
-            f"attribute 'function' must be {' or '.join(FUNCTIONS)}, not '{self.function.value}'",
-        )
+        counts("positions", self.positions)
+        fault = f"must be {' or '.join(FUNCTIONS)}, but is '{self.function.value}'"
+        require(self.function.value in FUNCTIONS, fault, "function")
+        number("scale", self.scale, self.frequencies)
         shaped("out", self.out, [self.positions.value, width])
         static("out", self.out)
         same_element("out", self.out, self.frequencies)

@@ -6,7 +6,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext
 
-from llmc.dialects.checks import floats, require, same, same_element, tensor_of, verified
+from llmc.dialects.checks import floats, like, number, same, same_element, tensor_of, verified
 from llmc.dialects.index_notation import constant, letters, pointwise
 from llmc.dialects.llmc import Operation
 
@@ -28,14 +28,12 @@ class ScaleColumnsOp(Operation, name="scale_columns", traits=[ext.Pure]):
     @verified
     def verify_invariants(self) -> None:
         """Checks K across operands."""
-        shape = tensor_of(self.weight, "weight")
-        require(len(shape) >= 1, "operand 'weight' must have a dimension")
+        shape = tensor_of(self.weight, "weight", at_least=1)
         floats("weight", self.weight)
         same("scale", "its length", tensor_of(self.scale, "scale", 1)[0], shape[-1])
         same_element("scale", self.scale, self.weight)
-        require(
-            self.out.type == self.weight.type, f"result must be {self.weight.type} as 'weight' is"
-        )
+        like("out", self.out, "weight", self.weight)
+        number("offset", self.offset, self.weight)
 
     @staticmethod
     def reference(weight: np.ndarray, scale: np.ndarray, offset: float) -> np.ndarray:

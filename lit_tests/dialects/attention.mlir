@@ -39,10 +39,56 @@ func.func @all_options(%q: tensor<?x2x1x8xf32>, %k: tensor<?x2x?x8xf32>, %past: 
   return %o : tensor<?x2x1x8xf32>
 }
 
+// What stands for minus infinity is a number of the element type.
+// LOWER-LABEL: func.func @half
+// LOWER-DAG:     arith.constant -6.550400e+04 : f16
+// LOWER-NOT:     0xFC00 : f16
+func.func @half(%q: tensor<1x2x3x8xf16>) -> tensor<1x2x3x8xf16> {
+  %o = "llmc.attention"(%q, %q, %q) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.5, window = 0 : i64, softcap = 0.0}
+     : (tensor<1x2x3x8xf16>, tensor<1x2x3x8xf16>, tensor<1x2x3x8xf16>) -> tensor<1x2x3x8xf16>
+  return %o : tensor<1x2x3x8xf16>
+}
+
+// -----
+
+func.func @no_number(%q: tensor<1x2x3x8xf32>) {
+  // CHECK: error: 'llmc.attention' op attribute 'scale' must be a finite number of f32, but is nan
+  %o = "llmc.attention"(%q, %q, %q) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0x7FF8000000000000 : f64, window = 0 : i64, softcap = 0.0}
+     : (tensor<1x2x3x8xf32>, tensor<1x2x3x8xf32>, tensor<1x2x3x8xf32>) -> tensor<1x2x3x8xf32>
+  return
+}
+
+// -----
+
+func.func @no_number_of_half(%q: tensor<1x2x3x8xf16>) {
+  // CHECK: error: 'llmc.attention' op attribute 'scale' must be a finite number of f16, but is 100000
+  %o = "llmc.attention"(%q, %q, %q) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 1.0e5, window = 0 : i64, softcap = 0.0}
+     : (tensor<1x2x3x8xf16>, tensor<1x2x3x8xf16>, tensor<1x2x3x8xf16>) -> tensor<1x2x3x8xf16>
+  return
+}
+
+// -----
+
+func.func @nearly_zero(%q: tensor<1x2x3x8xf32>) {
+  // CHECK: error: 'llmc.attention' op attribute 'softcap' must be 0 or at least 1.1754943508222875e-38, as it is of f32, but is 1e-300
+  %o = "llmc.attention"(%q, %q, %q) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.5, window = 0 : i64, softcap = 1.0e-300}
+     : (tensor<1x2x3x8xf32>, tensor<1x2x3x8xf32>, tensor<1x2x3x8xf32>) -> tensor<1x2x3x8xf32>
+  return
+}
+
+// -----
+
+func.func @narrow_window(%q: tensor<1x2x3x8xf32>) {
+  // CHECK: error: 'llmc.attention' op attribute 'window' must be a number of type i64, but is 3 : i8
+  %o = "llmc.attention"(%q, %q, %q) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.5, window = 3 : i8, softcap = 0.0}
+     : (tensor<1x2x3x8xf32>, tensor<1x2x3x8xf32>, tensor<1x2x3x8xf32>) -> tensor<1x2x3x8xf32>
+  return
+}
+
 // -----
 
 func.func @heads(%q: tensor<1x5x3x8xf32>, %k: tensor<1x2x3x8xf32>) {
-  // CHECK: error: 'llmc.attention' op operand 'query' must have a multiple of 2 heads, but has 5
+  // CHECK: error: 'llmc.attention' op operand 'query' must have its heads = a multiple of 2, but has 5
   %o = "llmc.attention"(%q, %k, %k) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.5, window = 0 : i64, softcap = 0.0}
      : (tensor<1x5x3x8xf32>, tensor<1x2x3x8xf32>, tensor<1x2x3x8xf32>) -> tensor<1x5x3x8xf32>
   return
@@ -87,7 +133,7 @@ func.func @result(%q: tensor<2x2x3x8xf32>) {
 // -----
 
 func.func @window(%q: tensor<2x2x3x8xf32>) {
-  // CHECK: error: 'llmc.attention' op attribute 'window' must not be negative
+  // CHECK: error: 'llmc.attention' op attribute 'window' must be from 0 to 2147483647, but is -1
   %o = "llmc.attention"(%q, %q, %q) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.5, window = -1 : i64, softcap = 0.0}
      : (tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>) -> tensor<2x2x3x8xf32>
   return
@@ -96,7 +142,7 @@ func.func @window(%q: tensor<2x2x3x8xf32>) {
 // -----
 
 func.func @segments(%q: tensor<2x2x3x8xf32>) {
-  // CHECK: error: 'llmc.attention' op there are 3 operands, but 'operandSegmentSizes' names 4
+  // CHECK: error: 'llmc.attention' op must have 4 operands: 'query', 'key', 'value', 'past', but has 3
   %o = "llmc.attention"(%q, %q, %q) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>, scale = 0.5, window = 0 : i64, softcap = 0.0}
      : (tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>) -> tensor<2x2x3x8xf32>
   return
@@ -123,7 +169,7 @@ func.func @value_heads(%q: tensor<2x2x3x8xf32>, %k: tensor<2x2x3x8xf32>, %v: ten
 // -----
 
 func.func @no_heads(%q: tensor<2x2x3x8xf32>, %k: tensor<2x0x3x8xf32>, %v: tensor<2x0x3x8xf32>) {
-  // CHECK: error: 'llmc.attention' op operand 'key' must have heads
+  // CHECK: error: 'llmc.attention' op operand 'key' must not be empty, but is tensor<2x0x3x8xf32>
   %o = "llmc.attention"(%q, %k, %v) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.5, window = 0 : i64, softcap = 0.0}
      : (tensor<2x2x3x8xf32>, tensor<2x0x3x8xf32>, tensor<2x0x3x8xf32>) -> tensor<2x2x3x8xf32>
   return

@@ -18,7 +18,7 @@ func.func @allocate(%sequences: index, %capacity: index) -> (tensor<2x?x3x?x4xf3
 // -----
 
 func.func @sequences(%n: index) {
-  // CHECK: error: 'llmc.cache_allocate' op result must have a dynamic second dimension (sequences)
+  // CHECK: error: 'llmc.cache_allocate' op result must be dynamic in dimension 1 (sequences), but is tensor<2x1x3x?x4xf32>
   %cache = "llmc.cache_allocate"(%n, %n) : (index, index) -> tensor<2x1x3x?x4xf32>
   return
 }
@@ -26,7 +26,7 @@ func.func @sequences(%n: index) {
 // -----
 
 func.func @capacity(%n: index) {
-  // CHECK: error: 'llmc.cache_allocate' op result must have a dynamic fourth dimension (capacity)
+  // CHECK: error: 'llmc.cache_allocate' op result must be dynamic in dimension 3 (capacity), but is tensor<2x?x3x9x4xf32>
   %cache = "llmc.cache_allocate"(%n, %n) : (index, index) -> tensor<2x?x3x9x4xf32>
   return
 }
@@ -34,7 +34,7 @@ func.func @capacity(%n: index) {
 // -----
 
 func.func @channels(%n: index) {
-  // CHECK: error: 'llmc.cache_allocate' op result must be static in all others
+  // CHECK: error: 'llmc.cache_allocate' op result must be static in dimension 4, but is tensor<2x?x3x?x?xf32>
   %cache = "llmc.cache_allocate"(%n, %n) : (index, index) -> tensor<2x?x3x?x?xf32>
   return
 }

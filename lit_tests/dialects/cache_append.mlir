@@ -54,7 +54,7 @@ func.func @result(%cache: tensor<2x?x3x?x4xf32>, %rows: tensor<1x3x?x4xf32>, %i:
 // -----
 
 func.func @no_index(%cache: tensor<2x?x3x?x4xf32>, %rows: tensor<1x3x?x4xf32>, %i: i64) {
-  // CHECK: error: expected base type 'builtin.index' but got 'builtin.integer'
+  // CHECK: error: 'llmc.cache_append' op operand 'layer' must be an index, but is i64
   %new = "llmc.cache_append"(%cache, %rows, %i, %i, %i)
        : (tensor<2x?x3x?x4xf32>, tensor<1x3x?x4xf32>, i64, i64, i64) -> tensor<2x?x3x?x4xf32>
   return

@@ -25,7 +25,7 @@ func.func @prefill(%q: tensor<1x6x?x8xf32>, %keys: tensor<5x?x2x?x8xf32>, %value
 // -----
 
 func.func @heads(%q: tensor<1x5x?x8xf32>, %cache: tensor<5x?x2x?x8xf32>, %start: tensor<1xi64>, %i: index) {
-  // CHECK: error: 'llmc.cached_attention' op operand 'query' must have a multiple of 2 heads, but has 5
+  // CHECK: error: 'llmc.cached_attention' op operand 'query' must have its heads = a multiple of 2, but has 5
   %o = "llmc.cached_attention"(%q, %cache, %cache, %start, %i, %i, %i) {scale = 0.5, window = 0 : i64, softcap = 0.0}
      : (tensor<1x5x?x8xf32>, tensor<5x?x2x?x8xf32>, tensor<5x?x2x?x8xf32>, tensor<1xi64>, index, index, index) -> tensor<1x5x?x8xf32>
   return
@@ -79,7 +79,7 @@ func.func @start(%q: tensor<1x6x3x8xf32>, %k: tensor<5x?x2x?x8xf32>, %v: tensor<
 // -----
 
 func.func @start_floats(%q: tensor<1x6x3x8xf32>, %k: tensor<5x?x2x?x8xf32>, %v: tensor<5x?x2x?x8xf32>, %start: tensor<1xf32>, %i: index) {
-  // CHECK: error: 'llmc.cached_attention' op operand 'start' must hold integers, but is tensor<1xf32>
+  // CHECK: error: 'llmc.cached_attention' op operand 'start' must hold integers (i8, i16, i32, i64), but is tensor<1xf32>
   %o = "llmc.cached_attention"(%q, %k, %v, %start, %i, %i, %i) {scale = 0.5, window = 0 : i64, softcap = 0.0}
      : (tensor<1x6x3x8xf32>, tensor<5x?x2x?x8xf32>, tensor<5x?x2x?x8xf32>, tensor<1xf32>, index, index, index) -> tensor<1x6x3x8xf32>
   return
@@ -115,7 +115,7 @@ func.func @empty(%q: tensor<1x6x3x8xf32>, %k: tensor<5x?x0x?x8xf32>, %v: tensor<
 // -----
 
 func.func @window(%q: tensor<1x6x3x8xf32>, %k: tensor<5x?x2x?x8xf32>, %v: tensor<5x?x2x?x8xf32>, %start: tensor<1xi64>, %i: index) {
-  // CHECK: error: 'llmc.cached_attention' op attribute 'window' must not be negative
+  // CHECK: error: 'llmc.cached_attention' op attribute 'window' must be from 0 to 2147483647, but is -1
   %o = "llmc.cached_attention"(%q, %k, %v, %start, %i, %i, %i) {scale = 0.5, window = -1 : i64, softcap = 0.0}
      : (tensor<1x6x3x8xf32>, tensor<5x?x2x?x8xf32>, tensor<5x?x2x?x8xf32>, tensor<1xi64>, index, index, index) -> tensor<1x6x3x8xf32>
   return

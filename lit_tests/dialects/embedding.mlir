@@ -27,7 +27,7 @@ func.func @blocks(%ids: tensor<3xi64>, %table: tensor<9x2x!llmc.q8_0>) -> tensor
 // -----
 
 func.func @ids(%ids: tensor<3xf32>, %table: tensor<9x6xf32>) {
-  // CHECK: error: 'llmc.embedding' op operand 'ids' must hold integers, but is tensor<3xf32>
+  // CHECK: error: 'llmc.embedding' op operand 'ids' must hold integers (i8, i16, i32, i64), but is tensor<3xf32>
   %y = "llmc.embedding"(%ids, %table) : (tensor<3xf32>, tensor<9x6xf32>) -> tensor<3x6xf32>
   return
 }

@@ -58,7 +58,7 @@ func.func @floats(%x: tensor<3x6xf32>, %e: tensor<3xf32>, %w: tensor<8x5x6xf32>)
 // -----
 
 func.func @transposed(%x: tensor<3x6xf32>, %e: tensor<3xi64>, %w: tensor<8x5x6xf32>) {
-  // CHECK: error: 'llmc.expert_linear' op attribute 'transposed' must be 0 or 1, not 2
+  // CHECK: error: 'llmc.expert_linear' op attribute 'transposed' must be 0 or 1, but is 2
   %y = "llmc.expert_linear"(%x, %e, %w) {top_k = 1 : i64, transposed = 2 : i64}
      : (tensor<3x6xf32>, tensor<3xi64>, tensor<8x5x6xf32>) -> tensor<3x5xf32>
   return

@@ -38,7 +38,7 @@ func.func @rows(%x: tensor<3x6xf32>, %order: tensor<3xi32>, %first: tensor<9xi32
 // -----
 
 func.func @tile(%x: tensor<3x6xf32>, %order: tensor<6xi32>, %first: tensor<9xi32>, %w: tensor<8x2x6x4xf32>) {
-  // CHECK: error: 'llmc.grouped_expert_linear' op attribute 'tile' must be positive
+  // CHECK: error: 'llmc.grouped_expert_linear' op attribute 'tile' must be from 1 to 2147483647, but is 0
   %y = "llmc.grouped_expert_linear"(%x, %order, %first, %w) {tile = 0 : i64, top_k = 2 : i64}
      : (tensor<3x6xf32>, tensor<6xi32>, tensor<9xi32>, tensor<8x2x6x4xf32>) -> tensor<6x7xf32>
   return

@@ -95,7 +95,7 @@ func.func @integers(%x: tensor<3x6xi64>, %w: tensor<5x6xf32>) {
 // -----
 
 func.func @no_segments(%x: tensor<3x6xf32>, %w: tensor<5x6xf32>) {
-  // CHECK: error: 'llmc.linear' op attribute 'operandSegmentSizes' must be an array of i32, 0 or 1 for each of x, weight, bias
+  // CHECK: error: 'llmc.linear' op attribute 'operandSegmentSizes' must be an array of i32, 0 or 1 for each of 'x', 'weight', 'bias', but is missing
   %y = "llmc.linear"(%x, %w) {transposed = 0 : i64}
      : (tensor<3x6xf32>, tensor<5x6xf32>) -> tensor<3x5xf32>
   return
@@ -103,8 +103,26 @@ func.func @no_segments(%x: tensor<3x6xf32>, %w: tensor<5x6xf32>) {
 
 // -----
 
+func.func @region(%x: tensor<3x6xf32>, %w: tensor<5x6xf32>) {
+  // CHECK: error: 'llmc.linear' op must have no regions, but has 1
+  %y = "llmc.linear"(%x, %w) ({}) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
+     : (tensor<3x6xf32>, tensor<5x6xf32>) -> tensor<3x5xf32>
+  return
+}
+
+// -----
+
+func.func @unsigned(%x: tensor<3x6xf32>, %w: tensor<5x6xf32>) {
+  // CHECK: error: 'llmc.linear' op attribute 'transposed' must be a number of type i64, but is 1 : ui64
+  %y = "llmc.linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 1 : ui64}
+     : (tensor<3x6xf32>, tensor<5x6xf32>) -> tensor<3x5xf32>
+  return
+}
+
+// -----
+
 func.func @no_transposed(%x: tensor<3x6xf32>, %w: tensor<5x6xf32>) {
-  // CHECK: error: 'llmc.linear' op attribute "transposed" is expected but not provided
+  // CHECK: error: 'llmc.linear' op attribute 'transposed' must be a number of type i64, but is missing
   %y = "llmc.linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>}
      : (tensor<3x6xf32>, tensor<5x6xf32>) -> tensor<3x5xf32>
   return
@@ -113,7 +131,7 @@ func.func @no_transposed(%x: tensor<3x6xf32>, %w: tensor<5x6xf32>) {
 // -----
 
 func.func @transposed_twice(%x: tensor<3x6xf32>, %w: tensor<5x6xf32>) {
-  // CHECK: error: 'llmc.linear' op attribute 'transposed' must be 0 or 1, not 2
+  // CHECK: error: 'llmc.linear' op attribute 'transposed' must be 0 or 1, but is 2
   %y = "llmc.linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 2 : i64}
      : (tensor<3x6xf32>, tensor<5x6xf32>) -> tensor<3x5xf32>
   return

@@ -56,7 +56,7 @@ func.func @columns(%x: tensor<1x6xf32>, %e: tensor<2xi64>, %w: tensor<8x2x6x0xf3
 // -----
 
 func.func @top_k(%x: tensor<1x6xf32>, %e: tensor<2xi64>, %w: tensor<8x2x6x4xf32>) {
-  // CHECK: error: 'llmc.packed_expert_linear' op attribute 'top_k' must be positive
+  // CHECK: error: 'llmc.packed_expert_linear' op attribute 'top_k' must be from 1 to 2147483647, but is 0
   %y = "llmc.packed_expert_linear"(%x, %e, %w) {top_k = 0 : i64}
      : (tensor<1x6xf32>, tensor<2xi64>, tensor<8x2x6x4xf32>) -> tensor<2x7xf32>
   return

@@ -35,6 +35,16 @@ func.func @many_rows(%x: tensor<1x?x6xf32>, %w: tensor<2x6x4xf32>, %b: tensor<8x
   return %y : tensor<1x?x8xf32>
 }
 
+// What x leaves open, the weight knows.
+// LOWER-LABEL: func.func @open_width
+// LOWER:         %[[X:.+]] = tensor.cast %arg0 : tensor<1x?xf32> to tensor<1x6xf32>
+// LOWER:         tensor.expand_shape %[[X]]
+func.func @open_width(%x: tensor<1x?xf32>, %w: tensor<2x6x4xf32>) -> tensor<1x8xf32> {
+  %y = "llmc.packed_linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, tile = 8 : i64}
+     : (tensor<1x?xf32>, tensor<2x6x4xf32>) -> tensor<1x8xf32>
+  return %y : tensor<1x8xf32>
+}
+
 // -----
 
 func.func @panels(%x: tensor<1x6xf32>, %w: tensor<3x6x4xf32>) {
@@ -65,7 +75,7 @@ func.func @rank(%x: tensor<1x6xf32>, %w: tensor<12x4xf32>) {
 // -----
 
 func.func @tile(%x: tensor<1x6xf32>, %w: tensor<2x6x4xf32>) {
-  // CHECK: error: 'llmc.packed_linear' op attribute 'tile' must be positive
+  // CHECK: error: 'llmc.packed_linear' op attribute 'tile' must be from 1 to 2147483647, but is 0
   %y = "llmc.packed_linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, tile = 0 : i64}
      : (tensor<1x6xf32>, tensor<2x6x4xf32>) -> tensor<1x5xf32>
   return

@@ -18,7 +18,7 @@ func.func @unnamed() {
 // -----
 
 func.func @numbered() {
-  // CHECK: error: 'llmc.parameter' op attribute 'sources' must hold strings
+  // CHECK: error: 'llmc.parameter' op attribute 'sources' must hold names, but has 0 : i64
   %w = "llmc.parameter"() {sources = [0]} : () -> tensor<6xf32>
   return
 }
@@ -26,7 +26,7 @@ func.func @numbered() {
 // -----
 
 func.func @missing() {
-  // CHECK: error: 'llmc.parameter' op attribute "sources" is expected but not provided
+  // CHECK: error: 'llmc.parameter' op attribute 'sources' must be an array, but is missing
   %w = "llmc.parameter"() : () -> tensor<6xf32>
   return
 }

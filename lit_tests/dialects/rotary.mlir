@@ -50,7 +50,7 @@ func.func @tokens(%x: tensor<1x3x7x8xf32>, %t: tensor<1x7x8xf32>, %u: tensor<1x6
 // -----
 
 func.func @odd(%x: tensor<1x3x7x8xf32>, %t: tensor<1x7x5xf32>) {
-  // CHECK: error: 'llmc.rotary' op operand 'cos' must have an even last dimension
+  // CHECK: error: 'llmc.rotary' op operand 'cos' must have its last dimension = a multiple of 2, but has 5
   %y = "llmc.rotary"(%x, %t, %t) : (tensor<1x3x7x8xf32>, tensor<1x7x5xf32>, tensor<1x7x5xf32>) -> tensor<1x3x7x8xf32>
   return
 }
@@ -58,7 +58,7 @@ func.func @odd(%x: tensor<1x3x7x8xf32>, %t: tensor<1x7x5xf32>) {
 // -----
 
 func.func @channels(%x: tensor<1x3x7x8xf32>, %t: tensor<1x7x10xf32>) {
-  // CHECK: error: 'llmc.rotary' op operand 'cos' rotates 10 channels of 8
+  // CHECK: error: 'llmc.rotary' op operand 'cos' must have a last dimension of at most 8, but has 10
   %y = "llmc.rotary"(%x, %t, %t) : (tensor<1x3x7x8xf32>, tensor<1x7x10xf32>, tensor<1x7x10xf32>) -> tensor<1x3x7x8xf32>
   return
 }
@@ -82,7 +82,7 @@ func.func @element(%x: tensor<1x3x7x8xf32>, %cos: tensor<1x7x8xf16>, %sin: tenso
 // -----
 
 func.func @open_width(%x: tensor<1x3x7x8xf32>, %cos: tensor<1x7x8xf32>, %sin: tensor<1x7x?xf32>) {
-  // CHECK: error: 'llmc.rotary' op operand 'sin' must have a static last dimension
+  // CHECK: error: 'llmc.rotary' op operand 'sin' must be static in dimension 2, but is tensor<1x7x?xf32>
   %y = "llmc.rotary"(%x, %cos, %sin) : (tensor<1x3x7x8xf32>, tensor<1x7x8xf32>, tensor<1x7x?xf32>) -> tensor<1x3x7x8xf32>
   return
 }
@@ -90,7 +90,7 @@ func.func @open_width(%x: tensor<1x3x7x8xf32>, %cos: tensor<1x7x8xf32>, %sin: te
 // -----
 
 func.func @tables(%x: tensor<1x3x7x8xf32>, %cos: tensor<1x7x8xf32>, %sin: tensor<1x7x4xf32>) {
-  // CHECK: error: 'llmc.rotary' op operands 'cos' and 'sin' must be of one type
+  // CHECK: error: 'llmc.rotary' op operand 'sin' must be tensor<1x7x8xf32> as 'cos' is, but is tensor<1x7x4xf32>
   %y = "llmc.rotary"(%x, %cos, %sin) : (tensor<1x3x7x8xf32>, tensor<1x7x8xf32>, tensor<1x7x4xf32>) -> tensor<1x3x7x8xf32>
   return
 }

@@ -27,7 +27,7 @@ func.func @sin(%f: tensor<4xf32>) -> tensor<9x4xf32> {
 // -----
 
 func.func @function(%f: tensor<4xf32>) {
-  // expected-error@+1 {{'llmc.rotary_table' op attribute 'function' must be cos or sin, not 'tan'}}
+  // expected-error@+1 {{'llmc.rotary_table' op attribute 'function' must be cos or sin, but is 'tan'}}
   %t = "llmc.rotary_table"(%f) {positions = 9 : i64, function = "tan", scale = 1.0} : (tensor<4xf32>) -> tensor<9x4xf32>
   return
 }
@@ -35,7 +35,7 @@ func.func @function(%f: tensor<4xf32>) {
 // -----
 
 func.func @positions(%f: tensor<4xf32>) {
-  // expected-error@+1 {{'llmc.rotary_table' op attribute 'positions' must be positive}}
+  // expected-error@+1 {{'llmc.rotary_table' op attribute 'positions' must be from 1 to 2147483647, but is 0}}
   %t = "llmc.rotary_table"(%f) {positions = 0 : i64, function = "cos", scale = 1.0} : (tensor<4xf32>) -> tensor<0x4xf32>
   return
 }

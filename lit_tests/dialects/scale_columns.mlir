@@ -34,7 +34,7 @@ func.func @element(%w: tensor<8x6xf32>, %s: tensor<6xf16>) {
 // -----
 
 func.func @scalar(%w: tensor<f32>, %s: tensor<6xf32>) {
-  // CHECK: error: 'llmc.scale_columns' op operand 'weight' must have a dimension
+  // CHECK: error: 'llmc.scale_columns' op operand 'weight' must have rank 1 or more, but is tensor<f32>
   %y = "llmc.scale_columns"(%w, %s) {offset = 0.0} : (tensor<f32>, tensor<6xf32>) -> tensor<f32>
   return
 }

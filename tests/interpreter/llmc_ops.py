@@ -9,10 +9,10 @@ from torch_mlir.dialects import ext
 
 from llmc.dialects import OPERATIONS
 from llmc.dialects.block_types import block_format
-from tests.interpreter.machine import Frame, Values, evaluates
+from tests.interpreter.machine import EVALUATORS, Frame, Values, evaluates
 from tests.interpreter.types import element_of, undefined
 
-_REFERENCES = {name: op for name, op in OPERATIONS.items() if hasattr(op, "reference")}
+_REFERENCES = {name: op for name, op in OPERATIONS.items() if name not in EVALUATORS}
 
 
 @evaluates(*_REFERENCES)

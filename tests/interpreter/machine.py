@@ -8,6 +8,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
+from llmc.dialects import ParameterOp
 from llmc.pipelines.passes.base import globals_with
 from llmc.pipelines.passes.bind_parameters import RECIPE
 from llmc.pipelines.passes.number_layers import LAYER
@@ -114,7 +115,8 @@ def _call(frame: Frame, op: ir.Operation) -> Values:
 @evaluates("llmc.parameter")
 def _parameter(frame: Frame, op: ir.Operation) -> Values:
     sources = [ir.StringAttr(source).value for source in op.attributes["sources"]]
-    weight = frame.machine.weights[sources[frame.layer if len(sources) > 1 else 0]]
+    layer = frame.layer if len(sources) > 1 else 0
+    weight = ParameterOp.reference(sources, frame.machine.weights, layer)
     return [_as_stored(weight, op.results[0].type)]
 
 

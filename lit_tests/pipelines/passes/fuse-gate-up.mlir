@@ -101,7 +101,7 @@ func.func @left_alone(%x: tensor<4x6xf32>, %expert: tensor<4xi64>, %other: tenso
 
 func.func @invalid(%x: tensor<?x6xf32>, %expert: tensor<?xi64>) -> tensor<?x8xf32> {
   %w = "llmc.parameter"() {sources = ["w"]} : () -> tensor<3x8x6xf32>
-  // expected-error@+1 {{attribute 'top_k' must be positive}}
+  // expected-error@+1 {{attribute 'top_k' must be from 1 to 2147483647, but is}}
   %y = "llmc.expert_linear"(%x, %expert, %w) {top_k = 0 : i64, transposed = 0 : i64}
      : (tensor<?x6xf32>, tensor<?xi64>, tensor<3x8x6xf32>) -> tensor<?x8xf32>
   return %y : tensor<?x8xf32>

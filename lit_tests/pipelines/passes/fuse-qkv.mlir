@@ -137,7 +137,7 @@ func.func @decode(%x: tensor<4x6xf32>) -> tensor<4x4xf32> {
 // -----
 
 func.func @invalid(%q: tensor<1x3x?x4xf32>, %k: tensor<1x2x?x4xf32>) -> tensor<1x3x?x4xf32> {
-  // expected-error@+1 {{operand 'query' must have a multiple of 2 heads, but has 3}}
+  // expected-error@+1 {{operand 'query' must have its heads = a multiple of 2, but has 3}}
   %o = "llmc.attention"(%q, %k, %k) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.5, window = 0 : i64, softcap = 0.0}
      : (tensor<1x3x?x4xf32>, tensor<1x2x?x4xf32>, tensor<1x2x?x4xf32>) -> tensor<1x3x?x4xf32>
   return %o : tensor<1x3x?x4xf32>
