@@ -19,6 +19,7 @@ from llmc import dialects
 from llmc.dialects.attributes import f64, i64
 from llmc.dialects.parameter import STORED
 from llmc.frontend import torch_ops
+from llmc.frontend.locations import trace_to_model
 from llmc.frontend.programs import Program, VariantPrograms
 from llmc.pipelines.passes.base import find
 
@@ -65,6 +66,7 @@ def _import_program(
 ) -> ir.Operation:
     exported = program.exported.run_decompositions(_decompositions())
     _drop_metadata_assertions(exported.graph_module)
+    trace_to_model(exported.graph_module.graph, program.module)
     importer = FxImporter(module=module)
     function = importer.import_frozen_program(
         exported, func_name=program.name, func_visibility=visibility
@@ -95,8 +97,8 @@ def _name_parameters(function: ir.Operation, sources: list[list[str]]) -> None:
     """Replaces the last arguments of `function` by `llmc.parameter` operations."""
     block = function.regions[0].blocks[0]
     inputs = len(block.arguments) - len(sources)
-    with ir.InsertionPoint.at_block_begin(block), function.location:
-        for argument, names in zip(list(block.arguments)[inputs:], sources, strict=True):
+    for argument, names in zip(list(block.arguments)[inputs:], sources, strict=True):
+        with ir.InsertionPoint.at_block_begin(block), _first_use(argument, function):
             attribute = ir.ArrayAttr.get([ir.StringAttr.get(name) for name in names])
             value = dialects.ParameterOp(attribute, _builtin_type(argument.type)).out
             argument.replace_all_uses_with(_to_torch(value, argument.type))
@@ -106,6 +108,12 @@ def _name_parameters(function: ir.Operation, sources: list[list[str]]) -> None:
     function.attributes["function_type"] = ir.TypeAttr.get(
         ir.FunctionType.get(type_.inputs[:inputs], type_.results)
     )
+
+
+def _first_use(argument: ir.Value, function: ir.Operation) -> ir.Location:
+    """Where a function first uses an argument; where it is itself if nowhere."""
+    uses = list(argument.uses)  # the last one first
+    return uses[-1].owner.location if uses else function.location
 
 
 def _state_formats(module: ir.Module, formats: Mapping[str, str]) -> None:

@@ -43,10 +43,12 @@ VARIANTS = (
 class Program:
     """An exported program and the parameters that follow its other arguments.
 
-    `parameters` are names in the model's state for a trunk, in the layer's for a layer.
+    `parameters` are names in the model's state for a trunk, in the layer's for a layer. `module` is
+    the class whose `forward` was exported.
     """
 
     name: str
+    module: type[nn.Module]
     exported: ExportedProgram
     parameters: tuple[str, ...]
 
@@ -133,6 +135,7 @@ class _Functional(nn.Module):
 
 def _export(
     name: str,
+    module: nn.Module,
     function: Callable[..., Tensor],
     inputs: list[Tensor],
     input_dims: list[dict[int, Dim]],
@@ -144,7 +147,7 @@ def _export(
         (inputs, tensors),
         dynamic_shapes=(input_dims, [None] * len(tensors)),
     )
-    return Program(name, exported, names)
+    return Program(name, type(module), exported, names)
 
 
 def _export_trunk(
@@ -175,7 +178,7 @@ def _export_trunk(
     dims = {axis: open_dims[size] for axis, size in enumerate(sizes) if size in open_dims}
     tokens = torch.zeros(sizes, dtype=torch.int64)
     with opaque_layers(layers):
-        return _export(variant.name, trunk, [tokens, tokens.clone()], [dims, dims], state)
+        return _export(variant.name, model, trunk, [tokens, tokens.clone()], [dims, dims], state)
 
 
 def _export_layer(
@@ -196,7 +199,7 @@ def _export_layer(
         inputs.append(torch.zeros(tensor.shape, dtype=tensor.dtype))
         moving = [axis for axis, size in enumerate(other) if size != tensor.shape[axis]]
         dims.append({axis: open_dims[tensor.shape[axis]] for axis in moving})
-    return _export(f"{variant.name}.layer{kind}", run, inputs, dims, state)
+    return _export(f"{variant.name}.layer{kind}", module, run, inputs, dims, state)
 
 
 def _state(module: nn.Module) -> Iterator[tuple[str, Tensor]]:

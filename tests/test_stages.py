@@ -7,11 +7,15 @@ from pathlib import Path
 
 import iree.compiler
 import pytest
+from torch_mlir import ir
 
 import llmc.runtime
+from llmc import dialects
 from llmc.pipelines.iree import OPTIONS
+from llmc.pipelines.passes.base import find
 from llmc.pipelines.pipeline import STAGE_NAMES
 from llmc.pipelines.targets.cpu import CPUTarget
+from llmc.runtime import abi
 from llmc.tools import llmc_opt
 from llmc.tools.llmc import main
 
@@ -60,6 +64,28 @@ def test_diagnostics_lead_back_to_the_lines_of_the_model(dumps, tmp_path, capfd)
         place, line, *_ = capfd.readouterr().err.splitlines()
         assert re.search(r"modeling_llama.py:\d+:\d+: error: 'llmc.rms_norm' op", place)
         assert "norm" in line  # the line of PyTorch that the operation came from
+
+
+def test_arguments_weights_and_caches_come_from_the_lines_of_the_model(dumps):
+    context = ir.Context()
+    context.allow_unregistered_dialects = True  # of what is IREE's
+    dialects.load(context)
+    for dump in dumps[:-1]:
+        module = ir.Module.parse(dump.read_text(), context)
+        functions = [op for op in module.body if op.operation.name == "func.func"]
+        places = [
+            argument.location
+            for function in functions
+            if function.sym_name.value != abi.RESET
+            for argument in function.arguments
+        ]
+        declared = find(module.operation, "llmc.parameter", "ml_program.global")
+        places += [op.location for op in declared]
+        assert places
+        for place in places:
+            assert re.match(
+                r'loc\((callsite\()?"[^"]*/(modeling_llama|activations).py"', str(place)
+            )
 
 
 @pytest.mark.parametrize("stage", ["torch", "state", STAGE_NAMES[-1]])

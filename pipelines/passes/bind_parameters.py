@@ -83,16 +83,16 @@ class _Globals:
     def symbol(self, recipe: Recipe, type_: ir.RankedTensorType, op: ir.Operation) -> str:
         """The global of `recipe`, declared where there is none yet."""
         if recipe not in self.bound:
-            self.bound[recipe] = self._declare(recipe, type_), type_
+            self.bound[recipe] = self._declare(recipe, type_, op.location), type_
         symbol, known = self.bound[recipe]
         if known != type_:
             fail(op, f"'{symbol}' is needed as {type_}, and elsewhere as {known}")
         return symbol
 
-    def _declare(self, recipe: Recipe, type_: ir.RankedTensorType) -> str:
+    def _declare(self, recipe: Recipe, type_: ir.RankedTensorType, location: ir.Location) -> str:
         symbol = self._free_name(recipe)
         self.symbols.add(symbol)
-        with ir.InsertionPoint.at_block_begin(self.module.body):
+        with ir.InsertionPoint.at_block_begin(self.module.body), location:
             elsewhere = ir.Attribute.parse(f"#ml_program.extern : {type_}")
             declared = ml_program.GlobalOp(symbol, type_, value=elsewhere, sym_visibility="private")
             declared.attributes[RECIPE] = recipe.attribute()

@@ -57,7 +57,7 @@ class ThreadKVCache(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rewrites layer functions, then trunks, and adds the globals and `reset`."""
-        caches: dict[str, ir.RankedTensorType] = {}
+        caches: dict[str, _Cache] = {}
         for function in layer_functions(module):
             count = len(calls_of(module, function))
             layer = layer_argument(function)
@@ -77,11 +77,15 @@ class ThreadKVCache(Pass):
         for trunk in trunks(module):
             _thread_trunk(trunk, layers)
         with ir.InsertionPoint.at_block_begin(module.body):
-            for symbol, type_ in caches.items():
-                cache = ml_program.GlobalOp(
-                    symbol, type_, is_mutable=True, sym_visibility="private"
+            for symbol, cache in caches.items():
+                declared = ml_program.GlobalOp(
+                    symbol,
+                    cache.type,
+                    is_mutable=True,
+                    sym_visibility="private",
+                    loc=cache.location,
                 )
-                cache.attributes[CACHE] = ir.UnitAttr.get()
+                declared.attributes[CACHE] = ir.UnitAttr.get()
         with ir.InsertionPoint(module.body):
             _build_reset(caches)
 
@@ -108,6 +112,14 @@ def _is_cache(type_: ir.Type) -> bool:
 
 
 @dataclass(frozen=True)
+class _Cache:
+    """A global, and the attention that it is of."""
+
+    type: ir.RankedTensorType
+    location: ir.Location
+
+
+@dataclass(frozen=True)
 class _State:
     layer: ir.Value
     start: ir.Value
@@ -123,14 +135,15 @@ def _state_types(batch: int) -> list[ir.Type]:
 
 def _attend_to_cache(
     attention: AttentionOp, state: _State, name: str, layers: int
-) -> dict[str, ir.RankedTensorType]:
+) -> dict[str, _Cache]:
     """Appends keys and values to the cache, and attends to all of it. Returns the globals used."""
     caches = {}
     with ir.InsertionPoint(attention), attention.location:
         held, grown = [], {}
         for which, rows in (("keys", attention.key), ("values", attention.value)):
             symbol, rows = f"{name}.{which}", _narrow(rows, state.element)
-            caches[symbol] = type_ = _cache_type(rows.type, layers)
+            type_ = _cache_type(rows.type, layers)
+            caches[symbol] = _Cache(type_, attention.location)
             cache = ml_program.global_load(type_, ir.FlatSymbolRefAttr.get(symbol))
             cache = CacheAppendOp(cache, rows, state.layer, state.sequence, state.past, type_).out
             grown[symbol] = cache
@@ -219,14 +232,15 @@ def _positions(tokens: ir.Value, start: ir.Value, past: ir.Value) -> ir.Value:
     return pointwise("bt,b->bt", position, tokens, start)
 
 
-def _build_reset(caches: dict[str, ir.RankedTensorType]) -> None:
+def _build_reset(caches: dict[str, _Cache]) -> None:
     i64 = ir.IntegerType.get_signless(64)
     function = func.FuncOp(RESET, ([i64, i64], []))
     with ir.InsertionPoint(function.add_entry_block()):
         sequences, capacity = (
             arith.index_cast(ir.IndexType.get(), argument) for argument in function.arguments
         )
-        for symbol, type_ in caches.items():
-            cache = CacheAllocateOp(sequences, capacity, type_).out
-            ml_program.global_store(ir.FlatSymbolRefAttr.get(symbol), cache)
+        for symbol, cache in caches.items():
+            with cache.location:
+                room = CacheAllocateOp(sequences, capacity, cache.type).out
+                ml_program.global_store(ir.FlatSymbolRefAttr.get(symbol), room)
         func.ReturnOp([])
