@@ -1,17 +1,16 @@
 """A model to the module that IREE compiles, from any stage on and up to any stage."""
 
-import re
 from collections import Counter
 from pathlib import Path
 
 from torch_mlir import ir
 from transformers import PreTrainedModel
 
-from llmc import dialects
 from llmc.frontend.importer import import_programs
-from llmc.frontend.loaded_model import LoadedModel, one_line
+from llmc.frontend.loaded_model import LoadedModel
 from llmc.frontend.options import DEFAULT_CONTEXT, CompileOptions
 from llmc.frontend.programs import VARIANTS, export_variant
+from llmc.frontend.stage_file import check_fits, read_stage
 from llmc.frontend.work import Work
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.pipeline import STAGE_NAMES, TORCH, stages
@@ -33,15 +32,17 @@ def lower_model(
 
     `skeleton` is `model.skeleton` with our attention and experts; the export borrows it.
     `start_from` is a file that `--dump-ir` wrote, or an edited one, to go on from. UserError where
-    the model is not what llmc can compile, or the file is not such a one.
+    the model is not what llmc can compile, or the file is not such a one, of this model.
     """
     if stop_after not in STAGE_NAMES:
         raise UserError(f"there is no stage {stop_after!r}: the stages are {_LISTED}")
+    context = context_bound(model, options)
     if start_from is None:
-        done, module = TORCH, _import(model, skeleton, context_bound(model, options), work)
+        done, module = TORCH, _import(model, skeleton, context, work)
         work.dump(TORCH, module)
     else:
-        done, module = _read_stage(start_from)
+        done, module = read_stage(start_from)
+        check_fits(module, start_from, skeleton, storage(model, options))
     if STAGE_NAMES.index(done) > STAGE_NAMES.index(stop_after):
         raise UserError(f"{start_from} is after stage {done}: cannot stop after {stop_after}")
     for stage in stages(options.target, storage(model, options)):
@@ -85,21 +86,3 @@ def _import(model: LoadedModel, skeleton: PreTrainedModel, context: int, work: W
         variants = [export_variant(skeleton, variant, context) for variant in VARIANTS]
     with work.stage(TORCH):
         return import_programs(variants, ir.Context(), model.formats)
-
-
-def _read_stage(path: Path) -> tuple[str, ir.Module]:
-    """The stage that the file's name says, as in `03-weights.mlir`, and the module in it."""
-    named = re.fullmatch(r"(?:\d+-)?(\w+)(?:\.[\w-]+)*\.mlir", path.name)
-    if named is None or named[1] not in STAGE_NAMES:
-        raise UserError(f"the file {path} must be called STAGE.mlir, STAGE one of {_LISTED}")
-    context = ir.Context()
-    dialects.load(context)
-    context.allow_unregistered_dialects = True  # of what is IREE's
-    try:
-        text = path.read_text(encoding="utf-8")
-        return named[1], ir.Module.parse(text, context)
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from error
-    except (UnicodeDecodeError, ir.MLIRError) as error:
-        reason = one_line(str(error).removeprefix("Unable to parse module assembly:"))
-        raise UserError(f"cannot read {path}: {reason}") from error

@@ -8,16 +8,20 @@ from pathlib import Path
 import iree.compiler
 import pytest
 from torch_mlir import ir
+from transformers import LlamaConfig, Phi3Config
 
 import llmc.runtime
 from llmc import dialects
+from llmc.frontend.stage_file import check_fits, read_stage
 from llmc.pipelines.iree import OPTIONS
 from llmc.pipelines.passes.base import find
 from llmc.pipelines.pipeline import STAGE_NAMES
 from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.runtime import abi
+from llmc.runtime.errors import UserError
 from llmc.tools import llmc_opt
 from llmc.tools.llmc import main
+from tests.tiny_models import tiny_config, tiny_model
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +113,32 @@ def test_a_bundle_from_a_dump_says_the_same(stage, dumps, tiny_folder, tiny_bund
         for folder in (tmp_path / "bundle", tiny_bundle)
     ]
     assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("stage", STAGE_NAMES)
+def test_a_stage_of_another_model_is_refused(stage, dumps):
+    path = dumps[STAGE_NAMES.index(stage)]
+    _, module = read_stage(path)
+    right = {**tiny_config("llama").to_dict(), "max_position_embeddings": 32768}
+    check_fits(module, path, tiny_model(LlamaConfig(**right)), "f32")
+    for options, family, says in [
+        ({"num_hidden_layers": 3}, LlamaConfig, "it has 2 layers, the model 3"),
+        ({"num_hidden_layers": 1}, LlamaConfig, "it has 2 layers, the model 1"),
+        ({"hidden_size": 32}, LlamaConfig, "it has a width of 64, the model 32"),
+        ({"vocab_size": 310}, LlamaConfig, "it has a vocabulary of 320, the model 310"),
+        ({"model_type": "phi3", "pad_token_id": 0}, Phi3Config, "weights that the model has not"),
+    ]:
+        with pytest.raises(UserError, match=f"{path.name} does not fit: .*{says}"):
+            check_fits(module, path, tiny_model(family(**{**right, **options})), "f32")
+
+
+@pytest.mark.parametrize("stage", ["weights", STAGE_NAMES[-1]])
+def test_a_stage_of_another_element_type_is_refused(stage, dumps, tiny_folder, capfd):
+    dump = dumps[STAGE_NAMES.index(stage)]
+    words = ["compile", tiny_folder, "--dtype", "f16", "--stop-after", "iree", "--start-from", dump]
+    assert main([str(word) for word in words]) == 2
+    error = capfd.readouterr().err.splitlines()[-1]
+    assert error.endswith(f"{dump.name} does not fit: its matrices are stored in f32, not in f16")
 
 
 def test_what_is_wrong_with_a_stage_is_said_in_one_line(dumps, tiny_folder, tmp_path, capfd):
