@@ -15,17 +15,25 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 from torch_mlir import ir
 
-from llmc import dialects
-from llmc.pipelines.driver.execution import SinglePass, run, single_passes
+from llmc.pipelines.driver.execution import SinglePass, run
 from llmc.pipelines.passes import PASSES
 from llmc.pipelines.passes.base import Pass, PassError, find
-from llmc.pipelines.pipeline import ImportedToIREE, IREEStage, Step
+from llmc.pipelines.pipeline import ImportedToIREE, IREEStage
 from llmc.runtime import abi
 from tests import compiled
 from tests.programs.blocks import Attention, Experts
 from tests.programs.functions import Function
 from tests.programs.models import Model
 from tests.programs.observation import EXACT, Program, close
+from tests.programs.stages import (
+    CONTEXT,
+    after,
+    applies,
+    as_step,
+    below_module,
+    copy,
+    steps_to_iree,
+)
 from tests.programs.step import Step as PlanStep
 from tests.programs.strategies import functions, models
 
@@ -39,16 +47,6 @@ CHOICES = {
     "call-kernels": {"lanes": [16]},
     "quantize-weights": {"format": ["q4_0", "q4_1"]},
 }
-
-
-def new_context() -> ir.Context:
-    context = ir.Context()
-    context.allow_unregistered_dialects = True  # of what is IREE's
-    dialects.load(context)
-    return context
-
-
-CONTEXT = new_context()
 
 
 class PropertyError(AssertionError):
@@ -74,27 +72,6 @@ def bounded(examples: int, request: pytest.FixtureRequest) -> Callable:
     )
 
 
-@cache
-def steps_to_iree() -> tuple[SinglePass, ...]:
-    """What `llmc compile` runs after the import, pass by pass."""
-    with CONTEXT:
-        return tuple(single_passes(ImportedToIREE().steps()))
-
-
-def as_step(single: SinglePass) -> Step:
-    return single.pass_ if isinstance(single.pass_, Pass) else below_module(single)
-
-
-def below_module(single: SinglePass) -> str:
-    """The pass as an element of `builtin.module(...)`."""
-    return single.pipeline.removeprefix("builtin.module(").removesuffix(")")
-
-
-def applies(single: SinglePass, program: Program) -> bool:
-    """Whether the pass has a place in the program: what is no model has no tokens to remember."""
-    return isinstance(program.plan, Model) or single.name != "thread-kv-cache"
-
-
 @st.composite
 def passes(draw: st.DrawFn, name: str) -> Pass:
     """The pass of that name, its options drawn."""
@@ -117,19 +94,6 @@ def places(name: str) -> st.SearchStrategy[int]:
 def own_places(name: str) -> list[int]:
     """After how many steps the pipeline runs the pass; before all of them if it does not."""
     return [number for number, step in enumerate(steps_to_iree()) if step.name == name] or [0]
-
-
-def after(count: int, program: Program) -> ir.Module:
-    """A copy of the program after the first steps of the pipeline."""
-    module = copy(program.module)
-    for single in steps_to_iree()[:count]:
-        if applies(single, program):
-            run((as_step(single),), module)
-    return module
-
-
-def copy(module: ir.Module) -> ir.Module:
-    return module.operation.clone().opview
 
 
 def hold(module: ir.Module, pass_: Pass) -> bool:

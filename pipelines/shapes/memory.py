@@ -32,7 +32,13 @@ _VIEWS = {
 }
 """Operations that show their first operand's memory in another way."""
 
-_STATE = {"flow.tensor.alloca", "llmc.cache_allocate", "ml_program.global_load", "util.global.load"}
+_STATE = {
+    "bufferization.alloc_tensor",
+    "flow.tensor.alloca",
+    "llmc.cache_allocate",
+    "ml_program.global_load",
+    "util.global.load",
+}
 """Operations that yield the module's own memory, which may be written over."""
 
 _READ_ONLY = {"arith.constant", "llmc.parameter"}

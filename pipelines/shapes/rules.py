@@ -89,7 +89,7 @@ def _elementwise(op: ir.Operation, facts: Facts) -> None:
 
 def _affine(combine: Callable[..., Expr]) -> Rule:
     def rule(op: ir.Operation, facts: Facts) -> None:
-        map_ = ir.AffineMap(op.attributes["map"].value)
+        map_ = ir.AffineMapAttr(op.attributes["map"]).value
         operands = [facts.integer(operand) for operand in op.operands]
         dims, symbols = operands[: map_.n_dims], operands[map_.n_dims :]
         results = [_evaluate(each, dims, symbols) for each in map_.results]

@@ -52,9 +52,13 @@ class Machine:
         function = self.functions[name]
         if LAYER in function.attributes:
             layer = int(arguments[ir.IntegerAttr(function.attributes[LAYER]).value])
-        frame = Frame(self, layer)
+        frame = self.new_frame(layer)
         (block,) = function.regions[0].blocks
         return frame.run(block, arguments)
+
+    def new_frame(self, layer: int) -> "Frame":
+        """What runs a function."""
+        return Frame(self, layer)
 
     def _bound_weights(self) -> dict[str, np.ndarray]:
         """The globals that `bind-parameters` has made, as the archive would hold them."""

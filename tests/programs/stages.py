@@ -1,0 +1,56 @@
+"""Programs in the middle of the pipeline that `llmc compile` runs."""
+
+from functools import cache
+
+from torch_mlir import ir
+
+from llmc import dialects
+from llmc.pipelines.driver.execution import SinglePass, run, single_passes
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.pipeline import ImportedToIREE, Step
+from tests.programs.models import Model
+from tests.programs.observation import Program
+
+
+def new_context() -> ir.Context:
+    context = ir.Context()
+    context.allow_unregistered_dialects = True  # of what is IREE's
+    dialects.load(context)
+    return context
+
+
+CONTEXT = new_context()
+
+
+@cache
+def steps_to_iree() -> tuple[SinglePass, ...]:
+    """What `llmc compile` runs after the import, pass by pass."""
+    with CONTEXT:
+        return tuple(single_passes(ImportedToIREE().steps()))
+
+
+def as_step(single: SinglePass) -> Step:
+    return single.pass_ if isinstance(single.pass_, Pass) else below_module(single)
+
+
+def below_module(single: SinglePass) -> str:
+    """The pass as an element of `builtin.module(...)`."""
+    return single.pipeline.removeprefix("builtin.module(").removesuffix(")")
+
+
+def applies(single: SinglePass, program: Program) -> bool:
+    """Whether the pass has a place in the program: what is no model has no tokens to remember."""
+    return isinstance(program.plan, Model) or single.name != "thread-kv-cache"
+
+
+def after(count: int, program: Program) -> ir.Module:
+    """A copy of the program after the first steps of the pipeline."""
+    module = copy(program.module)
+    for single in steps_to_iree()[:count]:
+        if applies(single, program):
+            run((as_step(single),), module)
+    return module
+
+
+def copy(module: ir.Module) -> ir.Module:
+    return module.operation.clone().opview

@@ -1,0 +1,62 @@
+"""The peak of memory as a formula is what a run of the program needs."""
+
+import numpy as np
+import pytest
+import sympy
+from hypothesis import given
+from hypothesis import strategies as st
+from torch_mlir import ir
+
+from llmc.pipelines.driver.execution import run
+from llmc.pipelines.passes.propagate_shapes import PropagateShapes
+from llmc.pipelines.shapes.interface import argument_names
+from llmc.runtime import abi
+from tests.interpreter import Values
+from tests.interpreter.memory import MeteredMachine
+from tests.programs.functions import Function
+from tests.programs.models import Model
+from tests.programs.observation import Program
+from tests.programs.stages import CONTEXT, after, steps_to_iree
+from tests.programs.strategies import functions, models
+from tests.test_properties import bounded
+
+# What hands over to IREE leaves nothing that the interpreter could measure.
+PLACES = range(len(steps_to_iree()) - 1)
+
+
+@pytest.mark.parametrize(
+    ("plans", "examples"), [(models, 15), (functions, 30)], ids=["models", "functions"]
+)
+def test_the_peak_of_a_random_program(plans, examples, request):
+    @bounded(examples, request)
+    @given(plans, st.sampled_from(PLACES))
+    def holds(plan: Model | Function, place: int) -> None:
+        program = Program.of(plan, CONTEXT)
+        module = after(place, program)
+        # As the interpreter wants it, which also drops what nothing reads.
+        run(("func.func(linalg-generalize-named-ops)", PropagateShapes()), module)
+        machine = MeteredMachine(module, program.weights)
+        sizes: dict[str, int] = {}
+
+        def call(name: str, *arguments: np.ndarray) -> Values:
+            machine.peak = machine.alive = 0
+            results = machine.call(name, *arguments)
+            assert machine.alive == 0
+            function = machine.functions[name]
+            sizes.update(_sizes(function, arguments))
+            formula = sympy.sympify(ir.StringAttr(function.attributes["llmc.peak_bytes"]).value)
+            assert formula.subs(sizes) == machine.peak, f"{name} of {plan}\n{module}"
+            return results
+
+        list(program.runs(call, abi.RESET in machine.functions))
+
+    holds()
+
+
+def _sizes(function: ir.Operation, arguments: tuple[np.ndarray, ...]) -> dict[str, int]:
+    """What the names in formulas stand for in a call."""
+    sizes = {}
+    for names, argument in zip(argument_names(function.opview), arguments, strict=True):
+        values = argument.shape if argument.ndim else (int(argument),)
+        sizes |= dict(zip(names, values, strict=False))
+    return sizes
