@@ -117,7 +117,8 @@ class WeightsStage(Stage):
 
     `storage` is the element type of the weights' matrices, f32, f16 or bf16, or the format of
     blocks that those of linear layers are quantised to: q4_0, q4_1, q8_0, or as-is, which keeps
-    each weight's own. What has no blocks is then stored in float16.
+    each weight's own. What has no blocks is then stored in float16. One other than f32 changes
+    numerics.
     """
 
     name: ClassVar[str] = "llmc-weights"
@@ -151,6 +152,7 @@ class LinalgStage(Stage):
     """Lowers to linalg all that `target` has no kernel for, and schedules the kernels.
 
     `schedule` replaces the parameters that the schedule of its name would have for the shape.
+    Changes numerics by rounding alone.
     """
 
     name: ClassVar[str] = "llmc-linalg"
@@ -175,7 +177,10 @@ class LinalgStage(Stage):
 
 @dataclass(frozen=True)
 class IREEStage(Stage):
-    """Puts in the kernels of `target` and hands the module over to IREE."""
+    """Puts in the kernels of `target` and hands the module over to IREE.
+
+    Changes numerics: a kernel sums in another order.
+    """
 
     name: ClassVar[str] = "llmc-iree"
     target: str = "cpu"
@@ -207,7 +212,10 @@ def stages(target: str, storage: str) -> tuple[Stage, ...]:
 
 @dataclass(frozen=True)
 class ImportedToIREE(Pipeline):
-    """All stages after the import: from linalg and llmc operations to what IREE compiles."""
+    """All stages after the import: from linalg and llmc operations to what IREE compiles.
+
+    Changes numerics, as the stages do.
+    """
 
     name: ClassVar[str] = "llmc-to-iree"
     target: str = "cpu"

@@ -33,7 +33,8 @@ class CallKernels(Pass):
     """Puts the kernels into the module, each once, and dispatches them where they are needed.
 
     `lanes` is the number of floats in a vector register. Attention of a fixed number of tokens, or
-    of other floats than f32, has no kernel and is left alone.
+    of other floats than f32, has no kernel and is left alone. Changes numerics: a kernel sums in
+    another order, that of attention with its softmax block by block.
     """
 
     name: ClassVar[str] = "call-kernels"

@@ -18,7 +18,8 @@ class LowerLlmc(Pass):
     """Lowers every llmc operation that has a lowering, as its class defines it.
 
     `ops` lists those to lower, without the dialect's name; empty, it stands for all. `keep_kernels`
-    leaves those that `call-kernels` replaces.
+    leaves those that `call-kernels` replaces. Changes numerics by rounding alone: a lowering's
+    constants are of the element type, and its sums in an order of their own.
     """
 
     name: ClassVar[str] = "lower-llmc"

@@ -7,7 +7,7 @@ from torch_mlir import ir
 from llmc import dialects
 from llmc.pipelines.driver.execution import SinglePass, run, single_passes
 from llmc.pipelines.passes.base import Pass
-from llmc.pipelines.pipeline import ImportedToIREE, Step
+from llmc.pipelines.pipeline import STAGES, ImportedToIREE, Step
 from tests.programs.models import Model
 from tests.programs.observation import Program
 
@@ -27,6 +27,19 @@ def steps_to_iree() -> tuple[SinglePass, ...]:
     """What `llmc compile` runs after the import, pass by pass."""
     with CONTEXT:
         return tuple(single_passes(ImportedToIREE().steps()))
+
+
+@cache
+def steps_before(name: str) -> int:
+    """How many steps of it come before the pipeline called `name` in `llmc compile`."""
+    _, *after_import = STAGES
+    count = 0
+    for stage in after_import:
+        if stage.name == name:
+            return count
+        with CONTEXT:
+            count += len(list(single_passes(stage().steps())))
+    return 0
 
 
 def as_step(single: SinglePass) -> Step:
