@@ -57,7 +57,7 @@ def compile_plainly(model: str, options: CompileOptions, weights: str, output: P
     skeleton.set_experts_implementation(IMPLEMENTATION)
     context = context_bound(loaded, options)
     variants = [export_variant(skeleton, variant, context) for variant in VARIANTS]
-    module = import_programs(variants, {}, ir.Context())
+    module = import_programs(variants, ir.Context())
     steps = (
         *ImportStage().steps(),
         *StateStage(storage=weights).steps(),
