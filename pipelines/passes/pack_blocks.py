@@ -1,7 +1,7 @@
 """`pack-blocks`: lays matrices of blocks out for the kernel that reads them."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from torch_mlir import ir
 
@@ -14,6 +14,7 @@ from llmc.dialects import (
 )
 from llmc.dialects.attributes import i64
 from llmc.dialects.block_types import block_format
+from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass, find
 from llmc.pipelines.passes.weight_expressions import serves_only
 
@@ -32,11 +33,7 @@ class PackBlocks(Pass):
     """
 
     name: ClassVar[str] = "pack-blocks"
-    columns: int = 16
-
-    def __post_init__(self) -> None:
-        if self.columns < 1:
-            raise ValueError(f"columns must be at least 1, not {self.columns}")
+    columns: Annotated[int, Range(1, 4096)] = 16
 
     def apply(self, module: ir.Module) -> None:
         """Packs every weight that allows it."""

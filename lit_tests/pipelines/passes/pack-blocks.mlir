@@ -2,7 +2,7 @@
 // RUN: llmc-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(pack-blocks{columns=4},bind-parameters)' | filecheck %s --check-prefix=BOUND
 // RUN: not llmc-opt %s --pass-pipeline='builtin.module(pack-blocks{columns=0})' 2>&1 | filecheck %s --check-prefix=COLUMNS
 
-// COLUMNS: error: pass 'pack-blocks': columns must be at least 1, not 0
+// COLUMNS: error: option 'columns' of pass 'pack-blocks' must be from 1 to 4096, not 0
 
 // Both read the panels, which the archive computes: 11 rows make one panel of 16, or three of 4.
 // BOUND:       ml_program.global private @head(#{{.+}}) : tensor<3x2x72xi8> {llmc.recipe = {columns = 4 : i64, op = "llmc.pack_blocks", operands = [{format = "q4_0", op = "llmc.quantize", operands = {{\[\[}}"head"]]}]}}
