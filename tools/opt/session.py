@@ -12,10 +12,8 @@ from torch_mlir import ir
 
 from llmc import dialects
 from llmc.pipelines.driver import execution
-from llmc.pipelines.driver.diagnostics import DiagnosticFlags, Source
+from llmc.pipelines.driver.diagnostics import Source
 from llmc.pipelines.driver.expected_diagnostics import ExpectedDiagnostics
-from llmc.pipelines.driver.ir_dumps import IRDumps
-from llmc.pipelines.driver.printing import PrintingFlags
 from llmc.pipelines.driver.reproducer import Reproducer, stored
 from llmc.pipelines.driver.roundtrip import verify_roundtrip
 from llmc.pipelines.driver.timing import Timing
@@ -35,6 +33,7 @@ from llmc.pipelines.registry import (
 )
 from llmc.runtime.errors import UserError
 from llmc.tools.opt.custom_forms import refuse_custom_form
+from llmc.tools.opt.meanings import diagnostic_flags, ir_dumps, names, printing_flags
 from llmc.tools.opt.source_files import Part, read_parts
 from llmc.tools.opt.unmatched_schedules import UnmatchedSchedules
 
@@ -80,23 +79,8 @@ class _Session:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
         self.timing = Timing(as_list=options.mlir_timing_display == "list")
-        self.flags = PrintingFlags(
-            generic=options.mlir_print_op_generic,
-            debug_info=options.mlir_print_debuginfo,
-            pretty_debug_info=options.mlir_pretty_debuginfo,
-            local_scope=options.mlir_print_local_scope,
-            assume_verified=options.mlir_print_assume_verified,
-            skip_regions=options.mlir_print_skip_regions,
-            names_from_locations=options.mlir_use_nameloc_as_prefix,
-            elements_limit=options.mlir_elide_elementsattrs_if_larger,
-            resource_limit=options.mlir_elide_resource_strings_if_larger,
-        )
-        self.diagnostics = DiagnosticFlags(
-            notes=not options.mlir_disable_diagnostic_notes,
-            operations=options.mlir_print_op_on_diagnostic,
-            stack_traces=options.mlir_print_stacktrace_on_diagnostic,
-            verbosity=options.mlir_diagnostic_verbosity_level,
-        )
+        self.flags = printing_flags(options)
+        self.diagnostics = diagnostic_flags(options)
         self.verify_each: bool = options.verify_each
         self.context = _context()
         self.show = Source(options.file, "", self.diagnostics).show
@@ -180,7 +164,7 @@ class _Session:
     def _check_dumped_passes(self) -> None:
         """UserError for a pass to print the IR around that does not exist."""
         for when in ("before", "after"):
-            for name in _names(getattr(self.options, f"mlir_print_ir_{when}")):
+            for name in names(getattr(self.options, f"mlir_print_ir_{when}")):
                 if not is_pass(name, self.context):
                     raise UserError(f"--mlir-print-ir-{when}: there is no pass '{name}'")
 
@@ -270,7 +254,7 @@ class _Session:
     ) -> list[execution.Observer]:
         """Who has to look on: where nobody has, MLIR runs its passes on several threads."""
         observers: list[execution.Observer] = []
-        dumps = self._dumps()
+        dumps = ir_dumps(self.options, self.flags)
         if dumps.is_needed:
             observers.append(dumps)
         if any(isinstance(step, ApplySchedule) for step in pipeline.steps):
@@ -280,30 +264,6 @@ class _Session:
         if self.options.mlir_timing:
             observers.append(self.timing)
         return observers
-
-    def _dumps(self) -> IRDumps:
-        options = self.options
-        only_changes = options.mlir_print_ir_after_change
-        only_failures = options.mlir_print_ir_after_failure
-        after = _names(options.mlir_print_ir_after)
-        directory = options.mlir_print_ir_tree_dir
-        return IRDumps(
-            self.flags,
-            before_all=options.mlir_print_ir_before_all,
-            after_all=options.mlir_print_ir_after_all
-            or (not after and (only_changes or only_failures)),
-            only_changes=only_changes,
-            only_failures=only_failures,
-            module_scope=options.mlir_print_ir_module_scope,
-            before_passes=_names(options.mlir_print_ir_before),
-            after_passes=after,
-            directory=None if directory is None else Path(directory),
-        )
-
-
-def _names(given: Sequence[str]) -> tuple[str, ...]:
-    """The passes that an option names, given once or again, each time as a list."""
-    return tuple(name for names in given for name in names.split(","))
 
 
 def _note(reproducer: Reproducer) -> str:
