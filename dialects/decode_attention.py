@@ -9,9 +9,14 @@ from torch_mlir.dialects import arith, ext
 from llmc.dialects.cached_attention import CachedAttentionOp
 from llmc.dialects.checks import (
     at_most,
+    counts,
+    divisor,
     filled,
     floats,
     integers,
+    like,
+    multiple,
+    number,
     require,
     same,
     same_element,
@@ -86,17 +91,15 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
         same("values", "its heads", values[2], keys[2])
         same("start", "its length", tensor_of(self.start, "start", 1)[0], batch)
         integers("start", self.start)
-        require(self.window.value >= 0, "attribute 'window' must not be negative")
-        require(self.softcap.value >= 0, "attribute 'softcap' must not be negative")
+        number("scale", self.scale, self.query)
+        counts("window", self.window, least=0)
+        divisor("softcap", self.softcap, self.query)
         rows, width = tensor_of(self.out, "out", 2)
         same("out", "its batch", rows, batch)
         same_element("out", self.out, self.query)
         static("out", self.out, 1)
-        require(
-            width > 0 and width % (keys[2] * values[4]) == 0,
-            f"result 'out' must have a multiple of {keys[2]} heads of {values[4]} channels,"
-            f" but has {width} channels",
-        )
+        filled("out", self.out, 1)
+        multiple("out", "its channels", width, keys[2] * values[4])
         self._verify_row("query", self.query, self.query_offset, self.heads * keys[4])
         self._verify_row("key", self.key, self.key_offset, keys[2] * keys[4])
         self._verify_row("value", self.value, self.value_offset, values[2] * values[4])
@@ -104,7 +107,7 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
             ("new_keys", self.new_keys, self.keys),
             ("new_values", self.new_values, self.values),
         ):
-            require(new.type == old.type, f"result '{name}' must be {old.type} as the operand is")
+            like(name, new, name.removeprefix("new_"), old)
         self._verify_tables(batch)
 
     def _verify_row(self, name: str, row: ir.Value, offset: ir.IntegerAttr, channels: int) -> None:
@@ -112,16 +115,13 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
         same(name, "its batch", batch, tensor_of(self.query, "query")[0])
         same_element(name, row, self.query)
         static(name, row, 1)
-        require(
-            0 <= offset.value <= width - channels,
-            f"operand '{name}' must have {channels} channels from {offset.value} on,"
-            f" but has {width} in all",
-        )
+        filled(name, row)
+        fault = f"must have {channels} channels from {offset.value} on, but has {width} in all"
+        require(0 <= offset.value <= width - channels, fault, name)
 
     def _verify_tables(self, batch: int | None) -> None:
-        require(
-            (self.cos is None) == (self.sin is None), "operands 'cos' and 'sin' must go together"
-        )
+        is_alone = (self.cos is None) != (self.sin is None)
+        require(not is_alone, "must go together with 'sin'", "cos")
         if self.cos is None or self.sin is None:
             return
         rows, columns, rotated = tensor_of(self.cos, "cos", 3)
@@ -131,9 +131,10 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
         same_element("cos", self.cos, self.query)
         static("cos", self.cos, 2)
         channels = self.keys.type.shape[4]
-        require(rotated % 2 == 0, "operand 'cos' must have an even last dimension")
-        require(0 < rotated <= channels, f"operand 'cos' rotates {rotated} channels of {channels}")
-        require(self.cos.type == self.sin.type, "operands 'cos' and 'sin' must be of one type")
+        filled("cos", self.cos, 2)
+        multiple("cos", "its last dimension", rotated, 2)
+        at_most("cos", "a last dimension", rotated, channels)
+        like("sin", self.sin, "cos", self.cos)
 
     @staticmethod
     def reference(

@@ -7,15 +7,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import ext
 
 from llmc.dialects.block_panels import pack_blocks
-from llmc.dialects.checks import (
-    blocks,
-    element_is,
-    require,
-    shaped,
-    static,
-    tensor_of,
-    verified,
-)
+from llmc.dialects.checks import blocks, counts, element_is, shaped, static, tensor_of, verified
 from llmc.dialects.llmc import Operation
 from llmc.dialects.panel_layout import interleave
 
@@ -41,7 +33,7 @@ class PackBlocksOp(Operation, name="pack_blocks", traits=[ext.Pure]):
         rows, count = tensor_of(self.x, "x", 2)
         static("x", self.x)
         format_, columns = blocks("x", self.x), self.columns.value
-        require(columns > 0, "attribute 'columns' must be positive")
+        counts("columns", self.columns)
         shaped("out", self.out, [-(-rows // columns), count, columns * format_.bytes])
         static("out", self.out)
         element_is("out", self.out, "i8")

@@ -8,7 +8,7 @@ from torch_mlir.dialects import arith, ext
 
 from llmc.dialects.block_panels import unpack_blocks
 from llmc.dialects.blocks import FORMATS, VALUES
-from llmc.dialects.checks import element_is, same, shaped, static, tensor_of, verified
+from llmc.dialects.checks import element_is, filled, same, shaped, static, tensor_of, verified
 from llmc.dialects.index_notation import collapse, expand, pointwise, reduce, sizes, slice_of
 from llmc.dialects.llmc import Operation
 from llmc.dialects.panel_checks import check_block_panels
@@ -41,6 +41,7 @@ class PackedQuantizedLinearOp(Operation, name="packed_quantized_linear", traits=
         """Checks the format, K and N across operands, and element types."""
         *leading, inputs = tensor_of(self.x, "x", at_least=2)
         element_is("x", self.x, "f32")
+        filled("x", self.x)
         outputs = tensor_of(self.out, "out", len(leading) + 1)[-1]
         static("out", self.out, len(leading))
         per_row = check_block_panels(self.weight, "weight", self.format, outputs)

@@ -7,6 +7,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import ext
 
+from llmc.dialects.blocks import FORMATS
 from llmc.dialects.checks import require, static, tensor_of, verified
 from llmc.dialects.llmc import Operation
 
@@ -30,7 +31,7 @@ class ParameterOp(Operation, name="parameter", traits=[ext.Pure]):
 
     @verified
     def verify_invariants(self) -> None:
-        """Checks that there is a name and a static shape."""
+        """Checks that there is a name and a static shape, and formats for all names or none."""
         names = list(self.sources)
         require(len(names) > 0, "must name a parameter, but is empty", "sources")
         for name in names:
@@ -38,6 +39,15 @@ class ParameterOp(Operation, name="parameter", traits=[ext.Pure]):
             require(is_name, f"must hold names, but has {name}", "sources")
         tensor_of(self.out, "out")
         static("out", self.out)
+        if STORED in self.attributes:
+            formats, listed = self.attributes[STORED], ", ".join(FORMATS)
+            is_right = (
+                isinstance(formats, ir.ArrayAttr)
+                and len(formats) == len(names)
+                and all(isinstance(f, ir.StringAttr) and f.value in FORMATS for f in formats)
+            )
+            fault = f"must name one of {listed} for each of {len(names)}, but is {formats}"
+            require(is_right, fault, STORED)
 
     @staticmethod
     def reference(

@@ -12,10 +12,13 @@ from llmc.frontend.layers import find_layers
 from llmc.frontend.loaded_model import one_line, some_of
 from llmc.frontend.programs import VARIANTS
 from llmc.pipelines.parameters import stored_parameters
-from llmc.pipelines.passes.base import find, functions, is_layer
+from llmc.pipelines.passes.base import find, functions, globals_with, is_layer
 from llmc.pipelines.passes.bind_parameters import STORAGES
-from llmc.pipelines.pipeline import STAGE_NAMES
+from llmc.pipelines.passes.thread_kv_cache import CACHE, ThreadKVCache
+from llmc.pipelines.pipeline import STAGE_NAMES, StateStage
+from llmc.pipelines.recipes.quantize import Quantize
 from llmc.pipelines.recipes.recipe import Computed, Recipe, Weight
+from llmc.pipelines.recipes.step import Step
 from llmc.runtime.errors import UserError
 
 
@@ -76,7 +79,7 @@ def _check_extents(module: ir.Module, skeleton: PreTrainedModel) -> None:
     for variant in VARIANTS:
         if variant.name not in by_name:
             raise _MisfitError(f"it has no function '{variant.name}'")
-        for logits in by_name[variant.name].type.results:
+        for logits in by_name[variant.name].type.results[:1]:
             _check_extent("a vocabulary", logits, config.vocab_size)
     for function in filter(is_layer, by_name.values()):
         for hidden in function.type.inputs[:1]:
@@ -91,11 +94,22 @@ def _check_extent(what: str, type_: ir.Type, expected: int) -> None:
 
 
 def _check_storage(module: ir.Module, storage: str) -> None:
-    """Vectors are stored in f32, whatever matrices are stored in."""
-    elements = {parameter.element for parameter in stored_parameters(module)}
-    found = (elements - {"f32"}) & set(STORAGES) or {"f32"}
-    if elements and found != {storage}:
+    """Vectors are stored in f32, whatever matrices are stored in, and what has no blocks in f16."""
+    parameters = stored_parameters(module)
+    steps = [step for parameter in parameters for step in _steps(parameter.recipe)]
+    blocks = {step.format for step in steps if isinstance(step, Quantize)}
+    floats = {parameter.element for parameter in parameters} & set(STORAGES) - {"f32"} or {"f32"}
+    found = blocks or floats
+    if parameters and (not blocks if storage == "as-is" else found != {storage}):
         raise _MisfitError(f"its matrices are stored in {some_of(found)}, not in {storage}")
+    element = next(
+        step.element
+        for step in StateStage(storage=storage).steps()
+        if isinstance(step, ThreadKVCache)
+    )
+    for op in globals_with(module, CACHE):
+        if str(op.attributes["type"].value.element_type) != element:
+            raise _MisfitError(f"its KV cache is not of {element}, as for weights in {storage}")
 
 
 def _weights(module: ir.Module) -> set[str]:
@@ -103,6 +117,13 @@ def _weights(module: ir.Module) -> set[str]:
     parameters = find(module.operation, "llmc.parameter")
     named = {ir.StringAttr(name).value for op in parameters for name in op.attributes["sources"]}
     return named.union(*(_sources(parameter.recipe) for parameter in stored_parameters(module)))
+
+
+def _steps(recipe: Recipe) -> Iterator[Step]:
+    if isinstance(recipe, Computed):
+        yield recipe.step
+        for operand in recipe.operands:
+            yield from _steps(operand)
 
 
 def _sources(recipe: Recipe) -> Iterator[str]:

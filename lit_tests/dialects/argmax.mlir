@@ -26,7 +26,7 @@ func.func @rank(%x: tensor<7xf32>) {
 // -----
 
 func.func @integers(%x: tensor<2x7xi32>) {
-  // CHECK: error: 'llmc.argmax' op operand 'x' must hold floats, but is tensor<2x7xi32>
+  // CHECK: error: 'llmc.argmax' op operand 'x' must hold floats (f16, bf16, f32, f64), but is tensor<2x7xi32>
   %best = "llmc.argmax"(%x) : (tensor<2x7xi32>) -> tensor<2xi64>
   return
 }

@@ -40,7 +40,7 @@ func.func @room(%qkv: tensor<1x32xf32>, %cache: tensor<5x?x2x?x8xf32>, %start: t
 // -----
 
 func.func @heads(%q: tensor<1x24xf32>, %cache: tensor<5x?x2x?x8xf32>, %start: tensor<1xi64>, %i: index) {
-  // CHECK: error: 'llmc.decode_attention' op result 'out' must have a multiple of 2 heads of 8 channels, but has 24 channels
+  // CHECK: error: 'llmc.decode_attention' op result 'out' must have its channels = a multiple of 16, but has 24
   %o, %k, %v = "llmc.decode_attention"(%q, %q, %q, %cache, %cache, %start, %i, %i, %i)
        {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0>, query_offset = 0 : i64, key_offset = 0 : i64, value_offset = 0 : i64, scale = 0.5, window = 0 : i64, softcap = 0.0}
      : (tensor<1x24xf32>, tensor<1x24xf32>, tensor<1x24xf32>, tensor<5x?x2x?x8xf32>, tensor<5x?x2x?x8xf32>, tensor<1xi64>, index, index, index)
@@ -51,7 +51,7 @@ func.func @heads(%q: tensor<1x24xf32>, %cache: tensor<5x?x2x?x8xf32>, %start: te
 // -----
 
 func.func @tables(%q: tensor<1x16xf32>, %cache: tensor<5x?x2x?x8xf32>, %start: tensor<1xi64>, %i: index, %table: tensor<1x1x16xf32>) {
-  // CHECK: error: 'llmc.decode_attention' op operand 'cos' rotates 16 channels of 8
+  // CHECK: error: 'llmc.decode_attention' op operand 'cos' must have a last dimension of at most 8, but has 16
   %o, %k, %v = "llmc.decode_attention"(%q, %q, %q, %cache, %cache, %start, %i, %i, %i, %table, %table)
        {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1>, query_offset = 0 : i64, key_offset = 0 : i64, value_offset = 0 : i64, scale = 0.5, window = 0 : i64, softcap = 0.0}
      : (tensor<1x16xf32>, tensor<1x16xf32>, tensor<1x16xf32>, tensor<5x?x2x?x8xf32>, tensor<5x?x2x?x8xf32>, tensor<1xi64>, index, index, index, tensor<1x1x16xf32>, tensor<1x1x16xf32>)
@@ -62,7 +62,7 @@ func.func @tables(%q: tensor<1x16xf32>, %cache: tensor<5x?x2x?x8xf32>, %start: t
 // -----
 
 func.func @half(%q: tensor<1x16xf32>, %cache: tensor<5x?x2x?x8xf32>, %start: tensor<1xi64>, %i: index, %table: tensor<1x1x8xf32>) {
-  // CHECK: error: 'llmc.decode_attention' op operands 'cos' and 'sin' must go together
+  // CHECK: error: 'llmc.decode_attention' op operand 'cos' must go together with 'sin'
   %o, %k, %v = "llmc.decode_attention"(%q, %q, %q, %cache, %cache, %start, %i, %i, %i, %table)
        {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0>, query_offset = 0 : i64, key_offset = 0 : i64, value_offset = 0 : i64, scale = 0.5, window = 0 : i64, softcap = 0.0}
      : (tensor<1x16xf32>, tensor<1x16xf32>, tensor<1x16xf32>, tensor<5x?x2x?x8xf32>, tensor<5x?x2x?x8xf32>, tensor<1xi64>, index, index, index, tensor<1x1x8xf32>)

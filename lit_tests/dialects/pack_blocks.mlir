@@ -28,7 +28,7 @@ func.func @numbers(%w: tensor<11x2xf32>) {
 // -----
 
 func.func @columns(%w: tensor<11x2x!llmc.q4_1>) {
-  // CHECK: error: 'llmc.pack_blocks' op attribute 'columns' must be positive
+  // CHECK: error: 'llmc.pack_blocks' op attribute 'columns' must be from 1 to 2147483647, but is 0
   %y = "llmc.pack_blocks"(%w) {columns = 0 : i64}
      : (tensor<11x2x!llmc.q4_1>) -> tensor<3x2x80xi8>
   return

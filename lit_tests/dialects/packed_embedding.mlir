@@ -19,7 +19,7 @@ func.func @rows(%i: tensor<1x?xi64>, %t: tensor<3x2x136xi8>) -> tensor<1x?x64xf3
 // -----
 
 func.func @ids(%i: tensor<3xf32>, %t: tensor<3x2x136xi8>) {
-  // CHECK: error: 'llmc.packed_embedding' op operand 'ids' must hold integers, but is tensor<3xf32>
+  // CHECK: error: 'llmc.packed_embedding' op operand 'ids' must hold integers (i8, i16, i32, i64), but is tensor<3xf32>
   %y = "llmc.packed_embedding"(%i, %t) {format = "q8_0"}
      : (tensor<3xf32>, tensor<3x2x136xi8>) -> tensor<3x64xf32>
   return

@@ -46,3 +46,19 @@ func.func @no_tensor() {
   %w = "llmc.parameter"() {sources = ["w"]} : () -> f32
   return
 }
+
+// -----
+
+func.func @formats() {
+  // CHECK: error: 'llmc.parameter' op attribute 'llmc.stored' must name one of q4_0, q4_1, q8_0 for each of 2, but is ["q4_1"]
+  %w = "llmc.parameter"() {sources = ["a", "b"], llmc.stored = ["q4_1"]} : () -> tensor<6x32xf32>
+  return
+}
+
+// -----
+
+func.func @no_format() {
+  // CHECK: error: 'llmc.parameter' op attribute 'llmc.stored' must name one of {{.+}}, but is ["q9_9"]
+  %w = "llmc.parameter"() {sources = ["a"], llmc.stored = ["q9_9"]} : () -> tensor<6x32xf32>
+  return
+}

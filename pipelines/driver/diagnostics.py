@@ -16,9 +16,9 @@ from llmc.dialects.block_types import NO_SUCH_TYPE
 _PLACE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
 _MEMORY = "-"  # what MLIR calls text that it was not given as a file
 _CALLERS = 10
-# Warned of by the parser, to which the pipeline of a reproducer means nothing.
-# What it says of a type that a dialect of ours has not.
+# What the parser says of a type that a dialect of ours has not.
 _NO_TYPE = "expected dynamic type"
+# Warned of by the parser, to which the pipeline of a reproducer means nothing.
 _REPRODUCER_IGNORED = "ignoring unknown external resources for 'mlir_reproducer'"
 
 SEE_OPERATION = "see current operation"
