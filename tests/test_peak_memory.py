@@ -20,8 +20,8 @@ from tests.programs.properties import PropertyError, bounded
 from tests.programs.stages import CONTEXT, after, steps_to_iree
 from tests.programs.strategies import functions, models
 
-# What hands over to IREE leaves nothing that the interpreter could measure.
-PLACES = range(len(steps_to_iree()) - 1)
+# Kernels are IREE's to run.
+PLACES = range(1 + [step.name for step in steps_to_iree()].index("schedule-kernels"))
 
 
 @pytest.mark.parametrize(

@@ -136,6 +136,8 @@ def _destinations(op: ir.Operation) -> list[ir.Value | None]:
     operands, count = list(op.operands), len(op.results)
     if op.name in _WRITES_OVER:
         return [operands[_WRITES_OVER[op.name]]]
+    if op.name == "llmc.decode_attention":
+        return [None, op.opview.keys, op.opview.values]
     if op.name in ("linalg.pack", "linalg.unpack"):
         return [op.opview.dest]
     if op.name.startswith("linalg.") or op.name == "scf.for":
