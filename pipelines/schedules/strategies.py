@@ -45,10 +45,11 @@ def _quantized_matvec(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
 
 def _quantized_matmul(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
     """As many rows at once as registers hold sums of."""
-    products = target.byte_products
+    products, panels = target.byte_products, _panels_of_workgroup(kernel)
     parameters = QuantizedMatmulParameters(
-        panels=_panels_of_workgroup(kernel),
+        panels=panels,
         rows=target.rows // 2,
+        together=_divisor(panels, 2),
         instruction=products.instruction,
         lanes=products.lanes,
     )

@@ -1,6 +1,7 @@
 """`llmc_transform.vectorize_late`: makes vectors of an operation, and broadcasts late."""
 
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from torch_mlir import ir
@@ -91,10 +92,22 @@ class _Tile:
         where, map_ = self._where(place, loops)
         if not loops:
             return _Value(tensor.extract(operand, where), ())
+        if place[-1] not in loops:
+            return _Value(self._gather(operand, place, loops), loops)
         padding = constant(0 if isinstance(element, ir.IntegerType) else 0.0, element)
         type_ = self._type(loops, element)
         read = vector.transfer_read(type_, operand, where, map_, padding, [True] * len(loops))
         return _Value(read, loops)
+
+    def _gather(self, operand: ir.Value, place: list[int], loops: tuple[int, ...]) -> ir.Value:
+        """What does not lie side by side, element by element: each is broadcast from memory."""
+        rounds = [range(self.extents[loop]) for loop in loops]
+        elements = []
+        for at in product(*rounds):
+            known = dict(zip(loops, at, strict=True))
+            where = [index(known.get(loop, 0)) for loop in place]
+            elements.append(tensor.extract(operand, where))
+        return vector.from_elements(self._type(loops, operand.type.element_type), elements)
 
     def _where(
         self, place: list[int], loops: tuple[int, ...]
