@@ -8,12 +8,12 @@ from torch_mlir.dialects import func
 
 from llmc.dialects.index_notation import as_value, size
 from llmc.pipelines.kernels.kernel import dispatch
-from llmc.pipelines.kernels.scheduled import (
+from llmc.pipelines.passes.base import Pass, calls_of, find, functions, is_layer
+from llmc.pipelines.passes.scheduled_kernel import (
     result_extents,
     scheduled_kernel,
     split_arguments,
 )
-from llmc.pipelines.passes.base import Pass, calls_of, find, functions, is_layer
 from llmc.pipelines.schedules.verbs import KIND
 
 

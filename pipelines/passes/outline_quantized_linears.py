@@ -51,6 +51,7 @@ class OutlineQuantizedLinears(Pass):
     its quantisation, the product, and the elementwise operations that follow, be they on two halves
     of the outputs. Of several rows, or longer ones than a workgroup's stack holds, norm and
     quantisation are a kernel of their own, `quantize_rows`, and the rest is a `quantized_matmul`.
+    Layers of one panel are left alone: there is nothing to distribute.
     Changes numerics where there is a norm: the order of a sum.
     """
 
@@ -63,7 +64,9 @@ class OutlineQuantizedLinears(Pass):
         signed = CPUTarget.parse(self.target).byte_products.signed
         outliner = _Outliner(KernelFunctions(module), signed)
         for op in find(module.operation, "llmc.packed_quantized_linear"):
-            outliner.outline(op.opview)
+            panels, *_ = op.opview.weight.type.shape
+            if panels > 1:
+                outliner.outline(op.opview)
 
 
 class _Outliner:
@@ -121,7 +124,8 @@ class _Layer:
         *leading, inputs = self.x.type.shape
         self.is_one_row = prod(leading) == 1 and inputs <= _LONGEST
         found = find_epilogue(linear.out)
-        fits = self.is_whole and self.panels % len(found.strands) == 0
+        panels, left = divmod(self.panels, len(found.strands))
+        fits = self.is_whole and panels > 1 and left == 0
         self.epilogue = found if fits else Epilogue(linear.out, (linear.out,), ())
 
     def quantized(self, operands: KernelOperands) -> Quantized:
@@ -155,8 +159,13 @@ class _Layer:
             activations = rows(arguments)
             products = []
             for strand in range(len(self.epilogue.strands)):
-                part = [_first(read(arguments), strand * count, count) for read in (stored, halves)]
-                panels = Panels(*part, self.format, self.signed)
+                start = strand * count
+                panels = Panels(
+                    _first(stored(arguments), start, count),
+                    _first(halves(arguments), start, count),
+                    self.format,
+                    self.signed,
+                )
                 products.append(multiply(activations, panels, strand))
             if bias is not None:
                 products = [

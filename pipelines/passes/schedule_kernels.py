@@ -45,7 +45,7 @@ class ScheduleKernels(Pass):
             if KIND in function.attributes:
                 schedule = self._schedule(function, target)
                 if schedule is not None:
-                    _apply(schedule, function)
+                    run_alone(schedule, function)
 
     def _schedule(self, kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule | None:
         kind = ir.StringAttr(kernel.attributes[KIND]).value
@@ -54,8 +54,8 @@ class ScheduleKernels(Pass):
         return choose_schedule(kind, kernel, target)
 
 
-def _apply(schedule: PythonSchedule, kernel: func.FuncOp) -> None:
-    """Runs the script on the kernel alone: others of its kind may have another schedule."""
+def run_alone(schedule: PythonSchedule, kernel: func.FuncOp) -> None:
+    """Runs a script on one kernel: others of its kind may have another schedule."""
     alone = ir.Module.create(kernel.location)
     alone.body.append(kernel.operation.clone())
     apply_script(schedule.script(), alone)

@@ -6,7 +6,6 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, transform
 
 from llmc.dialects.index_notation import index
-from llmc.pipelines.passes.base import find
 from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation
 
 
@@ -22,7 +21,7 @@ class Interpretation(transform.TransformOpInterface):
     ) -> transform.DiagnosedSilenceableFailure:
         """Rewrites the payload."""
         for target in state.get_payload_ops(op.target):
-            for apply_ in find(target, "affine.apply"):
+            for apply_ in _maps(target):
                 with ir.InsertionPoint(apply_), apply_.location:
                     rewriter.replace_op(apply_, [_expanded(apply_)])
         return transform.DiagnosedSilenceableFailure.Success
@@ -43,6 +42,18 @@ class ExpandAffineOp(Operation, name="expand_affine", traits=[Interpretation, Mo
     """
 
     target: ext.Operand[Any]
+
+
+def _maps(root: ir.Operation) -> list[ir.Operation]:
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "affine.apply":
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    root.walk(visit)
+    return found
 
 
 def _expanded(apply_: ir.Operation) -> ir.Value:
