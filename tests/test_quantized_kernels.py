@@ -30,6 +30,7 @@ class Case:
     after: str = ""
     schedule: str = ""
     columns: int = 16
+    target: str = "cpu"
 
     def arrays(self) -> list[np.ndarray]:
         rng = np.random.default_rng(self.rows + self.inputs)
@@ -113,6 +114,13 @@ CASES = [
     Case(7, 64, 50, format="q4_0", dynamic=True, bias=True),
     Case(9, 96, 64, format="q8_0", dynamic=True),
     Case(1, 64, 64, dynamic=True, after="add"),
+    Case(5, 64, 32, columns=8, target="cpu:alderlake"),
+    Case(1, 64, 32, format="q8_0", columns=8, target="cpu:alderlake"),
+    Case(5, 64, 64, target="cpu:skylake-avx512"),
+    Case(5, 64, 32, format="q4_0", columns=8, target="cpu:haswell"),
+    Case(1, 64, 32, format="q8_0", columns=8, target="cpu:haswell"),
+    Case(1, 64, 32, format="q8_0", columns=8, target="cpu:x86-64-v2"),
+    Case(3, 64, 32, columns=4, target="cpu:x86-64-v2"),
 ]
 
 
@@ -122,8 +130,8 @@ def test_kernels(case):
     with new_context(), ir.Location.unknown():
         module = case.module(arrays)
         for pass_ in (
-            OutlineQuantizedLinears(),
-            ScheduleKernels(schedule=case.schedule),
+            OutlineQuantizedLinears(case.target),
+            ScheduleKernels(case.target, case.schedule),
             DispatchKernels(),
         ):
             pass_.apply(module)

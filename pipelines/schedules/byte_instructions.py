@@ -17,10 +17,10 @@ Instructions = Callable[[ir.Value, Pairs, bool, int], ir.Value]
 """`(total, pairs, signed, most)`, no weight's magnitude being greater than `most`."""
 
 
-def vpdpbusd(total: ir.Value, pairs: Pairs, signed: bool, _most: int) -> ir.Value:
+def vpdpbusd(total: ir.Value, pairs: Pairs, signed: bool, most: int) -> ir.Value:
     """AVX-512 VNNI and AVX-VNNI: one instruction, of unsigned weights."""
     if signed:
-        return plain(total, pairs, signed, _most)
+        return plain(total, pairs, signed, most)
     bits = 32 * _lanes(total)
     for weights, values in pairs:
         total = _call(f"llvm.x86.avx512.vpdpbusd.{bits}", total.type, total, weights, values)
@@ -28,7 +28,9 @@ def vpdpbusd(total: ir.Value, pairs: Pairs, signed: bool, _most: int) -> ir.Valu
 
 
 def vpmaddubsw(total: ir.Value, pairs: Pairs, signed: bool, most: int) -> ir.Value:
-    """AVX2: products are added in pairs with saturation to i16, which small weights never reach."""
+    """AVX2: products are added in pairs with saturation to i16, which weights up to 128 never reach."""
+    if not signed and most > 128:
+        return plain(total, pairs, signed, most)
     lanes = _lanes(total)
     halves = ir.VectorType.get([2 * lanes], _integer(16))
     ones = splat(1, halves)
@@ -45,10 +47,10 @@ def vpmaddubsw(total: ir.Value, pairs: Pairs, signed: bool, most: int) -> ir.Val
     return total
 
 
-def dotprod(total: ir.Value, pairs: Pairs, _signed: bool, most: int) -> ir.Value:
+def sdot(total: ir.Value, pairs: Pairs, signed: bool, most: int) -> ir.Value:
     """Arm's SDOT: one instruction, of signed weights, which unsigned ones below 128 are too."""
     if most > 128:
-        return plain(total, pairs, _signed, most)
+        return plain(total, pairs, signed, most)
     for weights, values in pairs:
         bytes_ = 4 * _lanes(total)
         name = f"llvm.aarch64.neon.sdot.v{_lanes(total)}i32.v{bytes_}i8"
@@ -69,7 +71,7 @@ def plain(total: ir.Value, pairs: Pairs, signed: bool, _most: int) -> ir.Value:
 INSTRUCTIONS: dict[str, Instructions] = {
     "vpdpbusd": vpdpbusd,
     "vpmaddubsw": vpmaddubsw,
-    "sdot": dotprod,
+    "sdot": sdot,
     "plain": plain,
 }
 

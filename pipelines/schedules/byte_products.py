@@ -1,6 +1,7 @@
 """`llmc_transform.byte_products`: maps sums of products of bytes to a CPU's instructions."""
 
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 from torch_mlir import ir
@@ -68,18 +69,20 @@ class _Tile:
     def multiplied(self, instruction: str, lanes: int) -> ir.Value:
         """The tensor of sums."""
         shape, element = self.start.type.shape, self.start.type.element_type
-        dims = [dim for dim in (0, 1) if shape[dim] > 1] + [3]
-        sums = splat(0, ir.VectorType.get([shape[dim] for dim in dims], element))
-        for panel in range(self.panels):
-            for column in range(0, self.columns, lanes):
-                weights = self._weights(panel, column, lanes)
-                for row in range(self.rows):
-                    pairs = zip(weights, self._activations(row, lanes), strict=True)
-                    place = [(row, panel)[dim] for dim in dims[:-1]]
-                    total = _part(sums, place, column, lanes)
-                    total = INSTRUCTIONS[instruction](total, list(pairs), *self._range())
-                    sums = _with_part(sums, total, place, column)
-        return _write(sums, tensor.empty(shape, element), dims)
+        dims = [dim for dim in (0, 1) if shape[dim] > 1]
+        chunks = self.columns // lanes
+        whole = [shape[dim] for dim in dims]
+        sums = splat(0, ir.VectorType.get([*whole, chunks, lanes], element))
+        for panel, chunk in product(range(self.panels), range(chunks)):
+            weights = self._weights(panel, chunk * lanes, lanes)
+            for row in range(self.rows):
+                pairs = list(zip(weights, self._activations(row, lanes), strict=True))
+                start = splat(0, ir.VectorType.get([lanes], element))
+                total = INSTRUCTIONS[instruction](start, pairs, *self._range())
+                place = [*((row, panel)[dim] for dim in dims), chunk]
+                sums = vector.insert(total, sums, [], place)
+        joined = vector.shape_cast(ir.VectorType.get([*whole, self.columns], element), sums)
+        return _write(joined, tensor.empty(shape, element), [*dims, 3])
 
     def _range(self) -> tuple[bool, int]:
         """Whether the weights are signed, and the greatest magnitude that they can have."""
@@ -162,18 +165,3 @@ def _write(value: ir.Value, into: ir.Value, dims: list[int]) -> ir.Value:
     where = [index(0)] * into.type.rank
     map_ = ir.AffineMap.get(into.type.rank, 0, [ir.AffineDimExpr.get(dim) for dim in dims])
     return vector.transfer_write(into.type, value, into, where, map_, [True] * value.type.rank)
-
-
-def _part(sums: ir.Value, place: list[int], column: int, lanes: int) -> ir.Value:
-    whole = vector.extract(sums, [], place) if place else sums
-    if whole.type.shape == [lanes]:
-        return whole
-    type_ = ir.VectorType.get([lanes], whole.type.element_type)
-    return vector.extract_strided_slice(type_, whole, [column], [lanes], [1])
-
-
-def _with_part(sums: ir.Value, total: ir.Value, place: list[int], column: int) -> ir.Value:
-    whole = vector.extract(sums, [], place) if place else sums
-    if whole.type != total.type:
-        total = vector.insert_strided_slice(total, whole, [column], [1])
-    return vector.insert(total, sums, [], place) if place else total
