@@ -1,0 +1,51 @@
+// Every workgroup quantises the row and multiplies it by four panels, two at a time, block by block.
+// RUN: llmc-opt %s --outline-quantized-linears='target=cpu:sapphirerapids' --schedule='quantized_matvec{panels=4,together=2,instruction=vpdpbusd,lanes=16}' | filecheck %s
+// CHECK-LABEL: func.func private @quantized_matvec_0
+// CHECK:         scf.for {{.*}} iter_args({{.*}}) -> (vector<32xf32>)
+// CHECK:         vector.reduction <maxsi>
+// CHECK:         math.round
+// CHECK:         scf.forall {{.*}} step (4)
+// CHECK:           scf.for {{.*}} step %c2
+// CHECK:             scf.for {{.*}} iter_args({{.*}}) -> (vector<2x16xf32>)
+// CHECK-COUNT-4:       vector.transfer_read {{.*}} vector<64xi8>
+// CHECK-COUNT-8:       vpdpbusd.512"{{.*}} (vector<16xi32>, vector<64xi8>, vector<64xi8>)
+// CHECK-COUNT-4:       vector.transfer_read {{.*}} vector<64xi8>
+// CHECK-COUNT-8:       vpdpbusd.512"
+// CHECK:               arith.extf {{.*}} vector<2x16xf16> to vector<2x16xf32>
+// CHECK:               scf.yield {{.*}} : vector<2x16xf32>
+// CHECK-NOT:     linalg.generic
+
+// The parameters are chosen by the shape and the target.
+// RUN: llmc-opt %s --outline-quantized-linears='target=cpu:alderlake' --schedule-kernels='target=cpu:alderlake' | filecheck %s --check-prefix=CHOSEN
+// CHOSEN: vpdpbusd.256"{{.*}} (vector<8xi32>, vector<32xi8>, vector<32xi8>)
+
+// Each CPU multiplies bytes by its own instruction.
+// RUN: rm -rf %t && mkdir %t
+// RUN: llmc-opt %s --outline-quantized-linears='target=cpu:sapphirerapids' --schedule-kernels='target=cpu:sapphirerapids' --dispatch-kernels -o %t/avx512.mlir
+// RUN: iree-compile %t/avx512.mlir --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-triple=x86_64-unknown-linux-gnu --iree-llvmcpu-target-cpu=sapphirerapids --iree-hal-dump-executable-intermediates-to=%t/avx512 -o %t/avx512.vmfb
+// RUN: cat %t/avx512/*.s | filecheck %s --check-prefix=AVX512
+// AVX512-COUNT-8: vpdpbusd {{.*}}{1to16}, %zmm
+
+// RUN: llmc-opt %s --outline-quantized-linears='target=cpu:alderlake' --schedule-kernels='target=cpu:alderlake' --dispatch-kernels -o %t/vnni.mlir
+// RUN: iree-compile %t/vnni.mlir --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-triple=x86_64-unknown-linux-gnu --iree-llvmcpu-target-cpu=alderlake --iree-hal-dump-executable-intermediates-to=%t/vnni -o %t/vnni.vmfb
+// RUN: cat %t/vnni/*.s | filecheck %s --check-prefix=VNNI
+// VNNI: {vex} vpdpbusd {{.*}}%ymm
+
+// RUN: llmc-opt %s --outline-quantized-linears='target=cpu:haswell' --schedule-kernels='target=cpu:haswell' --dispatch-kernels -o %t/avx2.mlir
+// RUN: iree-compile %t/avx2.mlir --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-triple=x86_64-unknown-linux-gnu --iree-llvmcpu-target-cpu=haswell --iree-hal-dump-executable-intermediates-to=%t/avx2 -o %t/avx2.vmfb
+// RUN: cat %t/avx2/*.s | filecheck %s --check-prefix=AVX2
+// AVX2: vpmaddubsw {{.*}}%ymm
+// AVX2: vpmaddwd {{.*}}%ymm
+
+// RUN: llmc-opt %s --outline-quantized-linears='target=cpu:haswell' --schedule-kernels='schedule="quantized_matvec{panels=2,together=2,instruction=sdot,lanes=4}"' --dispatch-kernels -o %t/arm.mlir
+// RUN: iree-compile %t/arm.mlir --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-triple=aarch64-unknown-linux-gnu --iree-llvmcpu-target-cpu-features=+dotprod --iree-hal-dump-executable-intermediates-to=%t/arm -o %t/arm.vmfb
+// RUN: cat %t/arm/*.s | filecheck %s --check-prefix=ARM
+// ARM: sdot v{{[0-9]+}}.4s, v{{[0-9]+}}.16b
+
+func.func @layer(%x: tensor<1x64xf32>, %norm: tensor<64xf32>, %w: tensor<8x2x320xi8>) -> tensor<1x128xf32> {
+  %normed = "llmc.rms_norm"(%x, %norm) {epsilon = 1.0e-5 : f64, offset = 0.0 : f64, operandSegmentSizes = array<i32: 1, 1>}
+    : (tensor<1x64xf32>, tensor<64xf32>) -> tensor<1x64xf32>
+  %y = "llmc.packed_quantized_linear"(%normed, %w) {format = "q4_1", operandSegmentSizes = array<i32: 1, 1, 0>}
+    : (tensor<1x64xf32>, tensor<8x2x320xi8>) -> tensor<1x128xf32>
+  return %y : tensor<1x128xf32>
+}
