@@ -21,6 +21,7 @@ from llmc.pipelines.passes import (
     GroupExpertRows,
     LowerLlmc,
     NumberLayers,
+    OutlineLinears,
     OutlineQuantizedLinears,
     PackBlocks,
     PackWeights,
@@ -131,6 +132,8 @@ class WeightsStage(Stage):
         is_plain = self.storage in STORAGES
         return (
             FoldTransposes(),
+            FuseQKV(),
+            FuseGateUp(),
             *(() if is_plain else self._quantize(target)),
             PackWeights(columns=target.columns, rows=target.rows),
             BindParameters(storage=self.storage if is_plain else "f16"),
@@ -140,8 +143,6 @@ class WeightsStage(Stage):
 
     def _quantize(self, target: CPUTarget) -> tuple[Step, ...]:
         return (
-            FuseQKV(),
-            FuseGateUp(),
             QuantizeWeights(format=self.storage),
             PackBlocks(columns=target.columns),
         )
@@ -166,6 +167,7 @@ class LinalgStage(Stage):
             GroupExpertRows(tile=target.rows // 2),  # two panels are computed together
             AttendInPlace(),
             FuseDecodeAttention(),
+            OutlineLinears(),
             OutlineQuantizedLinears(target=self.target),
             LowerLlmc(keep_kernels=True),
             _SIMPLIFY,

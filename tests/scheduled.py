@@ -96,7 +96,9 @@ def call(module: ir.Module, name: str, arguments: Sequence[np.ndarray]) -> list[
     system.add_vm_module(iree.runtime.VmModule.copy_buffer(system.instance, code))
     results = system.modules.module[name](*arguments)
     return [
-        each.to_host() for each in (results if isinstance(results, tuple | list) else [results])
+        # A copy: the device takes the memory back with the result.
+        each.to_host().copy()
+        for each in (results if isinstance(results, tuple | list) else [results])
     ]
 
 

@@ -19,6 +19,7 @@ from llmc.pipelines.passes.hoist_across_layers import HoistAcrossLayers
 from llmc.pipelines.passes.lower_llmc import LowerLlmc
 from llmc.pipelines.passes.number_layers import NumberLayers
 from llmc.pipelines.passes.outline_kernels import OutlineKernels
+from llmc.pipelines.passes.outline_linears import OutlineLinears
 from llmc.pipelines.passes.outline_quantized_linears import OutlineQuantizedLinears
 from llmc.pipelines.passes.pack_blocks import PackBlocks
 from llmc.pipelines.passes.pack_weights import PackWeights
@@ -56,6 +57,7 @@ PASSES: dict[str, type[Pass]] = {
         LowerLlmc,
         NumberLayers,
         OutlineKernels,
+        OutlineLinears,
         OutlineQuantizedLinears,
         PackBlocks,
         PackWeights,

@@ -8,10 +8,9 @@ from typing import ClassVar
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
-from llmc.dialects import PackedQuantizedLinearOp, RMSNormOp
+from llmc.dialects import PackedQuantizedLinearOp
 from llmc.dialects.blocks import FORMATS, VALUES
 from llmc.dialects.index_notation import (
-    as_value,
     collapse,
     expand,
     pointwise,
@@ -32,6 +31,7 @@ from llmc.pipelines.passes.base import Pass, find
 from llmc.pipelines.passes.kernel_functions import KernelFunctions
 from llmc.pipelines.passes.kernel_operands import KernelOperands, Reader, as_rows
 from llmc.pipelines.passes.linear_epilogue import Epilogue, find_epilogue, follow
+from llmc.pipelines.passes.linear_prologue import norm_before, read_lengths_before
 from llmc.pipelines.targets.cpu import CPUTarget
 
 MATVEC, MATMUL, QUANTIZE = "quantized_matvec", "quantized_matmul", "quantize_rows"
@@ -78,7 +78,7 @@ class _Outliner:
 
     def outline(self, linear: PackedQuantizedLinearOp) -> None:
         """Replaces the layer, and what goes with it, by calls."""
-        _read_lengths_before(linear.operation)
+        read_lengths_before(linear.operation)
         layer = _Layer(linear, self.signed)
         norm, epilogue = layer.norm, layer.epilogue
         with ir.InsertionPoint(epilogue.end), epilogue.end.location:
@@ -119,7 +119,7 @@ class _Layer:
         self.panels, _, bytes_ = linear.weight.type.shape
         self.columns = bytes_ // self.format.bytes
         self.is_whole = self.panels * self.columns == self.outputs
-        self.norm = _norm_of(linear)
+        self.norm = norm_before(linear)
         self.x = linear.x if self.norm is None else self.norm.x
         *leading, inputs = self.x.type.shape
         self.is_one_row = prod(leading) == 1 and inputs <= _LONGEST
@@ -207,26 +207,6 @@ class _Layer:
 
     def _quantize(self, x: ir.Value, norm: Norm | None) -> QuantizedRows:
         return quantize(x, norm, self.format.has_minimum, self.offset)
-
-
-def _read_lengths_before(op: ir.Operation) -> None:
-    """Reads of the first operand what is read of the result alone to know how long it is."""
-    for use in list(op.results[0].uses):
-        dim = use.owner.operation
-        if dim.name == "tensor.dim" and use.operand_number == 0:
-            number = dim.operands[1].owner.opview.literal_value
-            with ir.InsertionPoint(op):
-                dim.results[0].replace_all_uses_with(as_value(size(op.operands[0], number)))
-            dim.erase()
-
-
-def _norm_of(linear: PackedQuantizedLinearOp) -> RMSNormOp | None:
-    """The norm that the layer reads, where nothing else reads it."""
-    x = linear.x
-    if isinstance(x.owner, ir.Block) or x.owner.name != "llmc.rms_norm":
-        return None
-    _read_lengths_before(x.owner)
-    return x.owner.opview if len(list(x.uses)) == 1 else None
 
 
 def _as_halves(stored: ir.Value) -> ir.Value:

@@ -9,6 +9,8 @@ from llmc.pipelines.schedules.elementwise import elementwise
 from llmc.pipelines.schedules.matmul import matmul
 from llmc.pipelines.schedules.matvec import matvec
 from llmc.pipelines.schedules.matvec_q4 import matvec_q4
+from llmc.pipelines.schedules.panel_matmul import panel_matmul
+from llmc.pipelines.schedules.panel_matvec import panel_matvec
 from llmc.pipelines.schedules.quantize_rows import quantize_rows
 from llmc.pipelines.schedules.quantized_matmul import quantized_matmul
 from llmc.pipelines.schedules.quantized_matvec import quantized_matvec
@@ -23,6 +25,8 @@ SCHEDULES: dict[str, Callable[..., None]] = {
         matmul,
         matvec,
         matvec_q4,
+        panel_matmul,
+        panel_matvec,
         quantize_rows,
         quantized_matmul,
         quantized_matvec,

@@ -6,6 +6,7 @@ from math import prod
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
+from llmc.pipelines.schedules.panel_choices import choose_panel_matmul, choose_panel_matvec
 from llmc.pipelines.schedules.quantize_rows import QuantizeRowsParameters, quantize_rows
 from llmc.pipelines.schedules.quantized_matmul import (
     QuantizedMatmulParameters,
@@ -69,6 +70,8 @@ def _panels_of_workgroup(kernel: func.FuncOp) -> int:
 
 
 RULES: dict[str, tuple[Rule, ...]] = {
+    "panel_matmul": (choose_panel_matmul,),
+    "panel_matvec": (choose_panel_matvec,),
     "quantize_rows": (_quantize_rows,),
     "quantized_matmul": (_quantized_matmul,),
     "quantized_matvec": (_quantized_matvec,),

@@ -22,8 +22,11 @@ from torch_mlir.dialects.transform import bufferization, loop, structured, tenso
 
 from llmc.pipelines.schedules.byte_products import ByteProductsOp
 from llmc.pipelines.schedules.expand_affine import ExpandAffineOp
+from llmc.pipelines.schedules.prefetch_rows import PrefetchRowsOp
+from llmc.pipelines.schedules.splat_reads import SplatReadsOp
 from llmc.pipelines.schedules.transform_dialect import load
 from llmc.pipelines.schedules.vectorize_late import VectorizeLateOp
+from llmc.pipelines.schedules.whole_rounds import WholeRoundsOp
 from llmc.pipelines.schedules.widen_operand import WidenOperandOp
 
 P = ParamSpec("P")
@@ -282,6 +285,24 @@ def expand_affine(loop_: Handle) -> None:
 
 
 @verb
+def part(loop_: Handle) -> tuple[Handle, Handle]:
+    """Parts a loop of a dynamic number of rounds: those that are complete, and what is left."""
+    parted = loop.LoopPeelOp(_any_op(), _any_op(), loop_.value)
+    load(loop_.value.context)
+    WholeRoundsOp(parted.peeled_loop)
+    return Handle(parted.peeled_loop), Handle(parted.remainder_loop)
+
+
+@verb
+def inserted(loop_: Handle, loops: str) -> Handle:
+    """What computes the slice that each round of a loop inserts into its result."""
+    end = operations(loop_, "scf.yield")
+    insertion = transform.GetProducerOfOperand(_any_op(), end.value, 0)
+    result = transform.GetProducerOfOperand(_any_op(), insertion.producer, 0)
+    return Handle(result.producer, loops)
+
+
+@verb
 def unroll(loop_: Handle, times: int) -> None:
     """Writes `times` rounds of a loop one after the other, and a loop for what is left."""
     loop.LoopUnrollOp(loop_.value, factor=times)
@@ -379,6 +400,26 @@ def read_in_place(scope: Handle) -> None:
         tensor.ApplyFoldTensorSubsetOpsIntoVectorTransfersPatternsOp,
         transform.ApplyCanonicalizationPatternsOp,
     )
+
+
+@verb
+def splat_reads(scope: Handle) -> None:
+    """Reads one by one, from where they lie, the elements that vectors in `scope` repeat."""
+    load(scope.value.context)
+    _apply_patterns(
+        scope,
+        tensor.ApplyFoldTensorSubsetOpsIntoVectorTransfersPatternsOp,
+        transform.ApplyCanonicalizationPatternsOp,
+    )
+    SplatReadsOp(scope.value)
+
+
+@verb
+def prefetch_rows(scope: Handle, ahead: int) -> None:
+    """Asks memory for the rows of arguments that loops in `scope` read `ahead` rounds later."""
+    load(scope.value.context)
+    i64 = ir.IntegerType.get_signless(64)
+    PrefetchRowsOp(scope.value, ir.IntegerAttr.get(i64, ahead))
 
 
 @verb

@@ -1,0 +1,46 @@
+// RUN: llmc-opt %s --outline-linears --verify-diagnostics | filecheck %s
+
+// One row is a panel_matvec, of which there is one function for two layers alike.
+// CHECK-LABEL: func.func @one_row
+// CHECK:         call @[[VEC:.*]](%{{.*}}) : (tensor<1x8xf32>, tensor<2x8x4xf16>) -> tensor<1x2x4xf32>
+// CHECK:         call @[[VEC]](
+func.func @one_row(%x: tensor<1x1x8xf32>, %w: tensor<2x8x4xf16>) -> tensor<1x1x8xf32> {
+  %y = "llmc.packed_linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, tile = 4 : i64}
+      : (tensor<1x1x8xf32>, tensor<2x8x4xf16>) -> tensor<1x1x8xf32>
+  %z = "llmc.packed_linear"(%y, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, tile = 4 : i64}
+      : (tensor<1x1x8xf32>, tensor<2x8x4xf16>) -> tensor<1x1x8xf32>
+  return %z : tensor<1x1x8xf32>
+}
+
+// Several rows are a panel_matmul, of a number that the kernel is not told, be it known or not. The
+// columns with which the last panel was filled up are left out, and a bias is added outside.
+// CHECK-LABEL: func.func @rows
+// CHECK:         call @[[MAT:.*]](%{{.*}}) : (tensor<?x8xf32>, tensor<2x8x4xf32>) -> tensor<?x2x4xf32>
+// CHECK:         tensor.extract_slice %{{.*}} [%{{.*}}, 7] [1, 1] : tensor<?x8xf32> to tensor<?x7xf32>
+// CHECK-LABEL: func.func @known_rows
+// CHECK:         call @[[MAT]](
+// CHECK:         return %{{.*}} : tensor<2x3x7xf32>
+func.func @rows(%x: tensor<1x?x8xf32>, %w: tensor<2x8x4xf32>, %b: tensor<7xf32>) -> tensor<1x?x7xf32> {
+  %y = "llmc.packed_linear"(%x, %w, %b) {operandSegmentSizes = array<i32: 1, 1, 1>, tile = 4 : i64}
+      : (tensor<1x?x8xf32>, tensor<2x8x4xf32>, tensor<7xf32>) -> tensor<1x?x7xf32>
+  return %y : tensor<1x?x7xf32>
+}
+func.func @known_rows(%x: tensor<2x3x8xf32>, %w: tensor<2x8x4xf32>, %b: tensor<7xf32>) -> tensor<2x3x7xf32> {
+  %y = "llmc.packed_linear"(%x, %w, %b) {operandSegmentSizes = array<i32: 1, 1, 1>, tile = 4 : i64}
+      : (tensor<2x3x8xf32>, tensor<2x8x4xf32>, tensor<7xf32>) -> tensor<2x3x7xf32>
+  return %y : tensor<2x3x7xf32>
+}
+
+// A weight that is not packed has no panels.
+// CHECK-LABEL: func.func @not_packed
+// CHECK:         llmc.linear
+func.func @not_packed(%x: tensor<1x8xf32>, %w: tensor<8x8xf32>) -> tensor<1x8xf32> {
+  %y = "llmc.linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = false}
+      : (tensor<1x8xf32>, tensor<8x8xf32>) -> tensor<1x8xf32>
+  return %y : tensor<1x8xf32>
+}
+
+// CHECK:       func.func private @[[VEC]]({{.*}} attributes {llmc.kernel = "panel_matvec"}
+// CHECK:         arith.extf
+// CHECK:       func.func private @[[MAT]]({{.*}} attributes {llmc.kernel = "panel_matmul"}
+// CHECK-NOT:   func.func

@@ -1,0 +1,62 @@
+// RUN: llmc-opt %s --schedule='panel_matvec{panels=2 rounds=3 unroll=2 ahead=8}' | filecheck %s
+
+// A workgroup has 6 panels and reads 2 at once, from end to end: two rows of each in a round of the
+// loop, widened in registers. The sums stay in registers until the residual is added. Rows are
+// asked for 8 steps before. Nothing of linalg is left.
+// CHECK-LABEL: func.func @narrow
+// CHECK-NOT:     linalg
+// CHECK:         scf.forall {{.*}} (0) to (12) step (6)
+// CHECK:           scf.for {{.*}} step %c2
+// CHECK:             scf.for {{.*}} to %c32 step %c2 iter_args({{.*}}) -> (vector<2x16xf32>) {
+// CHECK-COUNT-2:       memref.prefetch {{.*}} read
+// CHECK:               vector.transfer_read {{.*}} vector<2x16xf16>
+// CHECK:               arith.extf {{.*}} to vector<2x16xf32>
+// CHECK:               tensor.extract
+// CHECK:               arith.addf {{.*}} vector<2x16xf32>
+// CHECK-COUNT-2:       memref.prefetch {{.*}} read
+// CHECK:               vector.transfer_read {{.*}} vector<2x16xf16>
+// CHECK:               scf.yield {{.*}} : vector<2x16xf32>
+// CHECK-NOT:         scf.for
+// CHECK:             arith.addf {{.*}} vector<2x16xf32>
+// CHECK:             vector.transfer_write
+// CHECK-NOT:     linalg
+#x = affine_map<(t, p, j, k) -> (t, k)>
+#w = affine_map<(t, p, j, k) -> (p, k, j)>
+#y = affine_map<(t, p, j, k) -> (t, p, j)>
+#same = affine_map<(t, p, j) -> (t, p, j)>
+func.func @narrow(%x: tensor<1x32xf32>, %w: tensor<12x32x16xf16>, %residual: tensor<1x12x16xf32>)
+    -> tensor<1x12x16xf32> attributes {llmc.kernel = "panel_matvec"} {
+  %zero = arith.constant 0.0 : f32
+  %room = tensor.empty() : tensor<1x12x16xf32>
+  %zeros = linalg.fill ins(%zero : f32) outs(%room : tensor<1x12x16xf32>) -> tensor<1x12x16xf32>
+  %y = linalg.generic {indexing_maps = [#x, #w, #y],
+                       iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<1x32xf32>, tensor<12x32x16xf16>) outs(%zeros : tensor<1x12x16xf32>) {
+  ^bb0(%a: f32, %b: f16, %sum: f32):
+    %wide = arith.extf %b : f16 to f32
+    %product = arith.mulf %a, %wide : f32
+    %next = arith.addf %sum, %product : f32
+    linalg.yield %next : f32
+  } -> tensor<1x12x16xf32>
+  %z = linalg.generic {indexing_maps = [#same, #same, #same],
+                       iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%y, %residual : tensor<1x12x16xf32>, tensor<1x12x16xf32>) outs(%room : tensor<1x12x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %old: f32):
+    %sum = arith.addf %a, %b : f32
+    linalg.yield %sum : f32
+  } -> tensor<1x12x16xf32>
+  return %z : tensor<1x12x16xf32>
+}
+
+// A kernel of another kind is left alone.
+// CHECK-LABEL: func.func @other
+// CHECK:         linalg.generic
+func.func @other(%x: tensor<1x4x16xf32>) -> tensor<1x4x16xf32> attributes {llmc.kernel = "elementwise"} {
+  %y = linalg.generic {indexing_maps = [#same, #same], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%x : tensor<1x4x16xf32>) outs(%x : tensor<1x4x16xf32>) {
+  ^bb0(%a: f32, %old: f32):
+    %n = arith.negf %a : f32
+    linalg.yield %n : f32
+  } -> tensor<1x4x16xf32>
+  return %y : tensor<1x4x16xf32>
+}

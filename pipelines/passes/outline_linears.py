@@ -1,0 +1,136 @@
+"""`outline-linears`: makes kernels of linear layers with packed weights and what surrounds them."""
+
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, tensor
+
+from llmc.dialects import PackedLinearOp, RMSNormOp
+from llmc.dialects.index_notation import (
+    collapse,
+    expand,
+    pointwise,
+    size,
+    sizes,
+    slice_of,
+)
+from llmc.pipelines.kernels.panel_linear import panel_linear
+from llmc.pipelines.passes.base import Pass, find
+from llmc.pipelines.passes.kernel_functions import KernelFunctions
+from llmc.pipelines.passes.kernel_operands import KernelOperands, Reader
+from llmc.pipelines.passes.linear_epilogue import Epilogue, find_epilogue, follow
+from llmc.pipelines.passes.linear_prologue import norm_before, read_lengths_before
+
+MATVEC, MATMUL = "panel_matvec", "panel_matmul"
+
+_LONGEST = 7168
+"""The longest row that, normalised, fits on a workgroup's stack."""
+
+
+@dataclass(frozen=True)
+class OutlineLinears(Pass):
+    """Turns `llmc.packed_linear` operations into calls of kernels, which schedules work on.
+
+    A kernel computes `[T, P, J]`: the product, and the elementwise operations that follow, be they
+    on two halves of the outputs. For one row it is a `panel_matvec`, which also computes the norm
+    of the row where the layer alone reads it, and else a `panel_matmul`, for any number of rows.
+    Kernels that are alike share one function. Changes numerics where there is a norm: the order of
+    a sum.
+    """
+
+    name: ClassVar[str] = "outline-linears"
+
+    def apply(self, module: ir.Module) -> None:
+        """Replaces layer by layer."""
+        kernels = KernelFunctions(module)
+        for op in find(module.operation, "llmc.packed_linear"):
+            read_lengths_before(op)
+            layer = _Layer(op.opview)
+            norm, epilogue = layer.norm, layer.epilogue
+            with ir.InsertionPoint(epilogue.end), epilogue.end.location:
+                epilogue.result.replace_all_uses_with(layer.call(kernels))
+            epilogue.erase()
+            if norm is not None:
+                norm.operation.erase()
+
+
+class _Layer:
+    """A layer with its norm and epilogue."""
+
+    def __init__(self, linear: PackedLinearOp) -> None:
+        self.linear = linear
+        self.panels, self.inputs, self.columns = linear.weight.type.shape
+        self.outputs = linear.out.type.shape[-1]
+        self.is_one_row = prod(linear.x.type.shape[:-1]) == 1
+        self.is_whole = self.panels * self.columns == self.outputs
+        self.norm = norm_before(linear) if self.is_one_row and self.inputs <= _LONGEST else None
+        found = find_epilogue(linear.out)
+        fits = self.is_whole and self.panels % len(found.strands) == 0
+        self.epilogue = found if fits else Epilogue(linear.out, (linear.out,), ())
+
+    def call(self, kernels: KernelFunctions) -> ir.Value:
+        """Calls, here, a kernel; returns what takes the place of the epilogue's result."""
+        operands = KernelOperands()
+        x = operands.read(self._rows(self.linear.x if self.norm is None else self.norm.x))
+        scale = self._read(operands, None if self.norm is None else self.norm.weight)
+        weight = operands.read(self.linear.weight)
+        bias = self._read(operands, self._bias())
+        others = [operands.read(self._panels_of(value)) for value in self.epilogue.others()]
+
+        def build(*arguments: ir.Value) -> list[ir.Value]:
+            row = x(arguments)
+            if self.norm is not None:
+                row = _normalised(row, self.norm, scale and scale(arguments))
+            strands = panel_linear(
+                row, weight(arguments), bias and bias(arguments), len(self.epilogue.strands)
+            )
+            return [follow(self.epilogue, strands, [read(arguments) for read in others])]
+
+        (y,) = kernels.call(MATVEC if self.is_one_row else MATMUL, operands.values, build)
+        return self._shaped(y)
+
+    def _bias(self) -> ir.Value | None:
+        """The bias `[P, J]`; None where there is none, or it is added outside."""
+        if self.linear.bias is None or not self.is_whole:
+            return None
+        return expand(self.linear.bias, [[self.panels, self.columns]])
+
+    def _rows(self, value: ir.Value) -> ir.Value:
+        """`value [..., N]` as `[T, N]`, several rows being a number that is not known."""
+        rank, length = value.type.rank, value.type.shape[-1]
+        rows = collapse(value, [rank - 1, 1]) if rank > 2 else value
+        if self.is_one_row or rows.type.is_dynamic_dim(0):
+            return rows
+        shape = [ir.ShapedType.get_dynamic_size(), length]
+        return tensor.cast(ir.RankedTensorType.get(shape, value.type.element_type), rows)
+
+    def _panels_of(self, value: ir.Value) -> ir.Value:
+        """`value [..., N]` as `[T, N/J, J]`."""
+        rows = self._rows(value)
+        tokens, length = sizes(rows)
+        return expand(rows, [[tokens], [length // self.columns, self.columns]])
+
+    def _shaped(self, y: ir.Value) -> ir.Value:
+        """The kernel's result `[T, P, J]` as the epilogue's."""
+        type_ = self.epilogue.result.type
+        y = collapse(y, [1, 2])
+        if not self.is_whole:
+            extents = [size(y, 0), self.outputs]
+            y = slice_of(y, [0, 0], extents, extents)
+            if self.linear.bias is not None:
+                y = pointwise("tn,n->tn", lambda x, b, _: arith.addf(x, b), y, self.linear.bias)
+        leading, outputs = sizes(self.linear.x)[:-1], type_.shape[-1]
+        if all(isinstance(extent, int) for extent in leading):
+            shape = [prod(leading), outputs]
+            y = tensor.cast(ir.RankedTensorType.get(shape, type_.element_type), y)
+        return y if len(leading) == 1 else expand(y, [leading, [outputs]])
+
+    @staticmethod
+    def _read(operands: KernelOperands, value: ir.Value | None) -> Reader | None:
+        return None if value is None else operands.read(value)
+
+
+def _normalised(row: ir.Value, norm: RMSNormOp, weight: ir.Value | None) -> ir.Value:
+    return RMSNormOp(row, norm.epsilon, norm.offset, row.type, weight=weight).out

@@ -1,0 +1,86 @@
+"""`panel_matmul`: the product of any number of rows and a matrix that is laid out in panels."""
+
+from dataclasses import dataclass
+
+from llmc.pipelines.schedules.schedule import Parameters
+from llmc.pipelines.schedules.verbs import (
+    Handle,
+    distribute,
+    drop_unit_loops,
+    each,
+    either,
+    fuse,
+    fuse_into,
+    generalize,
+    inserted,
+    keep_in_registers,
+    kernels,
+    match,
+    operations,
+    part,
+    read_in_place,
+    returned,
+    simplify,
+    splat_reads,
+    tile,
+    unroll,
+    vectorize,
+    widen,
+)
+
+
+@dataclass(frozen=True)
+class PanelMatmulParameters(Parameters):
+    """The sums of `rows` rows and `panels` panels are held in registers.
+
+    `unroll` steps of the sum stand in a round.
+    """
+
+    rows: int = 12
+    panels: int = 2
+    unroll: int = 2
+
+    def micro_kernels(self) -> list[int]:
+        """Numbers of rows, each computed as often as it fits into what those before it left."""
+        powers = [1 << bit for bit in range(self.rows.bit_length())]
+        return [self.rows, *(power for power in reversed(powers) if power < self.rows)]
+
+
+def panel_matmul(payload: Handle, parameters: PanelMatmulParameters) -> None:
+    """Panels for each workgroup, which come from memory once and are read for all rows.
+
+    The loops are rows `t`, of which there is a dynamic number, panels `p`, their columns `j` and
+    the sum over `k`. Rows are read where they lie, one number of each at a time, and multiplied
+    with a row of each panel.
+    """
+    with each(kernels(payload, "panel_matmul")) as kernel:
+        generalize(kernel)
+        result = either(
+            match(returned(kernel), "tpj"), match(returned(kernel), "tpjk", reduced="k")
+        )
+        result = distribute(result, p=parameters.panels)
+        simplify(kernel)
+        for rows in parameters.micro_kernels():
+            _, loops = fuse(result, t=rows)
+            whole = loops["t"]
+            if rows > 1:
+                whole, rest = part(whole)
+                result = inserted(rest, "tpj")
+            simplify(kernel)
+            _micro_kernel(whole, parameters)
+        simplify(kernel)
+        splat_reads(kernel)
+        read_in_place(kernel)
+        keep_in_registers(kernel)
+        simplify(kernel)
+
+
+def _micro_kernel(loop: Handle, parameters: PanelMatmulParameters) -> None:
+    """Computes a fixed number of rows."""
+    with each(match(loop, "tpjk", reduced="k")) as product:
+        weight = widen(product, 1, "pkj")
+        _, loops = tile(product, k=1)
+        fuse_into(loops["k"], weight)
+        unroll(loops["k"], parameters.unroll)
+    drop_unit_loops(loop)
+    vectorize(operations(loop, "linalg.generic"))

@@ -1,0 +1,87 @@
+"""`panel_matvec`: the product of one row and a matrix that is laid out in panels."""
+
+from dataclasses import dataclass
+
+from llmc.pipelines.schedules.schedule import Parameters
+from llmc.pipelines.schedules.verbs import (
+    Handle,
+    distribute,
+    drop_unit_loops,
+    each,
+    either,
+    fuse,
+    fuse_into,
+    generalize,
+    keep_in_registers,
+    kernels,
+    lower_reductions,
+    match,
+    operations,
+    prefetch_rows,
+    read_in_place,
+    returned,
+    simplify,
+    splat_reads,
+    tile,
+    tile_reduction,
+    unroll,
+    vectorize,
+    widen,
+)
+
+
+@dataclass(frozen=True)
+class PanelMatvecParameters(Parameters):
+    """`panels` panels are read at once, so that memory streams, `rounds` times by a workgroup.
+
+    `unroll` steps of the sum stand in a round. Rows of panels are asked for `ahead` steps before
+    they are read. The row is normalised `lanes` numbers at a time. Panels are a multiple of
+    `panels` * `rounds`, numbers in a row of `lanes`.
+    """
+
+    panels: int = 4
+    rounds: int = 2
+    unroll: int = 2
+    ahead: int = 32
+    lanes: int = 16
+
+
+def panel_matvec(payload: Handle, parameters: PanelMatvecParameters) -> None:
+    """Some panels for each workgroup, each of which is read once, from end to end.
+
+    The loops are the one row `t`, panels `p`, their columns `j` and the sum over `k`. Where there
+    is a norm of the row, every workgroup computes it, which changes the order of a sum.
+    """
+    panels = parameters.panels
+    with each(kernels(payload, "panel_matvec")) as kernel:
+        generalize(kernel)
+        _normalise(kernel, parameters.lanes)
+        result = either(
+            match(returned(kernel), "tpj"), match(returned(kernel), "tpjk", reduced="k")
+        )
+        result = distribute(result, p=panels * parameters.rounds)
+        simplify(kernel)
+        fuse(result, p=panels)
+        with each(match(kernel, "tpjk", reduced="k")) as product:
+            weight = widen(product, 1, "pkj")
+            _, loops = tile(product, k=1)
+            fuse_into(loops["k"], weight)
+            unroll(loops["k"], parameters.unroll)
+        drop_unit_loops(kernel)
+        vectorize(operations(kernel, "linalg.generic"))
+        simplify(kernel)
+        splat_reads(kernel)
+        read_in_place(kernel)
+        keep_in_registers(kernel)
+        lower_reductions(kernel)
+        prefetch_rows(kernel, parameters.ahead)
+        simplify(kernel)
+
+
+def _normalise(kernel: Handle, lanes: int) -> None:
+    """Sums squares in the lanes of a vector, and scales the row a vector at a time."""
+    with each(match(kernel, "tk")) as scaling:
+        tile(scaling, k=lanes)
+    with each(match(kernel, "tk", reduced="k")) as squares:
+        tile_reduction(squares, k=lanes)
+    generalize(kernel)

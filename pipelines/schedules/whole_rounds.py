@@ -1,0 +1,64 @@
+"""`llmc_transform.whole_rounds`: a transform operation of our own, which MLIR lacks."""
+
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir.dialects import ext, scf, transform
+
+from llmc.dialects.index_notation import index
+from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation
+
+
+class Interpretation(transform.TransformOpInterface):
+    """What MLIR's interpreter does at the operation."""
+
+    @staticmethod
+    def apply(
+        op: Any,
+        rewriter: transform.TransformRewriter,
+        _results: transform.TransformResults,
+        state: transform.TransformState,
+    ) -> transform.DiagnosedSilenceableFailure:
+        """Rewrites the payload."""
+        for loop in state.get_payload_ops(op.loop):
+            step = _constant(loop.opview.step)
+            for size in _sizes(loop.opview, step):
+                with ir.InsertionPoint(size), size.location:
+                    rewriter.replace_op(size, [index(step)])
+        return transform.DiagnosedSilenceableFailure.Success
+
+    @staticmethod
+    def allow_repeated_handle_operands(_op: Any) -> bool:
+        """An operation of the payload may not be given twice."""
+        return False
+
+
+class WholeRoundsOp(Operation, name="whole_rounds", traits=[Interpretation, ModifiesPayload]):
+    """Tells a loop that was parted from its last round that every tile in it is complete.
+
+    An affine.min of its variable and its step is the step. MLIR sees it in simple cases, and not
+    where a loop runs over what another has left.
+
+        "llmc_transform.whole_rounds"(%loop) : (!transform.any_op) -> ()
+    """
+
+    loop: ext.Operand[Any]
+
+
+def _sizes(loop: scf.ForOp, step: int) -> list[ir.Operation]:
+    """The sizes of tiles in a loop: the lesser of its step and what is left."""
+    found = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "affine.min" and loop.induction_variable in list(op.operands):
+            results = ir.AffineMapAttr(op.attributes["map"]).value.results
+            if any(isinstance(e, ir.AffineConstantExpr) and e.value == step for e in results):
+                found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    loop.operation.walk(visit)
+    return found
+
+
+def _constant(value: ir.Value) -> int:
+    return ir.IntegerAttr(value.owner.attributes["value"]).value
