@@ -2,14 +2,16 @@
 
 import ml_dtypes
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_mlir import ir
-from torch_mlir.dialects import func
+from torch_mlir.dialects import arith, func, math
 
-from llmc.dialects import PackedLinearOp
+from llmc.dialects import PackedLinearOp, RMSNormOp
 from llmc.dialects.attributes import i64
-from llmc.pipelines.passes import DispatchKernels, OutlineLinears, ScheduleKernels
+from llmc.dialects.index_notation import pointwise, size, slice_of
+from llmc.pipelines.passes import DispatchKernels, LowerLlmc, OutlineLinears, ScheduleKernels
 from tests.scheduled import call, new_context
 
 _FEW = settings(max_examples=6, deadline=None, derandomize=True)
@@ -17,43 +19,61 @@ _ELEMENTS = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
 
 
 @st.composite
-def _layers(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, str, int]:
-    """A weight `[P, K, J]`, a bias or none, how weights are stored, and a divisor of P."""
+def _layers(draw: st.DrawFn) -> tuple[np.ndarray, int]:
+    """A weight `[P, K, J]`, and a divisor of P."""
     together, groups = draw(st.integers(1, 5)), draw(st.integers(2, 4))
     inputs, columns = draw(st.integers(1, 70)), draw(st.sampled_from([4, 8, 16]))
     stored = draw(st.sampled_from(sorted(_ELEMENTS)))
     weight = _random(together * groups, inputs, columns).astype(_ELEMENTS[stored])
-    return weight, stored, together
+    return weight, together
 
 
 def _random(*shape: int) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
 
 
-def _run(x: np.ndarray, weight: np.ndarray, stored: str, bias: np.ndarray, schedule: str):
-    """What a module computes of x of one row, or of a number that it is not told."""
-    f32, open_ = "f32", "?" if len(x) > 1 else "1"
-    panels, inputs, columns = weight.shape
-    outputs = len(bias)
+def _compute(build, arguments: list[np.ndarray], is_open: bool, schedule: str = "") -> np.ndarray:
+    """What `build` makes of arguments; those of three dimensions have an open second one, or 1."""
     context = new_context()
     with context, ir.Location.unknown():
-        types = [
-            ir.Type.parse(f"tensor<1x{open_}x{inputs}x{f32}>"),
-            ir.Type.parse(f"tensor<{panels}x{inputs}x{columns}x{stored}>"),
-            ir.Type.parse(f"tensor<{outputs}x{f32}>"),
-        ]
-        out = ir.Type.parse(f"tensor<1x{open_}x{outputs}x{f32}>")
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):
-            function = func.FuncOp("layer", (types, [out]))
+            types = [_type(argument, is_open) for argument in arguments]
+            function = func.FuncOp("layer", (types, []))
         with ir.InsertionPoint(function.add_entry_block()):
-            x_, weight_, bias_ = function.arguments
-            func.ReturnOp([PackedLinearOp(x_, weight_, i64(1), out, bias=bias_).out])
-        for pass_ in (OutlineLinears(), ScheduleKernels(schedule=schedule), DispatchKernels()):
+            result = build(*function.arguments)
+            func.ReturnOp([result])
+        whole = ir.FunctionType.get(types, [result.type])
+        function.attributes["function_type"] = ir.TypeAttr.get(whole)
+        for pass_ in (
+            OutlineLinears(),
+            LowerLlmc(),
+            ScheduleKernels(schedule=schedule),
+            DispatchKernels(),
+        ):
             pass_.apply(module)
             module.operation.verify()
-        (result,) = call(module, "layer", [x[None], weight, bias])
-    return result[0]
+        (computed,) = call(module, "layer", arguments)
+    return computed
+
+
+def _type(argument: np.ndarray, is_open: bool) -> ir.RankedTensorType:
+    names = {np.dtype(element): name for name, element in _ELEMENTS.items()}
+    shape = [str(extent) for extent in argument.shape]
+    if argument.ndim == 3 and argument.shape[0] == 1 and is_open:
+        shape[1] = "?"
+    return ir.Type.parse(f"tensor<{'x'.join([*shape, names[argument.dtype]])}>")
+
+
+def _run(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, schedule: str) -> np.ndarray:
+    """What a layer makes of x, of one row or of a number that it is not told."""
+
+    def build(x: ir.Value, weight: ir.Value, bias: ir.Value) -> ir.Value:
+        shape = [*x.type.shape[:-1], bias.type.shape[0]]
+        out = ir.RankedTensorType.get(shape, x.type.element_type)
+        return PackedLinearOp(x, weight, i64(1), out, bias=bias).out
+
+    return _compute(build, [x[None], weight, bias], len(x) > 1, schedule)[0]
 
 
 def _expected(x: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
@@ -70,10 +90,10 @@ def _expected(x: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray
     unroll=st.integers(1, 3),
 )
 def test_panel_matmul(layer, missing, tokens, rows, unroll):
-    weight, stored, panels = layer
+    weight, panels = layer
     x, bias = _random(tokens, weight.shape[1]), _random(weight.shape[0] * weight.shape[2] - missing)
     schedule = f"panel_matmul{{rows={rows} panels={panels} unroll={unroll}}}"
-    actual = _run(x, weight, stored, bias, schedule)
+    actual = _run(x, weight, bias, schedule)
     np.testing.assert_allclose(actual, _expected(x, weight, bias), rtol=0, atol=3e-5)
 
 
@@ -86,9 +106,32 @@ def test_panel_matmul(layer, missing, tokens, rows, unroll):
     ahead=st.integers(1, 40),
 )
 def test_panel_matvec(layer, missing, rounds, unroll, ahead):
-    weight, stored, panels = layer
+    weight, panels = layer
     weight = np.concatenate([weight] * rounds)
     x, bias = _random(1, weight.shape[1]), _random(weight.shape[0] * weight.shape[2] - missing)
     schedule = f"panel_matvec{{panels={panels} rounds={rounds} unroll={unroll} ahead={ahead}}}"
-    actual = _run(x, weight, stored, bias, schedule)
+    actual = _run(x, weight, bias, schedule)
     np.testing.assert_allclose(actual, _expected(x, weight, bias), rtol=0, atol=3e-5)
+
+
+@pytest.mark.parametrize("tokens", [1, 9])
+def test_surroundings(tokens):
+    """The norm of the rows, gating of one half of the outputs by the other, and a sum."""
+    x, scale, residual = _random(tokens, 48), _random(48), _random(tokens, 64)
+    weight = _random(16, 48, 8)
+
+    def build(x: ir.Value, scale: ir.Value, weight: ir.Value, residual: ir.Value) -> ir.Value:
+        out = ir.RankedTensorType.get([*x.type.shape[:-1], 128], x.type.element_type)
+        f64 = ir.F64Type.get()
+        epsilon, offset = ir.FloatAttr.get(f64, 1e-5), ir.FloatAttr.get(f64, 0.0)
+        normed = RMSNormOp(x, epsilon, offset, x.type, weight=scale).out
+        y = PackedLinearOp(normed, weight, i64(1), out).out
+        length = size(y, 1)
+        gate, up = (slice_of(y, [0, 0, at], [1, length, 64], [1, length, 64]) for at in (0, 64))
+        body = lambda g, u, r, _: arith.addf(r, arith.mulf(math.tanh(g), u))  # noqa: E731
+        return pointwise("btn,btn,btn->btn", body, gate, up, residual)
+
+    actual = _compute(build, [x[None], scale, weight, residual[None]], tokens > 1)[0]
+    normed = RMSNormOp.reference(x.astype(np.float64), scale.astype(np.float64), 1e-5)
+    gate, up = np.split(PackedLinearOp.reference(normed, weight.astype(np.float64), 128), 2, -1)
+    np.testing.assert_allclose(actual, np.tanh(gate) * up + residual, rtol=0, atol=1e-4)

@@ -18,6 +18,7 @@ from llmc.pipelines.schedules.verbs import (
     match,
     operations,
     part,
+    prefetch_rows,
     read_in_place,
     returned,
     simplify,
@@ -33,12 +34,14 @@ from llmc.pipelines.schedules.verbs import (
 class PanelMatmulParameters(Parameters):
     """The sums of `rows` rows and `panels` panels are held in registers.
 
-    `unroll` steps of the sum stand in a round.
+    `unroll` steps of the sum stand in a round. Rows of panels are asked for `ahead` steps before
+    they are read.
     """
 
     rows: int = 12
     panels: int = 2
     unroll: int = 2
+    ahead: int = 48
 
     def micro_kernels(self) -> list[int]:
         """Numbers of rows, each computed as often as it fits into what those before it left."""
@@ -72,6 +75,7 @@ def panel_matmul(payload: Handle, parameters: PanelMatmulParameters) -> None:
         splat_reads(kernel)
         read_in_place(kernel)
         keep_in_registers(kernel)
+        prefetch_rows(kernel, parameters.ahead)
         simplify(kernel)
 
 

@@ -7,7 +7,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, bufferization, ext, memref, transform, vector
 
 from llmc.dialects.index_notation import index
-from llmc.pipelines.schedules.splat_reads import transfer_reads
+from llmc.pipelines.schedules.splat_reads import is_dim, transfer_reads
 from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation
 
 _SECOND_CACHE = 2
@@ -72,12 +72,11 @@ def _prefetch(read: vector.TransferReadOp, row: int, ahead: int) -> None:
     buffer = bufferization.to_buffer(
         ir.MemRefType.get(type_.shape, type_.element_type), read.base, read_only=True
     )
-    *dims, _ = read.permutation_map.value.results
-    *extents, _ = ir.VectorType(read.vector.type).shape
-    for place in product(*map(range, extents)):
+    *dims, _ = zip(read.permutation_map.value.results, read.vector.type.shape, strict=True)
+    outer = [(ir.AffineDimExpr(dim).position, extent) for dim, extent in dims if is_dim(dim)]
+    for place in product(*(range(extent) for _, extent in outer)):
         position = list(read.indices)
         position[row] = arith.addi(position[row], index(ahead))
-        for dim, offset in zip(dims, place, strict=True):
-            at = ir.AffineDimExpr(dim).position
-            position[at] = arith.addi(position[at], index(offset))
+        for (dim, _), offset in zip(outer, place, strict=True):
+            position[dim] = arith.addi(position[dim], index(offset))
         memref.prefetch(buffer, position, False, _SECOND_CACHE, True)

@@ -67,17 +67,17 @@ def _reads_whole(read: vector.TransferReadOp) -> bool:
 
 def _repeats_elements(read: vector.TransferReadOp) -> bool:
     dims = read.permutation_map.value.results
-    return len(dims) > 0 and not _is_dim(dims[-1])
+    return len(dims) > 0 and not is_dim(dims[-1])
 
 
 def _splat(read: vector.TransferReadOp) -> ir.Value:
     type_, dims = ir.VectorType(read.vector.type), list(read.permutation_map.value.results)
-    extents = [e if _is_dim(dim) else 1 for dim, e in zip(dims, type_.shape, strict=True)]
+    extents = [e if is_dim(dim) else 1 for dim, e in zip(dims, type_.shape, strict=True)]
     elements = []
     for place in product(*map(range, extents)):
         indices = list(read.indices)
         for dim, offset in zip(dims, place, strict=True):
-            if _is_dim(dim):
+            if is_dim(dim):
                 at = ir.AffineDimExpr(dim).position
                 indices[at] = arith.addi(indices[at], index(offset))
         elements.append(tensor.extract(read.base, indices))
@@ -85,5 +85,6 @@ def _splat(read: vector.TransferReadOp) -> ir.Value:
     return vector.broadcast(type_, once)
 
 
-def _is_dim(expression: ir.AffineExpr) -> bool:
+def is_dim(expression: ir.AffineExpr) -> bool:
+    """Whether a result of a map is one of its dimensions, and not a constant."""
     return isinstance(expression, ir.AffineDimExpr)

@@ -40,7 +40,31 @@ func.func @not_packed(%x: tensor<1x8xf32>, %w: tensor<8x8xf32>) -> tensor<1x8xf3
   return %y : tensor<1x8xf32>
 }
 
+// The norm that one row alone is read through, and the sum that follows, are the kernel's.
+// CHECK-LABEL: func.func @surroundings
+// CHECK-NOT:     {{llmc|linalg}}
+// CHECK:         call @[[FUSED:.*]](%{{.*}}) : (tensor<1x8xf32>, tensor<8xf32>, tensor<2x8x4xf32>, tensor<1x2x4xf32>) -> tensor<1x2x4xf32>
+// CHECK-NOT:     {{llmc|linalg}}
+// CHECK:         return
+#same = affine_map<(a, b) -> (a, b)>
+func.func @surroundings(%x: tensor<1x8xf32>, %s: tensor<8xf32>, %w: tensor<2x8x4xf32>) -> tensor<1x8xf32> {
+  %n = "llmc.rms_norm"(%x, %s) {epsilon = 1.0e-5 : f64, offset = 0.0 : f64, operandSegmentSizes = array<i32: 1, 1>}
+      : (tensor<1x8xf32>, tensor<8xf32>) -> tensor<1x8xf32>
+  %y = "llmc.packed_linear"(%n, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, tile = 4 : i64}
+      : (tensor<1x8xf32>, tensor<2x8x4xf32>) -> tensor<1x8xf32>
+  %room = tensor.empty() : tensor<1x8xf32>
+  %z = linalg.generic {indexing_maps = [#same, #same, #same], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %y : tensor<1x8xf32>, tensor<1x8xf32>) outs(%room : tensor<1x8xf32>) {
+  ^bb0(%a: f32, %b: f32, %old: f32):
+    %sum = arith.addf %a, %b : f32
+    linalg.yield %sum : f32
+  } -> tensor<1x8xf32>
+  return %z : tensor<1x8xf32>
+}
+
 // CHECK:       func.func private @[[VEC]]({{.*}} attributes {llmc.kernel = "panel_matvec"}
 // CHECK:         arith.extf
 // CHECK:       func.func private @[[MAT]]({{.*}} attributes {llmc.kernel = "panel_matmul"}
+// CHECK:       func.func private @[[FUSED]]({{.*}} attributes {llmc.kernel = "panel_matvec"}
+// CHECK:         llmc.rms_norm
 // CHECK-NOT:   func.func

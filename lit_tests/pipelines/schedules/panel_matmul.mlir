@@ -1,4 +1,4 @@
-// RUN: llmc-opt %s --schedule='panel_matmul{rows=3 panels=2 unroll=1}' | filecheck %s
+// RUN: llmc-opt %s --schedule='panel_matmul{rows=3 panels=2 unroll=1 ahead=8}' | filecheck %s
 
 // Workgroups have 2 panels each. As many rows as there are are computed 3 at a time, what is left of
 // them 2 at a time, and then one: sums of fixed numbers of rows are in registers, to which a number
@@ -10,6 +10,7 @@
 // CHECK:             scf.for {{.*}} to %c32 step %c1 iter_args({{.*}}) -> (vector<3x2x16xf32>) {
 // CHECK-COUNT-3:       tensor.extract
 // CHECK:               vector.broadcast {{.*}} : vector<3x1x1xf32> to vector<3x2x16xf32>
+// CHECK-COUNT-2:       memref.prefetch {{.*}} read
 // CHECK:               vector.transfer_read {{.*}} tensor<12x32x16xf32>
 // CHECK:               scf.yield {{.*}} : vector<3x2x16xf32>
 // CHECK:             vector.transfer_write {{.*}} vector<3x2x16xf32>
