@@ -36,7 +36,7 @@ class OutlineLinears(Pass):
     A kernel computes `[T, P, J]`: the product, and the elementwise operations that follow, be they
     on two halves of the outputs. For one row it is a `panel_matvec`, which also computes the norm
     of the row where the layer alone reads it, and else a `panel_matmul`, for any number of rows.
-    Kernels that are alike share one function. Changes numerics where there is a norm: the order of
+    Kernels that are alike share one function. A weight of a single panel makes none. Changes numerics where there is a norm: the order of
     a sum.
     """
 
@@ -46,6 +46,9 @@ class OutlineLinears(Pass):
         """Replaces layer by layer."""
         kernels = KernelFunctions(module)
         for op in find(module.operation, "llmc.packed_linear"):
+            panels, *_ = op.opview.weight.type.shape
+            if panels == 1:
+                continue
             read_lengths_before(op)
             layer = _Layer(op.opview)
             norm, epilogue = layer.norm, layer.epilogue
@@ -67,7 +70,9 @@ class _Layer:
         self.is_whole = self.panels * self.columns == self.outputs
         self.norm = norm_before(linear) if self.is_one_row and self.inputs <= _LONGEST else None
         found = find_epilogue(linear.out)
-        fits = self.is_whole and self.panels % len(found.strands) == 0
+        # A strand of a single panel would make no grid of workgroups.
+        count, left = divmod(self.panels, len(found.strands))
+        fits = self.is_whole and not left and count > 1
         self.epilogue = found if fits else Epilogue(linear.out, (linear.out,), ())
 
     def call(self, kernels: KernelFunctions) -> ir.Value:

@@ -18,11 +18,9 @@ _LANES = 64
 _COLUMNS_OF_AVX2, _COLUMNS_OF_NEON = 8, 4
 
 
-def choose_panel_matvec(kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule | None:
+def choose_panel_matvec(kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
     """As many panels at once as memory streams with, if the number of panels is a multiple."""
     panels, columns = kernel.type.results[0].shape[-2:]
-    if panels == 1:
-        return None  # no grid of workgroups: left to IREE
     x, weight = _operands(kernel)
     at_once = _BYTES_AT_ONCE * 8 // (columns * weight.element_type.width)
     together = _divisor(panels, min(at_once, panels // 2))
@@ -31,11 +29,9 @@ def choose_panel_matvec(kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedu
     return PythonSchedule(panel_matvec, PanelMatvecParameters(together, rounds, lanes=lanes))
 
 
-def choose_panel_matmul(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule | None:
+def choose_panel_matmul(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
     """Two panels, and as many rows as leave registers for a number of each and of both panels."""
     panels = kernel.type.results[0].shape[-2]
-    if panels == 1:
-        return None
     _, weight = _operands(kernel)
     rows = 6 if target.columns == _COLUMNS_OF_AVX2 else 12
     # Two steps in a round leave no register to widen weights in, nor to hold one of the rows'.

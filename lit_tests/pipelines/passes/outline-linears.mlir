@@ -31,11 +31,20 @@ func.func @known_rows(%x: tensor<2x3x8xf32>, %w: tensor<2x8x4xf32>, %b: tensor<7
   return %y : tensor<2x3x7xf32>
 }
 
+// A single panel makes no grid of workgroups.
+// CHECK-LABEL: func.func @one_panel
+// CHECK:         llmc.packed_linear
+func.func @one_panel(%x: tensor<1x8xf32>, %w: tensor<1x8x4xf32>) -> tensor<1x4xf32> {
+  %y = "llmc.packed_linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, tile = 4 : i64}
+      : (tensor<1x8xf32>, tensor<1x8x4xf32>) -> tensor<1x4xf32>
+  return %y : tensor<1x4xf32>
+}
+
 // A weight that is not packed has no panels.
 // CHECK-LABEL: func.func @not_packed
 // CHECK:         llmc.linear
 func.func @not_packed(%x: tensor<1x8xf32>, %w: tensor<8x8xf32>) -> tensor<1x8xf32> {
-  %y = "llmc.linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = false}
+  %y = "llmc.linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
       : (tensor<1x8xf32>, tensor<8x8xf32>) -> tensor<1x8xf32>
   return %y : tensor<1x8xf32>
 }
