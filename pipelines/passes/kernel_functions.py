@@ -8,6 +8,12 @@ from torch_mlir.dialects import func
 from llmc.pipelines.schedules.verbs import KIND
 
 
+def kind_of(function: func.FuncOp) -> str | None:
+    """What kind of kernel a function is marked as; None where it is not."""
+    kind = function.attributes.get(KIND)
+    return kind.value if isinstance(kind, ir.StringAttr) else None
+
+
 class KernelFunctions:
     """The kernels of a module that are made here; those of one text are one."""
 

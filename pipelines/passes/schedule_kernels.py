@@ -8,11 +8,11 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from llmc.pipelines.passes.base import Pass, functions
+from llmc.pipelines.passes.kernel_functions import kind_of
 from llmc.pipelines.schedules.interpreter import apply_script
 from llmc.pipelines.schedules.registry import parse_schedule
 from llmc.pipelines.schedules.schedule import PythonSchedule
 from llmc.pipelines.schedules.strategies import choose_schedule
-from llmc.pipelines.schedules.verbs import KIND
 from llmc.pipelines.targets.cpu import CPUTarget
 
 
@@ -42,13 +42,12 @@ class ScheduleKernels(Pass):
         """Writes a script for each kernel and runs it."""
         target = CPUTarget.parse(self.target)
         for function in functions(module):
-            if KIND in function.attributes:
-                schedule = self._schedule(function, target)
-                if schedule is not None:
-                    run_alone(schedule, function)
+            kind = kind_of(function)
+            schedule = None if kind is None else self._schedule(kind, function, target)
+            if schedule is not None:
+                run_alone(schedule, function)
 
-    def _schedule(self, kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule | None:
-        kind = ir.StringAttr(kernel.attributes[KIND]).value
+    def _schedule(self, kind: str, kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule | None:
         if self.given is not None and self.given.function.__name__ == kind:
             return self.given
         return choose_schedule(kind, kernel, target)

@@ -28,7 +28,7 @@ def vpdpbusd(total: ir.Value, pairs: Pairs, signed: bool, most: int) -> ir.Value
 
 
 def vpmaddubsw(total: ir.Value, pairs: Pairs, signed: bool, most: int) -> ir.Value:
-    """AVX2: products are added in pairs with saturation to i16, which weights up to 128 never reach."""
+    """AVX2: products are added in pairs, saturating i16, which weights up to 128 never do."""
     if not signed and most > 128:
         return plain(total, pairs, signed, most)
     lanes = _lanes(total)

@@ -13,7 +13,8 @@ from llmc.pipelines.schedules.verbs import Handle
 ENTRY = "__transform_main"
 """The sequence of a transform script that MLIR's interpreter begins with."""
 
-_MOST = 256
+MOST = 256
+"""The greatest number that a schedule's parameter may be."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,8 @@ class Parameters:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, int) and not 1 <= value <= _MOST:
-                raise ValueError(f"{field.name} must be from 1 to {_MOST}, not {value}")
+            if isinstance(value, int) and not 1 <= value <= MOST:
+                raise ValueError(f"{field.name} must be from 1 to {MOST}, not {value}")
 
 
 class Schedule(ABC):

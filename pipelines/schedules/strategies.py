@@ -16,7 +16,7 @@ from llmc.pipelines.schedules.quantized_matvec import (
     QuantizedMatvecParameters,
     quantized_matvec,
 )
-from llmc.pipelines.schedules.schedule import PythonSchedule
+from llmc.pipelines.schedules.schedule import MOST, PythonSchedule
 from llmc.pipelines.targets.cpu import CPUTarget
 
 _WORKGROUPS = 8
@@ -32,9 +32,11 @@ Rule = Callable[[func.FuncOp, CPUTarget], PythonSchedule | None]
 """The schedule of a kernel on a machine; None where the rule does not apply to it."""
 
 
-def _quantized_matvec(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
+def _quantized_matvec(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule | None:
     """Several panels are read at once, as streams of their own."""
-    products, panels = target.byte_products, _panels_of_workgroup(kernel)
+    products, panels = target.byte_products, _panels_of_workgroup(kernel, target)
+    if panels is None:
+        return None
     parameters = QuantizedMatvecParameters(
         panels=panels,
         together=_divisor(panels, _STREAMS),
@@ -44,9 +46,11 @@ def _quantized_matvec(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
     return PythonSchedule(quantized_matvec, parameters)
 
 
-def _quantized_matmul(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
-    """As many rows at once as registers hold sums of."""
-    products, panels = target.byte_products, _panels_of_workgroup(kernel)
+def _quantized_matmul(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule | None:
+    """Two panels, by as many rows as registers hold sums of."""
+    products, panels = target.byte_products, _panels_of_workgroup(kernel, target)
+    if panels is None:
+        return None
     parameters = QuantizedMatmulParameters(
         panels=panels,
         rows=target.rows // 2,
@@ -61,12 +65,18 @@ def _quantize_rows(_kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
     return PythonSchedule(quantize_rows, QuantizeRowsParameters())
 
 
-def _panels_of_workgroup(kernel: func.FuncOp) -> int:
-    """So few that several threads are busy, and that a cache holds what a workgroup reads."""
-    _, panels, _ = kernel.type.results[0].shape
-    weight = max((_bytes(type_) for type_ in kernel.type.inputs), default=1)
-    most = min(max(1, panels // _WORKGROUPS), max(1, _CACHED * panels // weight))
-    return _divisor(panels, most)
+def _panels_of_workgroup(kernel: func.FuncOp, target: CPUTarget) -> int | None:
+    """So few that several threads are busy, and that a cache holds what a workgroup reads.
+
+    None where the kernel's panels are not for the registers of the target.
+    """
+    shape = kernel.type.results[0].shape if len(kernel.type.results) == 1 else []
+    weight = max((_bytes(type_) for type_ in kernel.type.inputs), default=0)
+    if len(shape) != 3 or shape[2] % target.byte_products.lanes or weight == 0:
+        return None
+    _, panels, _ = shape
+    most = min(panels // _WORKGROUPS, _CACHED * panels // weight, MOST)
+    return _divisor(panels, max(1, most))
 
 
 RULES: dict[str, tuple[Rule, ...]] = {
