@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 from torch_mlir import ir
 
-from llmc.dialects.blocks import decode
+from llmc.dialects import BlocksToBytesOp
+from llmc.dialects.blocks import decode, format_of
 from llmc.pipelines.passes.base import globals_with
 from llmc.pipelines.passes.bind_parameters import RECIPE
 from llmc.pipelines.recipes.recipe import Recipe, read_recipe
@@ -53,13 +54,19 @@ class StoredParameter:
 
         for layer in range(self.recipe.layers):
             try:
-                values = decode(self.recipe.compute(weight, layer))
+                values = self._stored(self.recipe.compute(weight, layer))
             except (ValueError, IndexError, MemoryError) as error:
                 raise UserError(f"'{self.name}' cannot be computed: {error}") from error
             stacked = (self.recipe.layers, *values.shape)
             if self.shape not in (stacked, stacked[1:] if self.recipe.layers == 1 else stacked):
                 raise UserError(f"'{self.name}' must be {self.shape}, but is {stacked}")
             yield torch.from_numpy(np.ascontiguousarray(values)).to(_TYPES[self.element])
+
+    def _stored(self, values: np.ndarray) -> np.ndarray:
+        """Blocks as their bytes, or as the values they hold where the entry holds floats."""
+        if format_of(values) and self.element == "i8":
+            return BlocksToBytesOp.reference(np.ascontiguousarray(values))
+        return decode(values)
 
 
 def stored_parameters(module: ir.Module) -> list[StoredParameter]:

@@ -36,8 +36,8 @@ class OutlineLinears(Pass):
     A kernel computes `[T, P, J]`: the product, and the elementwise operations that follow, be they
     on two halves of the outputs. For one row it is a `panel_matvec`, which also computes the norm
     of the row where the layer alone reads it, and else a `panel_matmul`, for any number of rows.
-    Kernels that are alike share one function. A weight of a single panel makes none. Changes numerics where there is a norm: the order of
-    a sum.
+    Kernels that are alike share one function. A weight of a single panel makes none. Changes
+    numerics where there is a norm: the order of a sum.
     """
 
     name: ClassVar[str] = "outline-linears"
