@@ -47,6 +47,8 @@ _DIMENSIONS = {
         "keys": _CACHE,
         "values": "lqgce",
         "start": "b",
+        "cos": "p.r",
+        "sin": "p.r",
         "out": "b.",
         "new_keys": _CACHE,
         "new_values": "lqgce",

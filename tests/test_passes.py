@@ -62,7 +62,7 @@ def imported() -> str:
     model.set_attn_implementation(IMPLEMENTATION)
     model.set_experts_implementation(IMPLEMENTATION)
     decode = next(variant for variant in VARIANTS if variant.name == abi.DECODE)
-    return str(import_programs([export_variant(model, decode, context=64)], {}, ir.Context()))
+    return str(import_programs([export_variant(model, decode, context=64)], ir.Context()))
 
 
 def test_each_step_can_be_taken_up_from_text(imported):
@@ -87,5 +87,5 @@ def test_weights_and_cache_can_be_read_after_any_stage(imported):
     bound = [each for each in found if each[0]]
     assert len(bound) > 2 and bound[-1] is found[-1]
     assert all(each == bound[0] for each in bound)
-    # 2 layers, 2 heads of 32 channels, keys and values in float32.
-    assert bound[0][1] == 2 * 2 * 32 * 2 * 4
+    # 2 layers, 2 heads of 32 channels, keys and values in float16 as the weights.
+    assert bound[0][1] == 2 * 2 * 32 * 2 * 2

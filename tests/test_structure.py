@@ -27,7 +27,7 @@ def compile_decode(layers: int) -> tuple[int, str]:
     model = tiny_model(config)
     model.set_attn_implementation(IMPLEMENTATION)
     decode = next(variant for variant in VARIANTS if variant.name == abi.DECODE)
-    module = import_programs([export_variant(model, decode, context=64)], {}, ir.Context())
+    module = import_programs([export_variant(model, decode, context=64)], ir.Context())
     for stage in stages("cpu", "f32"):
         run(stage.steps(), module)
     flow = form_dispatches(module, CPUTarget())

@@ -14,6 +14,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from llmc.pipelines.option_text import check_ranges
+from llmc.pipelines.schedules.verbs import KIND
 
 
 class PassError(Exception):
@@ -111,9 +112,10 @@ def layer_functions(module: ir.Module) -> list[func.FuncOp]:
 
 
 def is_layer(function: func.FuncOp) -> bool:
-    """Whether `function` is a layer's."""
+    """Whether `function` is a layer's, and not a kernel's."""
     visibility = function.attributes.get("sym_visibility")
-    return visibility is not None and ir.StringAttr(visibility).value == "private"
+    is_private = visibility is not None and ir.StringAttr(visibility).value == "private"
+    return is_private and KIND not in function.attributes
 
 
 def calls_of(module: ir.Module, function: func.FuncOp) -> list[func.CallOp]:
