@@ -15,7 +15,7 @@ from torch_mlir.dialects import arith, scf, vector
 from llmc.dialects.index_notation import Size, index
 from llmc.pipelines.kernels.head_row import HeadRow, Rotation, Write
 from llmc.pipelines.kernels.kernel import Kernel, load_index
-from llmc.pipelines.kernels.online_softmax import Caches, OnlineSoftmax
+from llmc.pipelines.kernels.online_softmax import LOG2_E, Caches, OnlineSoftmax
 from llmc.pipelines.kernels.partial_attention import PARTS, Parts
 from llmc.pipelines.kernels.vectors import divisor, splat, store
 
@@ -173,7 +173,7 @@ class _Step:
         row = self._row(query, self.shape.query_offset, head, self.caches.channels)
 
         def write(x: ir.Value, at: ir.Value) -> None:
-            scaled = arith.mulf(x, splat(self.shape.scale, x.type.shape[0]))
+            scaled = arith.mulf(x, splat(self.shape.scale * LOG2_E, x.type.shape[0]))
             vector.store(scaled, buffer, [place, at])
 
         self._turn(row, write)

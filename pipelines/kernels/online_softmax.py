@@ -16,18 +16,26 @@ from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.kernels.kernel import multiply_add
 from llmc.pipelines.kernels.vectors import (
     divisor,
+    exp2_of_negative,
     floats,
-    four_totals,
+    highest,
+    join_quads,
     load,
+    maximum,
+    quad,
     splat,
     total,
     width_of,
 )
 
 # Columns of a block: its scores wait in a buffer until its highest is known.
-BLOCK = 64
-# Columns whose scores are summed together, as `four_totals` wants them.
+BLOCK = 128
+# Columns of a block whose scores become one vector, at least and at most.
+_GROUP = (4, 16)
+# Columns whose scores are summed together, as `quad` wants them.
 _COLUMNS = 4
+# Scores are logarithms of base 2, of which an exponential takes fewer instructions.
+LOG2_E = 1.4426950408889634
 # What stays in registers: up to 3 heads' products with 4 columns, or 4 vectors of their sums.
 _HEADS = 3
 _SUMS = 4
@@ -55,27 +63,32 @@ class Caches:
 class OnlineSoftmax:
     """The state of `heads` rows: what each has seen so far.
 
-    Buffers `query [heads, D]`, scaled; `sums [heads, E]`, of values by their weights; `peaks
-    [heads]`, the highest scores; `totals [heads, lanes]`, of weights, to be added up.
+    Buffers `query [heads, D]`, scaled, with `LOG2_E`; `sums [heads, E]`, of values by their
+    weights; `peaks [heads, lanes]`, the highest score in every lane; `totals [heads, lanes]`, of
+    weights, to be added up.
     """
 
     def __init__(self, heads: int, caches: Caches, lanes: int, softcap: float) -> None:
-        self.heads, self.caches, self.lanes, self.softcap = heads, caches, lanes, softcap
+        self.heads, self.caches, self.softcap = heads, caches, softcap
+        self.lanes = group_of(lanes)
         self.query = _buffer(heads, caches.channels)
         self.sums = _buffer(heads, caches.value_channels)
-        self.peaks, self.shrinks = _buffer(heads), _buffer(heads)
-        self.totals = _buffer(heads, lanes)
+        self.peaks, self.shrinks = (_buffer(heads, self.lanes) for _ in range(2))
+        self.totals = _buffer(heads, self.lanes)
         self.scores = _buffer(heads, BLOCK)
+        # In memory, or LLVM moves all that makes them to where they are joined, and spills.
+        width = max(width_of(self.lanes, caches.channels), _COLUMNS)
+        self.quads = _buffer(_HEADS, self.lanes // _COLUMNS, width)
 
     @staticmethod
     def bytes(heads: int, channels: int, value_channels: int, lanes: int) -> int:
         """What the buffers take."""
-        return 4 * heads * (channels + value_channels + lanes + BLOCK + 2)
+        return 4 * heads * (channels + value_channels + 3 * group_of(lanes) + BLOCK)
 
     def reset(self) -> None:
         """Forgets all columns."""
         for head in scf.for_(index(0), index(self.heads)):
-            memref.store(_scalar(HIDDEN), self.peaks, [head])
+            vector.store(splat(HIDDEN, self.lanes), self.peaks, [head, index(0)])
             vector.store(splat(0.0, self.lanes), self.totals, [head, index(0)])
             lanes = width_of(self.lanes, self.caches.value_channels)
             for e in scf.for_(index(0), index(self.caches.value_channels), index(lanes)):
@@ -85,34 +98,71 @@ class OnlineSoftmax:
 
     def attend(self, begin: ir.Value, end: ir.Value) -> None:
         """Takes in columns `begin` to `end - 1`, if there are any."""
+        together = divisor(self.heads, _HEADS)
         for column in scf.for_(begin, end, index(BLOCK)):
             count = arith.minsi(arith.subi(end, column), index(BLOCK))
-            self._score(column, count)
-            for head in scf.for_(index(0), index(self.heads)):
-                self._weigh(head, count)
+            for first in scf.for_(index(0), index(self.heads), index(together)):
+                heads = [arith.addi(first, index(i)) for i in range(together)]
+                peaks = self._score(heads, column, count)
+                for head, peak in zip(heads, peaks, strict=True):
+                    self._weigh(head, peak, count)
                 scf.yield_([])
             self._add_values(column, count)
             scf.yield_([])
+
+    def peak(self, head: ir.Value) -> ir.Value:
+        """The highest score that `head` has seen."""
+        return memref.load(self.peaks, [head, index(0)])
 
     def total(self, head: ir.Value) -> ir.Value:
         """The sum of the weights that `head` has given."""
         return total(vector.load(floats(self.lanes), self.totals, [head, index(0)]))
 
-    def _score(self, column: ir.Value, count: ir.Value) -> None:
-        """The products of queries and keys; those past `count` are of no meaning."""
-        together = divisor(self.heads, _HEADS)
-        last = arith.subi(count, index(1))
-        for first in scf.for_(index(0), index(self.heads), index(together)):
-            heads = [arith.addi(first, index(i)) for i in range(together)]
-            for at in scf.for_(index(0), count, index(_COLUMNS)):
-                offsets = (arith.addi(at, index(j)) for j in range(_COLUMNS))
-                places = [arith.addi(column, arith.minui(offset, last)) for offset in offsets]
-                for place in places:
-                    self._prefetch(self.caches.values, place)
-                for head, sums in zip(heads, self._products(heads, places), strict=True):
-                    vector.store(four_totals(sums), self.scores, [head, at])
-                scf.yield_([])
+    def _score(self, heads: list[ir.Value], column: ir.Value, count: ir.Value) -> list[ir.Value]:
+        """Stores a block's scores, and gives for each head a vector that has the highest.
+
+        Whole groups of columns are read as they lie; of the rest, those past `count` are hidden.
+        """
+        lanes = index(self.lanes)
+        whole = arith.muli(arith.divui(count, lanes), lanes)
+        before = [load(self.peaks, [head, index(0)], self.lanes) for head in heads]
+        for begin, end, limit in ((index(0), whole, None), (whole, count, count)):
+            loop = scf.ForOp(begin, end, lanes, before)
+            with ir.InsertionPoint(loop.body):
+                at = loop.induction_variable
+                scores = self._score_group(heads, column, at, limit)
+                for head, score in zip(heads, scores, strict=True):
+                    vector.store(score, self.scores, [head, at])
+                scf.yield_(list(map(maximum, loop.inner_iter_args, scores)))
+            before = list(loop.results)
+        return before
+
+    def _score_group(
+        self, heads: list[ir.Value], column: ir.Value, at: ir.Value, limit: ir.Value | None
+    ) -> list[ir.Value]:
+        """A vector of scores for each head; columns that are not below `limit` are hidden."""
+        for number in scf.for_(index(0), index(self.lanes // _COLUMNS), index(1)):
+            start = arith.addi(at, arith.muli(number, index(_COLUMNS)))
+            offsets = [arith.addi(start, index(j)) for j in range(_COLUMNS)]
+            if limit is not None:
+                last = arith.subi(limit, index(1))
+                offsets = [arith.minui(offset, last) for offset in offsets]
+            places = [arith.addi(column, offset) for offset in offsets]
+            for place in places:
+                self._prefetch(self.caches.values, place)
+            for head, sums in enumerate(self._products(heads, places)):
+                vector.store(quad(sums), self.quads, [index(head), number, index(0)])
             scf.yield_([])
+        scores = []
+        for head in range(len(heads)):
+            _, count, lanes = self.quads.type.shape
+            places = ([index(head), index(i), index(0)] for i in range(count))
+            quads = [load(self.quads, place, lanes) for place in places]
+            scores.append(self._bend(join_quads(quads)))
+        if limit is None:
+            return scores
+        below, hidden = self._below(at, limit), splat(HIDDEN, self.lanes)
+        return [arith.select(below, score, hidden) for score in scores]
 
     def _products(self, heads: list[ir.Value], columns: list[ir.Value]) -> list[list[ir.Value]]:
         """For each head and column a vector whose lanes add up to their product."""
@@ -136,37 +186,27 @@ class OnlineSoftmax:
             where = [*self.caches.head, column, index(d)]
             memref.prefetch(cache, where, False, 3, True)
 
-    def _weigh(self, head: ir.Value, count: ir.Value) -> None:
+    def _weigh(self, head: ir.Value, peak: ir.Value, count: ir.Value) -> None:
         """Makes weights of a block's scores, and shrinks what was before to the new peak."""
-        type_ = floats(self.lanes)
-        loop = scf.ForOp(index(0), count, index(self.lanes), [splat(HIDDEN, self.lanes)])
-        with ir.InsertionPoint(loop.body):
-            at = loop.induction_variable
-            score = self._bend(vector.load(type_, self.scores, [head, at]))
-            score = arith.select(self._below(at, count), score, splat(HIDDEN, self.lanes))
-            vector.store(score, self.scores, [head, at])
-            scf.yield_([arith.maximumf(loop.inner_iter_args[0], score)])
-        highest = vector.reduction(ir.F32Type.get(), vector.CombiningKind.MAXNUMF, loop.results[0])
-        before = memref.load(self.peaks, [head])
-        peak = arith.maximumf(before, highest)
-        shrink = math.exp(arith.subf(before, peak))
-        memref.store(peak, self.peaks, [head])
-        memref.store(shrink, self.shrinks, [head])
-        peaks = vector.broadcast(type_, peak)
-        sum_ = vector.load(type_, self.totals, [head, index(0)])
-        sum_ = arith.mulf(sum_, vector.broadcast(type_, shrink))
+        here = [head, index(0)]
+        peak = highest(peak)
+        shrink = exp2_of_negative(arith.subf(load(self.peaks, here, self.lanes), peak))
+        vector.store(peak, self.peaks, here)
+        vector.store(shrink, self.shrinks, here)
+        sum_ = arith.mulf(load(self.totals, here, self.lanes), shrink)
         loop = scf.ForOp(index(0), count, index(self.lanes), [sum_])
         with ir.InsertionPoint(loop.body):
             place = [head, loop.induction_variable]
-            weight = math.exp(arith.subf(vector.load(type_, self.scores, place), peaks))
+            score = load(self.scores, place, self.lanes)
+            weight = exp2_of_negative(arith.subf(score, peak))
             vector.store(weight, self.scores, place)
             scf.yield_([arith.addf(loop.inner_iter_args[0], weight)])
-        vector.store(loop.results[0], self.totals, [head, index(0)])
+        vector.store(loop.results[0], self.totals, here)
 
     def _bend(self, score: ir.Value) -> ir.Value:
         if not self.softcap:
             return score
-        cap = splat(self.softcap, self.lanes)
+        cap = splat(self.softcap * LOG2_E, self.lanes)
         return arith.mulf(math.tanh(arith.divf(score, cap)), cap)
 
     def _below(self, at: ir.Value, count: ir.Value) -> ir.Value:
@@ -202,7 +242,7 @@ class OnlineSoftmax:
         type_ = floats(lanes)
         before = []
         for head in heads:
-            shrink = vector.broadcast(type_, memref.load(self.shrinks, [head]))
+            shrink = vector.broadcast(type_, memref.load(self.shrinks, [head, index(0)]))
             sums = (vector.load(type_, self.sums, [head, place]) for place in places)
             before += [arith.mulf(sum_, shrink) for sum_ in sums]
         loop = scf.ForOp(index(0), count, index(1), before)
@@ -225,8 +265,10 @@ class OnlineSoftmax:
                 vector.store(next(results), self.sums, [head, place])
 
 
-def _scalar(value: float) -> ir.Value:
-    return constant(value, ir.F32Type.get())
+def group_of(lanes: int) -> int:
+    """How many columns' scores are a vector where a register has `lanes` floats."""
+    least, most = _GROUP
+    return min(max(lanes, least), most)
 
 
 def _buffer(*shape: int) -> ir.Value:

@@ -58,7 +58,7 @@ class Parts:
         for e in scf.for_(index(0), channels, index(lanes)):
             vector.store(load(softmax.sums, [row, e], lanes), self.room, [*where, e])
             scf.yield_([])
-        memref.store(memref.load(softmax.peaks, [row]), self.room, [*where, channels])
+        memref.store(softmax.peak(row), self.room, [*where, channels])
         after = index(self._channels + 1)
         memref.store(softmax.total(row), self.room, [*where, after])
 
@@ -114,7 +114,7 @@ class Parts:
         with ir.InsertionPoint(loop.body):
             part = loop.induction_variable
             where = [self._place(part), head]
-            scale = math.exp(arith.subf(memref.load(self.room, [*where, peak]), highest))
+            scale = math.exp2(arith.subf(memref.load(self.room, [*where, peak]), highest))
             memref.store(scale, scales, [part])
             weights = memref.load(self.room, [*where, sum_])
             scf.yield_([multiply_add(weights, scale, loop.inner_iter_args[0])])

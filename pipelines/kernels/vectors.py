@@ -5,6 +5,18 @@ from collections.abc import Sequence
 from torch_mlir import ir
 from torch_mlir.dialects import arith, vector
 
+from llmc.pipelines.kernels.kernel import multiply_add
+
+# The polynomial of `exp2_of_negative`, from the fifth power down; off by at most 7.5e-8.
+_EXP2 = (
+    0.0013276472632,
+    0.00967554134312,
+    0.0555071327186,
+    0.240221197237,
+    0.693146967065,
+    1.00000007165,
+)
+
 
 def width_of(widest: int, *extents: int) -> int:
     """The largest power of two up to `widest` that divides all of `extents`."""
@@ -51,22 +63,78 @@ def total(value: ir.Value) -> ir.Value:
     )
 
 
-def four_totals(values: Sequence[ir.Value]) -> ir.Value:
-    """The sums of all lanes of each of four vectors, as one vector of four.
+def maximum(x: ir.Value, y: ir.Value) -> ir.Value:
+    """The larger one in each lane, of numbers: one instruction, four where NaN had a say."""
+    numbers = arith.FastMathFlags.nnan | arith.FastMathFlags.nsz
+    return arith.maximumf(x, y, fastmath=numbers)
 
-    The four are transposed in blocks of four lanes while they are added up: fewer shuffles than
-    four reductions take, and none that crosses 128 bits until all are one vector.
+
+def highest(value: ir.Value) -> ir.Value:
+    """The highest of all lanes, in every lane."""
+    lanes = value.type.shape[0]
+    distance = lanes // 2
+    while distance:
+        turned = vector.shuffle(value, value, [lane ^ distance for lane in range(lanes)])
+        value = maximum(value, turned)
+        distance //= 2
+    return value
+
+
+def exp2_of_negative(x: ir.Value) -> ir.Value:
+    """2 to the power of a vector of numbers that are at most 0, within 2 units in the last place.
+
+    Of what is below -126 it is 2^-126. A polynomial gives the power of what is left of x when its
+    nearest integer, which becomes the exponent, is gone; it is the best on [-1/2, 1/2] (Remez).
     """
-    lanes = values[0].type.shape[0]
-    if lanes < 4:
+    lanes = x.type.shape[0]
+    integers = ir.VectorType.get([lanes], ir.IntegerType.get_signless(32))
+    x = maximum(x, splat(-126.0, lanes))
+    # Beside this, floats are integers: the sum's last bits are the nearest one.
+    large = splat(1.5 * 2**23, lanes)
+    sum_ = arith.addf(x, large)
+    rest = arith.subf(x, arith.subf(sum_, large))
+    power = splat(_EXP2[0], lanes)
+    for factor in _EXP2[1:]:
+        power = multiply_add(power, rest, splat(factor, lanes))
+    shift = ir.IntegerAttr.get(integers.element_type, 23)
+    shift = arith.ConstantOp(integers, ir.DenseElementsAttr.get_splat(integers, shift))
+    exponent = arith.shli(arith.bitcast(integers, sum_), shift)
+    return arith.bitcast(x.type, arith.addi(arith.bitcast(integers, power), exponent))
+
+
+def quad(values: Sequence[ir.Value]) -> ir.Value:
+    """Four vectors as one, whose lanes modulo 4 add up to what the lanes of each do.
+
+    They are transposed in blocks of four lanes while they are added up: fewer shuffles than four
+    reductions take, and none that crosses 128 bits.
+    """
+    if values[0].type.shape[0] < 4:
         return vector.from_elements(floats(4), [total(value) for value in values])
     pairs = [_meet(x, y, (0, 4, 1, 5), (2, 6, 3, 7)) for x, y in (values[:2], values[2:])]
-    sums = _meet(*pairs, (0, 1, 4, 5), (2, 3, 6, 7))
-    while lanes > 4:
-        lanes //= 2
-        halves = [vector.shuffle(sums, sums, range(at, at + lanes)) for at in (0, lanes)]
-        sums = arith.addf(*halves)
-    return sums
+    return _meet(*pairs, (0, 1, 4, 5), (2, 3, 6, 7))
+
+
+def join_quads(quads: list[ir.Value]) -> ir.Value:
+    """The sums of what `quad` gave, in order, as one vector of four for each.
+
+    There are at least as many as each has blocks of four lanes, both being powers of two.
+    """
+    blocks = quads[0].type.shape[0] // 4
+    while blocks > 1:
+        quads = [_add_blocks(x, y) for x, y in zip(quads[::2], quads[1::2], strict=True)]
+        blocks //= 2
+    while len(quads) > 1:
+        lanes = 2 * quads[0].type.shape[0]
+        pairs = zip(quads[::2], quads[1::2], strict=True)
+        quads = [vector.shuffle(x, y, range(lanes)) for x, y in pairs]
+    return quads[0]
+
+
+def _add_blocks(x: ir.Value, y: ir.Value) -> ir.Value:
+    """The sums of neighbouring blocks of four lanes of x, then those of y."""
+    lanes = range(2 * x.type.shape[0])
+    masks = ([lane for lane in lanes if lane // 4 % 2 == odd] for odd in (0, 1))
+    return arith.addf(*(vector.shuffle(x, y, mask) for mask in masks))
 
 
 def _meet(x: ir.Value, y: ir.Value, *picks: tuple[int, ...]) -> ir.Value:
