@@ -156,8 +156,8 @@ class OnlineSoftmax:
         scores = []
         for head in range(len(heads)):
             _, count, lanes = self.quads.type.shape
-            places = ([index(head), index(i), index(0)] for i in range(count))
-            quads = [load(self.quads, place, lanes) for place in places]
+            here = ([index(head), index(i), index(0)] for i in range(count))
+            quads = [load(self.quads, place, lanes) for place in here]
             scores.append(self._bend(join_quads(quads)))
         if limit is None:
             return scores
