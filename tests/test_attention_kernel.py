@@ -52,6 +52,8 @@ SHAPES = [
     Shape(heads=8, key_heads=1, channels=256, value_channels=256, window=5, lanes=16),
     Shape(heads=6, key_heads=2, channels=16, value_channels=7, window=17, softcap=3.0, lanes=4),
     Shape(heads=2, key_heads=1, channels=48, value_channels=48, cache="f16"),
+    Shape(heads=6, key_heads=2, channels=128, value_channels=128, cache="f16", lanes=16),
+    Shape(heads=3, key_heads=1, channels=20, value_channels=6, cache="f16", lanes=4),
 ]
 
 

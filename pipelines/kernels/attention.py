@@ -1,12 +1,13 @@
 """The kernel of attention for many query rows: an online softmax over blocks of cached columns.
 
 Lanes are query rows: a vector holds one number for each of them, so that maxima, sums and masks
-never cross lanes, and keys and values are read element by element where they lie in the cache,
-whatever their number of channels. The rows of the heads that share a key head are rows together.
-Milakov and Gimelshein, 2018 (online softmax); Dao et al., 2022 (blocks).
+never cross lanes, and keys and values are read element by element, whatever their number of
+channels; narrow ones are first widened, a block at a time. The rows of the heads that share a key
+head are rows together. Milakov and Gimelshein, 2018 (online softmax); Dao et al., 2022 (blocks).
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -15,10 +16,23 @@ from torch_mlir.dialects import arith, math, memref, scf, vector
 from llmc.dialects.attention import HIDDEN
 from llmc.dialects.index_notation import Size, index
 from llmc.pipelines.kernels.kernel import Kernel, load_index, multiply_add
+from llmc.pipelines.kernels.query_rows import QueryRows
+from llmc.pipelines.kernels.vectors import (
+    LOG2_E,
+    exp2_of_negative,
+    floats,
+    load,
+    maximum,
+    splat,
+    transpose,
+    width_of,
+)
 
-# Columns of a block, and of those the ones whose scores stay in registers together.
+# Columns of a block at most, and of those the ones whose scores stay in registers together.
 _BLOCK = 32
 _UNROLL = 8
+# Vectors of rows, so that an element of a key or value is read once for two multiplications.
+_VECTORS = 2
 # IREE refuses code that takes more stack than 32 KiB.
 _STACK_BYTES = 30_000
 
@@ -41,21 +55,30 @@ class AttentionShape:
         """Query heads for each key head."""
         return self.heads // self.key_heads
 
-    def lanes(self, widest: int) -> int:
-        """Query rows of a workgroup: a vector's, or fewer where their buffers exceed the stack."""
-        while 4 * widest * (self.channels + self.value_channels + _BLOCK) > _STACK_BYTES:
-            widest //= 2
-        return widest
+    def tile(self, widest: int, widened: bool) -> tuple[int, int]:
+        """Query rows of a workgroup and columns of a block: as many as the stack bears."""
+        room = max(self.channels, self.value_channels) if widened else 0
+        rows = _VECTORS * widest
+        while rows > 1:
+            block = _BLOCK
+            while block >= _UNROLL:
+                wide = rows * (self.channels + self.value_channels + block) + block * room
+                if 4 * wide <= _STACK_BYTES:
+                    return rows, block
+                block //= 2
+            rows //= 2
+        return 1, _UNROLL
 
 
-def attention(shape: AttentionShape, widest: int) -> Kernel:
+def attention(shape: AttentionShape, widest: int, widened: bool) -> Kernel:
     """Operands `query`, `keys [L, S, G, C, D]`, `values [L, S, G, C, E]`, `start [B]`.
 
     Query and result `[B, H, T, E]` are float32, the caches of that or a narrower type. The scalars
     are the layer, the first sequence and the columns held before the query's (see `llmc.attention`
-    for what a row sees). `widest` is the number of floats in a vector register.
+    for what a row sees). `widest` is the number of floats in a vector register; `widened` says that
+    the caches' type is a narrower one.
     """
-    lanes = shape.lanes(widest)
+    lanes, block = shape.tile(widest, widened)
 
     def grid(extents: list[ir.Value]) -> tuple[Size, Size]:
         rows = arith.muli(extents[0], index(shape.sharing))
@@ -75,68 +98,43 @@ def attention(shape: AttentionShape, widest: int) -> Kernel:
         batch = arith.divui(group, index(shape.key_heads))
         head = arith.remui(group, index(shape.key_heads))
         where = [layer, arith.addi(sequence, batch), head]
-        rows = _Rows(shape, lanes, tile, extents[0], batch, head, past)
-        _Tile(shape, lanes, rows, keys, values, where).run(query, load_index(start, batch), out)
+        rows = QueryRows(shape.sharing, lanes, tile, extents[0], batch, head, past)
+        tile = _Tile(shape, lanes, block, rows, keys, values, where)
+        tile.run(query, load_index(start, batch), out)
 
     constants = f"{shape.scale!r}_{shape.window}_{shape.softcap!r}"
     return Kernel(f"attention_{re.sub(r'[^0-9a-z_]', 'p', constants)}", grid, build)
 
 
-class _Rows:
-    """The query rows of one workgroup: row r is token r / sharing of head r mod sharing.
-
-    The last workgroup is filled up with the last row: it is computed and written again.
-    """
-
-    def __init__(
-        self,
-        shape: AttentionShape,
-        lanes: int,
-        tile: ir.Value,
-        tokens: ir.Value,
-        batch: ir.Value,
-        key_head: ir.Value,
-        past: ir.Value,
-    ) -> None:
-        sharing = index(shape.sharing)
-        last = arith.subi(arith.muli(tokens, sharing), index(1))
-        first = arith.muli(tile, index(lanes))
-        self.places = []
-        columns = []
-        for lane in range(lanes):
-            row = arith.minui(arith.addi(first, index(lane)), last)
-            token = arith.divui(row, sharing)
-            head = arith.addi(arith.muli(key_head, sharing), arith.remui(row, sharing))
-            self.places.append([batch, head, token])
-            columns.append(arith.addi(past, token))
-        self.first_column, self.last_column = columns[0], columns[-1]
-        i32 = ir.IntegerType.get_signless(32)
-        self.columns = vector.from_elements(
-            ir.VectorType.get([lanes], i32), [arith.index_cast(i32, c) for c in columns]
-        )
+_Read = Callable[[ir.Value, ir.Value], ir.Value]
+"""Loads an element by its column's offset in the block, and its channel."""
 
 
 class _Tile:
     """The computation of one workgroup. Buffers are `[n, lanes]`: transposed queries, a block's
-    scores, and the transposed sums of values."""
+    scores, and the transposed sums of values; and a block of keys or values, where widened."""
 
     def __init__(
         self,
         shape: AttentionShape,
         lanes: int,
-        rows: _Rows,
+        block: int,
+        rows: QueryRows,
         keys: ir.Value,
         values: ir.Value,
         where: list[ir.Value],
     ) -> None:
         f32 = ir.F32Type.get()
-        self.shape, self.lanes, self.rows = shape, lanes, rows
+        self.shape, self.lanes, self.block, self.rows = shape, lanes, block, rows
         self.keys, self.values, self.where = keys, values, where
-        self.type = ir.VectorType.get([lanes], f32)
-        buffer = lambda count: memref.alloca(ir.MemRefType.get([count, lanes], f32), [], [])  # noqa: E731
-        self.query = buffer(shape.channels)
-        self.scores = buffer(_BLOCK)
-        self.sums = buffer(shape.value_channels)
+        self.type = floats(lanes)
+        buffer = lambda *extents: memref.alloca(ir.MemRefType.get(extents, f32), [], [])  # noqa: E731
+        self.query = buffer(shape.channels, lanes)
+        self.scores = buffer(block, lanes)
+        self.sums = buffer(shape.value_channels, lanes)
+        self.widened = None
+        if keys.type.element_type != f32:
+            self.widened = buffer(block * max(shape.channels, shape.value_channels))
 
     def run(self, query: ir.Value, start: ir.Value, out: ir.Value) -> None:
         """Loads the queries, walks over the columns they see, and stores the result."""
@@ -149,62 +147,90 @@ class _Tile:
         if self.shape.window:
             reach = arith.subi(self.rows.first_column, index(self.shape.window - 1))
             start = arith.maxsi(start, reach)
-        loop = scf.ForOp(start, end, index(_BLOCK), [self._splat(HIDDEN), zero])
+        loop = scf.ForOp(start, end, index(self.block), [self._splat(HIDDEN), zero])
         with ir.InsertionPoint(loop.body):
             peak, total = loop.inner_iter_args
             scf.yield_(self._block(loop.induction_variable, end, peak, total))
         self._store(loop.results[1], out)
 
     def _load_query(self, query: ir.Value) -> None:
-        scale = arith.ConstantOp(ir.F32Type.get(), self.shape.scale).result
-        for d in scf.for_(index(0), index(self.shape.channels)):
-            for lane, place in enumerate(self.rows.places):
-                scaled = arith.mulf(memref.load(query, [*place, d]), scale)
-                memref.store(scaled, self.query, [d, index(lane)])
+        """Transposes the queries, and scales them for exponentials of base 2."""
+        channels = self.shape.channels
+        side = width_of(self.lanes, channels)
+        scale = splat(self.shape.scale * LOG2_E, side)
+        for d in scf.for_(index(0), index(channels), index(side)):
+            for first in range(0, self.lanes, side):
+                places = self.rows.places[first : first + side]
+                rows = [arith.mulf(load(query, [*place, d], side), scale) for place in places]
+                for i, column in enumerate(transpose(rows)):
+                    vector.store(column, self.query, [arith.addi(d, index(i)), index(first)])
             scf.yield_([])
 
     def _block(
         self, column: ir.Value, end: ir.Value, peak: ir.Value, total: ir.Value
     ) -> list[ir.Value]:
         """Takes in the columns from `column` on: the new peaks and totals of all rows."""
-        last = arith.subi(end, index(1))
-        loop = scf.ForOp(index(0), index(_BLOCK), index(_UNROLL), [peak])
+        count = arith.minsi(arith.subi(end, column), index(self.block))
+        keys = self._widen(self.keys, column, count)
+        loop = scf.ForOp(index(0), count, index(_UNROLL), [peak])
         with ir.InsertionPoint(loop.body):
             at, (highest,) = loop.induction_variable, loop.inner_iter_args
             offsets = [arith.addi(at, index(j)) for j in range(_UNROLL)]
-            columns = [arith.addi(column, offset) for offset in offsets]
-            for offset, c, score in zip(
-                offsets, columns, self._dot_products(columns, last), strict=True
+            for offset, score in zip(
+                offsets, self._dot_products(keys, offsets, count), strict=True
             ):
-                score = self._mask(self._bend(score), c)
+                score = self._mask(self._bend(score), arith.addi(column, offset))
                 vector.store(score, self.scores, [offset, index(0)])
-                highest = arith.maximumf(highest, score)
+                highest = maximum(highest, score)
             scf.yield_([highest])
         new_peak = loop.results[0]
-        shrink = math.exp(arith.subf(peak, new_peak))
-        loop = scf.ForOp(index(0), index(_BLOCK), index(1), [arith.mulf(total, shrink)])
+        shrink = exp2_of_negative(arith.subf(peak, new_peak))
+        loop = scf.ForOp(index(0), count, index(1), [arith.mulf(total, shrink)])
         with ir.InsertionPoint(loop.body):
             place = [loop.induction_variable, index(0)]
-            weight = math.exp(arith.subf(vector.load(self.type, self.scores, place), new_peak))
+            score = vector.load(self.type, self.scores, place)
+            weight = exp2_of_negative(arith.subf(score, new_peak))
             vector.store(weight, self.scores, place)
             scf.yield_([arith.addf(loop.inner_iter_args[0], weight)])
-        self._add_values(column, last, shrink)
+        self._add_values(self._widen(self.values, column, count), count, shrink)
         return [new_peak, loop.results[0]]
 
-    def _dot_products(self, columns: list[ir.Value], last: ir.Value) -> list[ir.Value]:
-        """The rows' products with the keys of `columns`; past the last one with the last one's."""
-        places = [[*self.where, arith.minui(column, last)] for column in columns]
+    def _widen(self, cache: ir.Value, column: ir.Value, count: ir.Value) -> _Read:
+        """How to read elements of `count` columns from `column` on, as float32."""
+        if self.widened is None:
+            return lambda offset, channel: memref.load(
+                cache, [*self.where, arith.addi(column, offset), channel]
+            )
+        channels = cache.type.shape[4]
+        lanes = width_of(self.lanes, channels)
+
+        def place(offset: ir.Value, channel: ir.Value) -> list[ir.Value]:
+            return [arith.addi(arith.muli(offset, index(channels)), channel)]
+
+        for offset in scf.for_(index(0), count):
+            for d in scf.for_(index(0), index(channels), index(lanes)):
+                wide = load(cache, [*self.where, arith.addi(column, offset), d], lanes)
+                vector.store(wide, self.widened, place(offset, d))
+                scf.yield_([])
+            scf.yield_([])
+        return lambda offset, channel: memref.load(self.widened, place(offset, channel))
+
+    def _dot_products(
+        self, keys: _Read, offsets: list[ir.Value], count: ir.Value
+    ) -> list[ir.Value]:
+        """The rows' products with a block's keys; past the last one with the last one's."""
+        last = arith.subi(count, index(1))
+        offsets = [arith.minui(offset, last) for offset in offsets]
         loop = scf.ForOp(
-            index(0), index(self.shape.channels), index(1), [self._splat(0.0)] * len(columns)
+            index(0), index(self.shape.channels), index(1), [self._splat(0.0)] * len(offsets)
         )
         with ir.InsertionPoint(loop.body):
             d = loop.induction_variable
             query = vector.load(self.type, self.query, [d, index(0)])
-            keys = [_load_wide(self.keys, [*place, d]) for place in places]
             scf.yield_(
                 [
-                    multiply_add(query, vector.broadcast(self.type, key), sum_)
-                    for key, sum_ in zip(keys, loop.inner_iter_args, strict=True)
+                    multiply_add(query, vector.broadcast(self.type, keys(offset, d)), sum_)
+                    for offset, sum_ in zip(offsets, loop.inner_iter_args, strict=True)
                 ]
             )
         return list(loop.results)
@@ -212,7 +238,7 @@ class _Tile:
     def _bend(self, score: ir.Value) -> ir.Value:
         if not self.shape.softcap:
             return score
-        cap = self._splat(self.shape.softcap)
+        cap = self._splat(self.shape.softcap * LOG2_E)
         return arith.mulf(math.tanh(arith.divf(score, cap)), cap)
 
     def _mask(self, score: ir.Value, column: ir.Value) -> ir.Value:
@@ -227,25 +253,23 @@ class _Tile:
             seen = arith.andi(seen, near)
         return arith.select(seen, score, self._splat(HIDDEN))
 
-    def _add_values(self, column: ir.Value, last: ir.Value, shrink: ir.Value) -> None:
+    def _add_values(self, values: _Read, count: ir.Value, shrink: ir.Value) -> None:
         """Shrinks the sums to the new peaks and adds the block's values by their weights."""
         channels = self.shape.value_channels
         together = next(count for count in range(_UNROLL, 0, -1) if channels % count == 0)
         for e in scf.for_(index(0), index(channels), index(together)):
             places = [arith.addi(e, index(j)) for j in range(together)]
             before = [vector.load(self.type, self.sums, [place, index(0)]) for place in places]
-            loop = scf.ForOp(
-                index(0), index(_BLOCK), index(1), [arith.mulf(sum_, shrink) for sum_ in before]
-            )
+            loop = scf.ForOp(index(0), count, index(1), [arith.mulf(x, shrink) for x in before])
             with ir.InsertionPoint(loop.body):
                 offset = loop.induction_variable
-                row = arith.minui(arith.addi(column, offset), last)
                 weight = vector.load(self.type, self.scores, [offset, index(0)])
-                values = [_load_wide(self.values, [*self.where, row, place]) for place in places]
                 scf.yield_(
                     [
-                        multiply_add(weight, vector.broadcast(self.type, value), sum_)
-                        for value, sum_ in zip(values, loop.inner_iter_args, strict=True)
+                        multiply_add(
+                            weight, vector.broadcast(self.type, values(offset, place)), sum_
+                        )
+                        for place, sum_ in zip(places, loop.inner_iter_args, strict=True)
                     ]
                 )
             for place, sum_ in zip(places, loop.results, strict=True):
@@ -254,21 +278,18 @@ class _Tile:
 
     def _store(self, total: ir.Value, out: ir.Value) -> None:
         # A row of padding may see no column at all: it becomes 0, not 0/0.
-        total = arith.maximumf(total, self._splat(1e-30))
-        for e in scf.for_(index(0), index(self.shape.value_channels)):
-            mixed = arith.divf(vector.load(self.type, self.sums, [e, index(0)]), total)
-            for lane, place in enumerate(self.rows.places):
-                memref.store(vector.extract(mixed, [], [lane]), out, [*place, e])
+        factor = arith.divf(self._splat(1.0), maximum(total, self._splat(1e-30)))
+        vector.store(factor, self.scores, [index(0), index(0)])
+        channels = self.shape.value_channels
+        side = width_of(self.lanes, channels)
+        for e in scf.for_(index(0), index(channels), index(side)):
+            for first in range(0, self.lanes, side):
+                norm = load(self.scores, [index(0), index(first)], side)
+                places = ([arith.addi(e, index(i)), index(first)] for i in range(side))
+                mixed = [arith.mulf(load(self.sums, place, side), norm) for place in places]
+                for row, place in zip(transpose(mixed), self.rows.places[first:], strict=False):
+                    vector.store(row, out, [*place, e])
             scf.yield_([])
 
     def _splat(self, value: float) -> ir.Value:
-        element = ir.FloatAttr.get(ir.F32Type.get(), value)
-        return arith.ConstantOp(
-            self.type, ir.DenseElementsAttr.get_splat(self.type, element)
-        ).result
-
-
-def _load_wide(cache: ir.Value, where: list[ir.Value]) -> ir.Value:
-    """An element of `cache` as float32."""
-    value, f32 = memref.load(cache, where), ir.F32Type.get()
-    return value if value.type == f32 else arith.extf(f32, value)
+        return splat(value, self.lanes)

@@ -15,9 +15,9 @@ from torch_mlir.dialects import arith, scf, vector
 from llmc.dialects.index_notation import Size, index
 from llmc.pipelines.kernels.head_row import HeadRow, Rotation, Write
 from llmc.pipelines.kernels.kernel import Kernel, load_index
-from llmc.pipelines.kernels.online_softmax import LOG2_E, Caches, OnlineSoftmax
+from llmc.pipelines.kernels.online_softmax import Caches, OnlineSoftmax
 from llmc.pipelines.kernels.partial_attention import PARTS, Parts
-from llmc.pipelines.kernels.vectors import divisor, splat, store
+from llmc.pipelines.kernels.vectors import LOG2_E, divisor, splat, store
 
 # A part has no fewer columns, which take longer to read than two workgroups take to meet.
 _LEAST_COLUMNS = 128

@@ -15,6 +15,7 @@ from llmc.dialects.attention import HIDDEN
 from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.kernels.kernel import multiply_add
 from llmc.pipelines.kernels.vectors import (
+    LOG2_E,
     divisor,
     exp2_of_negative,
     floats,
@@ -34,8 +35,6 @@ BLOCK = 128
 _GROUP = (4, 16)
 # Columns whose scores are summed together, as `quad` wants them.
 _COLUMNS = 4
-# Scores are logarithms of base 2, of which an exponential takes fewer instructions.
-LOG2_E = 1.4426950408889634
 # What stays in registers: up to 3 heads' products with 4 columns, or 4 vectors of their sums.
 _HEADS = 3
 _SUMS = 4
@@ -63,7 +62,7 @@ class Caches:
 class OnlineSoftmax:
     """The state of `heads` rows: what each has seen so far.
 
-    Buffers `query [heads, D]`, scaled, with `LOG2_E`; `sums [heads, E]`, of values by their
+    Buffers `query [heads, D]`, scaled, with `LOG2_E` too; `sums [heads, E]`, of values by their
     weights; `peaks [heads, lanes]`, the highest score in every lane; `totals [heads, lanes]`, of
     weights, to be added up.
     """

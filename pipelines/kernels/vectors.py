@@ -7,6 +7,8 @@ from torch_mlir.dialects import arith, vector
 
 from llmc.pipelines.kernels.kernel import multiply_add
 
+# By this, numbers become those whose powers of 2, and not e, are wanted: fewer instructions.
+LOG2_E = 1.4426950408889634
 # The polynomial of `exp2_of_negative`, from the fifth power down; off by at most 7.5e-8.
 _EXP2 = (
     0.0013276472632,
@@ -100,6 +102,19 @@ def exp2_of_negative(x: ir.Value) -> ir.Value:
     shift = arith.ConstantOp(integers, ir.DenseElementsAttr.get_splat(integers, shift))
     exponent = arith.shli(arith.bitcast(integers, sum_), shift)
     return arith.bitcast(x.type, arith.addi(arith.bitcast(integers, power), exponent))
+
+
+def transpose(rows: Sequence[ir.Value]) -> list[ir.Value]:
+    """The columns of n vectors of n lanes each, n a power of two, by log n rounds of n shuffles."""
+    columns, lanes, distance = list(rows), range(len(rows)), 1
+    while distance < len(rows):
+        for i in (lane for lane in lanes if not lane & distance):
+            x, y = columns[i], columns[i + distance]
+            low = [lane if not lane & distance else lane - distance + len(rows) for lane in lanes]
+            high = [lane + distance if not lane & distance else lane + len(rows) for lane in lanes]
+            columns[i], columns[i + distance] = (vector.shuffle(x, y, m) for m in (low, high))
+        distance *= 2
+    return columns
 
 
 def quad(values: Sequence[ir.Value]) -> ir.Value:

@@ -77,7 +77,7 @@ def _attend(op: CachedAttentionOp, lanes: int) -> list[ir.Value]:
         op.softcap.value,
     )
     return dispatch(
-        attention(shape, lanes),
+        attention(shape, lanes, op.keys.type.element_type != ir.F32Type.get()),
         [op.query, op.keys, op.values, op.start],
         [op.out.type],
         [size(op.query, 2)],

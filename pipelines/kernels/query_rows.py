@@ -1,0 +1,40 @@
+"""The query rows that a workgroup of attention has."""
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, vector
+
+from llmc.dialects.index_notation import index
+
+
+class QueryRows:
+    """The query rows of one workgroup: row r is token r / sharing of head r mod sharing.
+
+    The last workgroup is filled up with the last row: it is computed and written again.
+    """
+
+    def __init__(
+        self,
+        sharing: int,
+        lanes: int,
+        tile: ir.Value,
+        tokens: ir.Value,
+        batch: ir.Value,
+        key_head: ir.Value,
+        past: ir.Value,
+    ) -> None:
+        heads = index(sharing)
+        last = arith.subi(arith.muli(tokens, heads), index(1))
+        first = arith.muli(tile, index(lanes))
+        self.places = []
+        columns = []
+        for lane in range(lanes):
+            row = arith.minui(arith.addi(first, index(lane)), last)
+            token = arith.divui(row, heads)
+            head = arith.addi(arith.muli(key_head, heads), arith.remui(row, heads))
+            self.places.append([batch, head, token])
+            columns.append(arith.addi(past, token))
+        self.first_column, self.last_column = columns[0], columns[-1]
+        i32 = ir.IntegerType.get_signless(32)
+        self.columns = vector.from_elements(
+            ir.VectorType.get([lanes], i32), [arith.index_cast(i32, c) for c in columns]
+        )
