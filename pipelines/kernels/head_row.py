@@ -15,11 +15,12 @@ Write = Callable[[ir.Value, ir.Value], None]
 
 @dataclass(frozen=True)
 class Rotation:
-    """Buffers `cos` and `sin [B or 1, 1, R]`, and where in them the sequence's row is."""
+    """Buffers `cos` and `sin [B or 1, T, R]`, and the sequence and its token to turn."""
 
     cos: ir.Value
     sin: ir.Value
     batch: ir.Value
+    token: ir.Value
 
     @property
     def channels(self) -> int:
@@ -29,16 +30,16 @@ class Rotation:
     def factors(self, at: ir.Value, lanes: int) -> tuple[ir.Value, ir.Value]:
         """Cosines and sines from channel `at` on."""
         row = index(0) if self.cos.type.shape[0] == 1 else self.batch
-        cos, sin = (load(table, [row, index(0), at], lanes) for table in (self.cos, self.sin))
+        cos, sin = (load(table, [row, self.token, at], lanes) for table in (self.cos, self.sin))
         return cos, sin
 
 
 @dataclass(frozen=True)
 class HeadRow:
-    """`channels` numbers of row `batch` of `buffer [B, N]`, from `first` on."""
+    """`channels` numbers of the row of `buffer [..., N]` that is at `where`, from `first` on."""
 
     buffer: ir.Value
-    batch: ir.Value
+    where: list[ir.Value]
     first: ir.Value
     channels: int
     lanes: int
@@ -63,7 +64,7 @@ class HeadRow:
         self._each(turned, self.channels, lanes, self._load, write)
 
     def _load(self, at: ir.Value, lanes: int) -> ir.Value:
-        return load(self.buffer, [self.batch, arith.addi(self.first, at)], lanes)
+        return load(self.buffer, [*self.where, arith.addi(self.first, at)], lanes)
 
     def _each(
         self,

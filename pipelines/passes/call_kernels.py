@@ -14,6 +14,7 @@ from llmc.dialects import (
     GroupedExpertLinearOp,
     GroupRowsOp,
     PackedExpertLinearOp,
+    RotaryOp,
 )
 from llmc.dialects.index_notation import index, size, slice_of
 from llmc.pipelines.kernels.argmax import argmax
@@ -24,6 +25,7 @@ from llmc.pipelines.kernels.expert_linear import expert_matmul, expert_matvec
 from llmc.pipelines.kernels.group_rows import group_rows
 from llmc.pipelines.kernels.kernel import Kernel, dispatch, module_around
 from llmc.pipelines.kernels.partial_attention import PARTS, room_size, room_type
+from llmc.pipelines.kernels.rotary import rotary
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass, find
 
@@ -32,8 +34,9 @@ from llmc.pipelines.passes.base import Pass, find
 class CallKernels(Pass):
     """Puts the kernels into the module, each once, and dispatches them where they are needed.
 
-    `lanes` is the number of floats in a vector register. Attention of a fixed number of tokens, or
-    of other floats than f32, has no kernel and is left alone. Changes numerics: a kernel sums in
+    `lanes` is the number of floats in a vector register. Attention and rotary
+    embedding of a fixed number of tokens, or of other floats than f32, have no kernel and are left
+    alone. Changes numerics: a kernel sums in
     another order, that of attention with its softmax block by block.
     """
 
@@ -44,7 +47,7 @@ class CallKernels(Pass):
         """Rewrites operation by operation."""
         module.context.allow_unregistered_dialects = True
         for op in find(module.operation, *KERNELS):
-            if op.name in _REQUIRED and not _REQUIRED[op.name](op.opview):
+            if not has_kernel(op):
                 continue
             with ir.InsertionPoint(op), op.location:
                 results = KERNELS[op.name](op.opview, self.lanes)
@@ -53,10 +56,17 @@ class CallKernels(Pass):
             op.erase()
 
 
-def _has_kernel(op: CachedAttentionOp) -> bool:
-    query = op.query.type
-    open_dims = [query.is_dynamic_dim(dim) for dim in range(query.rank)]
-    return open_dims == [False, False, True, False] and query.element_type == ir.F32Type.get()
+def has_kernel(op: ir.Operation) -> bool:
+    """Whether `call-kernels` has a kernel for `op`."""
+    required = _REQUIRED.get(op.name)
+    return op.name in KERNELS and (required is None or required(op.opview))
+
+
+def _has_tokens(op: CachedAttentionOp | RotaryOp) -> bool:
+    """Whether of the extents of heads the number of tokens alone is open, and they hold f32."""
+    heads = op.operands[0].type
+    open_dims = [heads.is_dynamic_dim(dim) for dim in range(heads.rank)]
+    return open_dims == [False, False, True, False] and heads.element_type == ir.F32Type.get()
 
 
 def _holds_f32(op: DecodeAttentionOp) -> bool:
@@ -153,9 +163,16 @@ def _dynamic_rows(per_row: ir.Value) -> list[ir.Value]:
     return [size(per_row, 0)] if per_row.type.is_dynamic_dim(0) else []
 
 
+def _rotary(op: RotaryOp, lanes: int) -> list[ir.Value]:
+    batch, heads, _, _ = op.x.type.shape
+    extents = [size(op.x, 2)]
+    return dispatch(rotary(batch, heads, lanes), [op.x, op.cos, op.sin], [op.out.type], extents)
+
+
 _REQUIRED: dict[str, Callable[..., bool]] = {
-    "llmc.cached_attention": _has_kernel,
+    "llmc.cached_attention": _has_tokens,
     "llmc.decode_attention": _holds_f32,
+    "llmc.rotary": _has_tokens,
 }
 """What must be true of an operation that not all cases have a kernel for."""
 
@@ -166,4 +183,5 @@ KERNELS: dict[str, Callable[..., list[ir.Value]]] = {
     "llmc.group_rows": _group_rows,
     "llmc.grouped_expert_linear": _matmul,
     "llmc.packed_expert_linear": _matvec,
+    "llmc.rotary": _rotary,
 }

@@ -8,7 +8,7 @@ from torch_mlir.dialects import tensor
 
 from llmc.dialects import OPERATIONS
 from llmc.pipelines.passes.base import Pass, walk
-from llmc.pipelines.passes.call_kernels import KERNELS
+from llmc.pipelines.passes.call_kernels import has_kernel
 
 _LOWERED = {name: op for name, op in OPERATIONS.items() if hasattr(op, "lower")}
 
@@ -35,10 +35,9 @@ class LowerLlmc(Pass):
     def apply(self, module: ir.Module) -> None:
         """Rewrites operation by operation, in order."""
         chosen = {f"llmc.{name}" for name in self.ops} or _LOWERED.keys()
-        if self.keep_kernels:
-            chosen = chosen - KERNELS.keys()
         for op in [op for op in walk(module.operation) if op.name in chosen]:
-            lower(op)
+            if not (self.keep_kernels and has_kernel(op)):
+                lower(op)
 
 
 def lower(op: ir.Operation) -> None:

@@ -105,6 +105,23 @@ func.func @decode(%qkv: tensor<1x128xf32>, %k: tensor<2x?x2x?x16xf32>, %v: tenso
   return %o, %nk, %nv : tensor<1x64xf32>, tensor<2x?x2x?x16xf32>, tensor<2x?x2x?x16xf32>
 }
 
+// One workgroup for 16 tokens of a head. Of a single token, IREE makes part of what follows it.
+// CHECK-LABEL: func.func @rotary(
+// CHECK-DAG:     %[[T:.+]] = tensor.dim %arg0, %c2
+// CHECK-DAG:     %[[U:.+]] = tensor.dim %arg1, %c1
+// CHECK:         "flow.dispatch"({{.+}}, %arg0, %arg1, %[[T]], %[[U]], %[[T]])
+// CHECK-SAME:      entry_points = [@rotary_1x4xDx16xf32_1xDx8xf32_1xDx8xf32_1x4xDx16xf32::
+// CHECK:         "llmc.rotary"
+// CHECK-NOT:     "flow.dispatch"
+func.func @rotary(%x: tensor<1x4x?x16xf32>, %cos: tensor<1x?x8xf32>, %one: tensor<1x4x1x16xf32>,
+                  %c1: tensor<1x1x8xf32>) -> (tensor<1x4x?x16xf32>, tensor<1x4x1x16xf32>) {
+  %y = "llmc.rotary"(%x, %cos, %cos)
+     : (tensor<1x4x?x16xf32>, tensor<1x?x8xf32>, tensor<1x?x8xf32>) -> tensor<1x4x?x16xf32>
+  %z = "llmc.rotary"(%one, %c1, %c1)
+     : (tensor<1x4x1x16xf32>, tensor<1x1x8xf32>, tensor<1x1x8xf32>) -> tensor<1x4x1x16xf32>
+  return %y, %z : tensor<1x4x?x16xf32>, tensor<1x4x1x16xf32>
+}
+
 // -----
 
 // Rows that do not fit are told before the pass runs.

@@ -54,6 +54,16 @@ func.func @kernel(%q: tensor<1x2x?x8xf32>, %cache: tensor<5x?x2x?x8xf32>, %start
   return %o : tensor<1x2x?x8xf32>
 }
 
+// Of what there is no kernel for in the shape at hand, linalg is made all the same.
+// KEEP-LABEL:  func.func @without_kernel
+// KEEP-NOT:      llmc.
+// KEEP:          return
+func.func @without_kernel(%x: tensor<1x2x1x8xf32>, %t: tensor<1x1x8xf32>) -> tensor<1x2x1x8xf32> {
+  %y = "llmc.rotary"(%x, %t, %t)
+     : (tensor<1x2x1x8xf32>, tensor<1x1x8xf32>, tensor<1x1x8xf32>) -> tensor<1x2x1x8xf32>
+  return %y : tensor<1x2x1x8xf32>
+}
+
 // Several results are replaced one by one.
 // CHECK-LABEL: func.func @groups
 // CHECK:         %[[FIRST:.+]] = linalg.generic {{.+}} outs(%{{.+}} : tensor<9xi32>)

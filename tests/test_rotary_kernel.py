@@ -1,0 +1,41 @@
+"""The rotary kernel turns channels as rotary embedding is defined, and keeps the rest."""
+
+import iree.compiler
+import iree.runtime
+import numpy as np
+import pytest
+from torch_mlir import ir
+
+from llmc import dialects
+from llmc.dialects import RotaryOp
+from llmc.pipelines.driver.execution import run
+from llmc.pipelines.passes.call_kernels import CallKernels
+from llmc.pipelines.targets.cpu import CPUTarget
+
+
+def compiled(batch, heads, channels, rotated, tables, lanes):
+    x, table = f"tensor<{batch}x{heads}x?x{channels}xf32>", f"tensor<{tables}x?x{rotated}xf32>"
+    text = f"""func.func @turn(%x: {x}, %cos: {table}, %sin: {table}) -> {x} {{
+      %y = "llmc.rotary"(%x, %cos, %sin) : ({x}, {table}, {table}) -> {x}
+      return %y : {x}
+    }}"""
+    context = ir.Context()
+    dialects.load(context)
+    module = ir.Module.parse(text, context)
+    run((CallKernels(lanes=lanes),), module)
+    binary = iree.compiler.compile_str(str(module), extra_args=CPUTarget().flags)
+    return iree.runtime.load_vm_flatbuffer(binary, driver="local-task").turn
+
+
+@pytest.mark.parametrize(
+    ("batch", "heads", "channels", "rotated", "tables", "lanes"),
+    [(1, 3, 64, 64, 1, 16), (2, 2, 20, 12, 2, 8), (3, 1, 7, 6, 1, 4)],
+)
+def test_kernel(batch, heads, channels, rotated, tables, lanes):
+    turn = compiled(batch, heads, channels, rotated, tables, lanes)
+    generator = np.random.default_rng(channels)
+    for tokens in (2, 16, 37):
+        x = generator.standard_normal((batch, heads, tokens, channels), np.float32)
+        cos, sin = generator.standard_normal((2, tables, tokens, rotated), np.float32)
+        expected = RotaryOp.reference(*(array.astype(np.float64) for array in (x, cos, sin)))
+        np.testing.assert_allclose(turn(x, cos, sin).to_host(), expected, atol=2e-6)
