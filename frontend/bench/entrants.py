@@ -17,11 +17,14 @@ _CLASSES = {
     OURS: ("llmc.frontend.bench.llmc", "Compiled"),
     "llama.cpp": ("llmc.frontend.bench.llama_cpp", "LlamaCpp"),
     "torch": ("llmc.frontend.bench.torch_eager", "TorchEager"),
+    "openvino": ("llmc.frontend.bench.openvino", "OpenVINO"),
     "iree": ("llmc.frontend.bench.iree_alone", "IREEAlone"),
 }
 PEERS = tuple(kind for kind in _CLASSES if kind != OURS)
 _GGUF_NAMES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
-# What llama.cpp runs: its fastest type, and all of as few bits as ours where ours is a 4-bit one.
+# Those that run GGUF files do so with their fastest type, and with all of as few bits as ours where
+# ours is a 4-bit one.
+_RUN_GGUF = ("llama.cpp", "openvino")
 _FASTEST = "Q4_0"
 _FOUR_BITS = ("Q4_0", "Q4_1")
 
@@ -61,18 +64,18 @@ def peers(
         if kind not in PEERS:
             raise UserError(f"there is no contender {kind!r}: choose from {', '.join(PEERS)}")
         common = {"model": model, "threads": threads}
-        if kind == "llama.cpp":
+        if kind in _RUN_GGUF:
             same = stored if options.dtype == "as-is" else options.dtype.upper()
             common |= {"stored": stored, "layers": options.layers}
             entrants += [
                 Entrant(f"{kind} {type_}", kind, {**common, "weights": type_})
-                for type_ in _llama_types(same)
+                for type_ in _gguf_types(same)
             ]
         else:
             entrants.append(Entrant(kind, kind, {**common, "options": asdict(options)}))
     return entrants
 
 
-def _llama_types(same: str) -> Sequence[str]:
-    """What llama.cpp is run with where our weights are of the type `same`."""
+def _gguf_types(same: str) -> Sequence[str]:
+    """What a runner of GGUF files is run with where our weights are of the type `same`."""
     return _FOUR_BITS if same in _FOUR_BITS else (same, _FASTEST)
