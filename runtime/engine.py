@@ -113,12 +113,15 @@ class Engine:
 @cache
 def cpu_device(threads: int) -> rt.HalDevice:
     """A CPU device with so many workers; IREE reads the flags when it makes its first driver."""
-    cpus = worker_cpus(threads)
-    if cpus:
-        rt.flags.parse_flags(f"--task_topology_cpu_ids={','.join(map(str, cpus))}")
-    else:
-        rt.flags.parse_flags(f"--task_topology_group_count={threads}")
+    rt.flags.parse_flags(topology_flag(threads))
     return rt.get_driver("local-task").create_default_device()
+
+
+def topology_flag(threads: int) -> str:
+    """IREE's flag for so many workers, each on a CPU of its own where there are enough."""
+    if cpus := worker_cpus(threads):
+        return f"--task_topology_cpu_ids={','.join(map(str, cpus))}"
+    return f"--task_topology_group_count={threads}"
 
 
 def _brief(error: Exception) -> str:

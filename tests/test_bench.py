@@ -1,11 +1,13 @@
 """`llmc bench`: who runs when, what is made of the times, and what its contenders compute."""
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
+from llmc.frontend.bench.bench import Field
 from llmc.frontend.bench.contender import Case, Contender, MissingError, run
 from llmc.frontend.bench.entrants import Entrant, ours, peers
 from llmc.frontend.bench.gguf_writer import write_gguf
@@ -22,7 +24,7 @@ from llmc.frontend.gguf_weights import find_sources, read_weights
 from llmc.frontend.options import CompileOptions
 from llmc.frontend.source import open_model
 from llmc.runtime import UserError
-from llmc.runtime.manifest import Manifest
+from llmc.runtime.manifest import Manifest, ModelFacts
 from llmc.tools.llmc import main
 from tests.tiny_models import VOCAB_SIZE, save_tiny_model
 
@@ -44,10 +46,49 @@ def test_contenders_take_turns_and_the_first_round_is_left_out():
         return measure
 
     turns = {"a": contender("a"), "b": contender("b")}
-    (results,) = measure_in_turns(turns, lambda: order.append("read") or 1.0, [CASE], 2, 100)
+    read = lambda: order.append("read") or 1.0  # noqa: E731
+    (results,) = measure_in_turns(turns, read, [CASE], 2, 100, unexpected)
     assert order == ["read", "a", "b"] * 3
     assert [s.prefill_s for s in results[0].samples] == [5, 8]
     assert [s.prefill_s for s in results[1].samples] == [6, 9]
+
+
+def unexpected(name, reason):
+    raise AssertionError(f"{name} is left out: {reason}")
+
+
+def test_one_that_fails_while_measured_is_left_out_from_then_on():
+    turns = []
+
+    def steady(case, rows):
+        turns.append(("a", case.prompt))
+        return sample(1.0, 1.0, [])
+
+    def failing(case, rows):
+        turns.append(("b", case.prompt))
+        if turns.count(("b", 8)) == 2:
+            raise UserError("out of memory")
+        return sample(1.0, 1.0, [])
+
+    told = []
+    contenders = {"a": steady, "b": failing}
+    cases = [Case(prompt, 1) for prompt in (4, 8, 12)]
+    results = measure_in_turns(
+        contenders, lambda: 1.0, cases, 2, 50, lambda name, reason: told.append((name, str(reason)))
+    )
+    assert [[one.contender for one in case] for case in results] == [["a", "b"], ["a"], ["a"]]
+    assert told == [("b", "out of memory")]
+    assert [turn for turn in turns if turn[0] == "b"] == [("b", 4)] * 3 + [("b", 8)] * 2
+
+
+def test_nothing_goes_on_without_ours():
+    told = []
+    entrants = Field(told.append)
+    entrants.leave_out("torch", UserError("its process was ended by SIGKILL"))
+    assert entrants.missing == {"torch": "its process was ended by SIGKILL"}
+    assert len(told) == 1
+    with pytest.raises(UserError, match="SIGILL"):
+        entrants.leave_out("llmc", UserError("its process was ended by SIGILL"))
 
 
 def test_all_contenders_get_the_same_tokens_in_every_round():
@@ -58,7 +99,7 @@ def test_all_contenders_get_the_same_tokens_in_every_round():
         return sample(1.0, 1.0, [])
 
     case = Case(prompt=3, generated=1, batch=2, held=7)
-    list(measure_in_turns({"a": measure, "b": measure}, lambda: 1.0, [case], 1, 50))
+    list(measure_in_turns({"a": measure, "b": measure}, lambda: 1.0, [case], 1, 50, unexpected))
     assert all(one == other for one, other in pairwise(seen))
     assert np.shape(seen[0]) == (2, 7)
     assert 0 <= np.min(seen[0]) <= np.max(seen[0]) < 50
@@ -68,7 +109,7 @@ def test_ratios_are_of_the_same_round():
     """A machine that is slow in one round moves both, and no ratio."""
     ours_ = Result("llmc", CASE, [sample(t, 2 * t, [1, 2, 3]) for t in (1, 9, 2)], [10.0] * 3)
     theirs = Result("peer", CASE, [sample(2 * t, t, [1, 2, 4]) for t in (1, 9, 2)], [10.0] * 3)
-    facts = {"llmc": Facts("f32", 100, 0.0), "peer": Facts("f32", 10, 0.0)}
+    facts = {"llmc": Facts("1", "f32", 100, 0.0), "peer": Facts("1", "f32", 10, 0.0)}
     first, second = sum_up([ours_, theirs], facts)
     assert (first.prefill_ratio, first.decode_ratio) == (1.0, 1.0)
     assert (second.prefill_ratio, second.decode_ratio) == (2.0, 0.5)
@@ -82,7 +123,7 @@ def test_ratios_are_of_the_same_round():
 def test_a_batch_counts_all_tokens_and_reads_the_weights_once():
     case = Case(prompt=4, generated=8, batch=2)
     result = Result("llmc", case, [sample(1.0, 1.0, [])], [160.0])
-    (row,) = sum_up([result], {"llmc": Facts("f32", 10, 0.0)})
+    (row,) = sum_up([result], {"llmc": Facts("1", "f32", 10, 0.0)})
     assert (row.prefill_tokens_per_s, row.decode_tokens_per_s) == (8.0, 16.0)
     assert row.bandwidth_share == pytest.approx(0.5)
 
@@ -167,24 +208,60 @@ def test_a_family_that_cannot_be_written_is_told(tmp_path):
 def test_kernels_are_found_with_their_weights(tiny_bundle):
     manifest = Manifest.read(tiny_bundle)
     for function, tokens in (("decode", 1), ("prefill", 8)):
-        kernels = profile(tiny_bundle, function, tokens, 3, VOCAB_SIZE, 1)
+        kernels = profile(tiny_bundle, function, tokens, 3, 1)
         assert sum(kernel.dispatches for kernel in kernels) == manifest.dispatches[function]
         assert all(kernel.seconds > 0 for kernel in kernels)
         named = {name for kernel in kernels for name in kernel.weights}
         assert {"lm_head.weight", "model.layers.0.mlp.down_proj.weight"} <= named
+        (cached,) = {kernel.cache_bytes for kernel in kernels} - {0}
+        assert cached == manifest.kv_bytes_per_token * (3 + tokens)
 
 
 def test_a_kernel_is_held_against_the_nearer_bound():
     bounds = Bounds(read_bytes_per_s=100.0, float_ops_per_s=1000.0, byte_ops_per_s=None)
-    kernels = [KernelTime("matmul", 2, 4.0, {"w": 200}), KernelTime("norm", 1, 1.0, {})]
-    matmul, norm = roofline("decode", 1, "f32", kernels, bounds)
-    assert (matmul.bound, matmul.share) == ("memory", 0.5)  # 200 bytes take 2 of the 4 seconds
-    assert norm.share is None
-    (matmul, _) = roofline("prefill", 30, "f32", kernels, bounds)
-    # 50 weights, 30 tokens, 2 operations: 3 seconds.
-    assert (matmul.bound, matmul.share) == ("arithmetic", 0.75)
-    (lookup,) = roofline("decode", 1, "f32", [KernelTime("rows", 1, 1.0, {"w": 10_000})], bounds)
+    kernels = [KernelTime("matmul", 2, 40.0, {"w": 1600}), KernelTime("norm", 1, 1.0, {})]
+    matmul, norm = roofline("decode", 1, model("f32"), kernels, bounds)
+    # Two matrices of 10 by 20: 30 values go in and out of each, and 1840 bytes take 18.4 seconds.
+    assert (matmul.bound, matmul.share) == ("memory", pytest.approx(0.46))
+    assert (norm.bound, norm.share) == (None, None)
+    (matmul, _) = roofline(
+        "prefill", 40, model("f32"), kernels, replace(bounds, read_bytes_per_s=1e3)
+    )
+    # 400 weights, 40 tokens, 2 operations: 32 seconds.
+    assert (matmul.bound, matmul.share) == ("arithmetic", pytest.approx(0.8))
+    (lookup,) = roofline(
+        "decode", 1, model("f32"), [KernelTime("rows", 1, 1.0, {"w": 10_000})], bounds
+    )
     assert lookup.share is None
+
+
+def test_what_comes_faster_than_from_memory_is_said_to_be_cached():
+    bounds = Bounds(read_bytes_per_s=100.0, float_ops_per_s=1000.0, byte_ops_per_s=None)
+    attention = KernelTime("attention", 2, 2.0, {}, cache_bytes=300)
+    (point,) = roofline("decode", 1, model("f32"), [attention], bounds)
+    assert (point.bytes, point.bound, point.share) == (300, "cache", 1.5)
+    (point,) = roofline("decode", 1, model("f32"), [replace(attention, seconds=6.0)], bounds)
+    assert (point.bound, point.share) == ("memory", 0.5)
+
+
+def test_a_kernel_is_counted_by_its_own_type():
+    """The head of a model in q4_1 may be in q8_0: fewer weights in as many bytes, as bytes too."""
+    bounds = Bounds(read_bytes_per_s=1e9, float_ops_per_s=1e3, byte_ops_per_s=1e6)
+    names = {
+        "q4_1": "matvec_1x18x32xi8_30x60x18x320xi8",
+        "q8_0": "matvec_1x18x32xf32_3072x18x544xi8",
+        "f32": "norm_576xf32",
+    }
+    kernels = [KernelTime(name, 1, 1.0, {"w": 680}) for name in names.values()]
+    points = list(roofline("decode", 1, model("q4_1"), kernels, bounds))
+    assert [point.weights for point in points] == list(names)
+    assert [point.operations for point in points] == [2 * 1088, 2 * 640, 2 * 170]
+    assert points[1].share == pytest.approx(2 * 640 / 1e6)
+    assert points[2].share == pytest.approx(2 * 170 / 1e3)
+
+
+def model(dtype):
+    return ModelFacts("llama", 2, hidden_size=10, vocab_size=320, parameters=1, dtype=dtype)
 
 
 def test_the_machine_is_measured_and_drawn(tmp_path):
@@ -192,7 +269,8 @@ def test_the_machine_is_measured_and_drawn(tmp_path):
     assert 1e8 < bounds.read_bytes_per_s < 1e12
     assert 1e8 < bounds.float_ops_per_s < 1e13
     pytest.importorskip("matplotlib")
-    (point,) = roofline("decode", 1, "f32", [KernelTime("matmul", 2, 1e-3, {"w": 20})], bounds)
+    kernels = [KernelTime("matmul", 2, 1e-3, {"w": 20})]
+    (point,) = roofline("decode", 1, model("f32"), kernels, bounds)
     plot([point], bounds, tmp_path / "roofline.png")
     assert (tmp_path / "roofline.png").read_bytes().startswith(b"\x89PNG")
 
@@ -200,6 +278,7 @@ def test_the_machine_is_measured_and_drawn(tmp_path):
 def test_json_has_ours_first(tiny_folder, tiny_cache, monkeypatch, capsys):
     monkeypatch.setenv("LLMC_CACHE", str(tiny_cache))
     words = ["--against", "torch", "--prompt", "4,8", "--gen", "2", "--rounds", "1", "--json"]
+    words += ["--batch", "1"]
     assert main(["bench", str(tiny_folder), *words, "--threads", "1"]) == 0
     written = json.loads(capsys.readouterr().out)
     rows = written["results"]
@@ -208,6 +287,7 @@ def test_json_has_ours_first(tiny_folder, tiny_cache, monkeypatch, capsys):
     ]  # fmt: skip
     assert all(row["prefill_tokens_per_s"] > 0 < row["decode_tokens_per_s"] for row in rows)
     assert written["kernels"]
+    assert [list(written["contenders"]), written["missing"]] == [["llmc", "torch"], {}]
 
 
 @pytest.mark.parametrize(
@@ -227,8 +307,3 @@ def test_what_cannot_be_run_is_told(words, said, tiny_folder, tiny_cache, monkey
 def test_a_bundle_has_no_peers(tiny_bundle, capsys):
     assert main(["bench", str(tiny_bundle), "--against", "torch"]) == 2
     assert "give the model it was compiled from" in capsys.readouterr().err
-
-
-def test_an_unknown_peer_is_refused():
-    with pytest.raises(UserError, match="there is no contender 'vllm'"):
-        peers(["vllm"], "m", CompileOptions(), "F32", 1)

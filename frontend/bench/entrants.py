@@ -8,7 +8,6 @@ from typing import Any
 
 from llmc.frontend.bench.contender import Contender
 from llmc.frontend.options import CompileOptions
-from llmc.runtime.errors import UserError
 from llmc.runtime.manifest import Manifest
 
 OURS = "llmc"
@@ -56,13 +55,10 @@ def peers(
     """Those that `kinds` ask for, on the weights of the model called `model`.
 
     `storage` is the type that most of its weights are stored in, as `LoadedModel` names it.
-    UserError for an unknown kind.
     """
     stored = _GGUF_NAMES.get(storage, storage)
     entrants = []
     for kind in kinds:
-        if kind not in PEERS:
-            raise UserError(f"there is no contender {kind!r}: choose from {', '.join(PEERS)}")
         common = {"model": model, "threads": threads}
         if kind in _RUN_GGUF:
             same = stored if options.dtype == "as-is" else options.dtype.upper()

@@ -20,8 +20,9 @@ import iree.runtime as rt
 
 from llmc.frontend.bench.driver import RUN, compile_driver
 from llmc.runtime import abi
+from llmc.runtime.engine import topology_flag
 from llmc.runtime.errors import UserError
-from llmc.runtime.manifest import MODULE, PARAMETERS
+from llmc.runtime.manifest import MODULE, PARAMETERS, Manifest
 
 # Calls of the function that are timed; IREE keeps the last 4096 events.
 _CALLS = 4
@@ -34,29 +35,31 @@ class KernelTime:
     """One kernel in one call of a function: how often it is dispatched, and what that takes.
 
     `seconds` is for all of its dispatches, their medians times their number. `weights` are the
-    archive's entries that it is given, with their bytes.
+    archive's entries that it is given, with their bytes; `cache_bytes` what all of its dispatches
+    read of the KV cache.
     """
 
     name: str
     dispatches: int
     seconds: float
     weights: dict[str, int]
+    cache_bytes: int = 0
 
 
-def profile(
-    bundle: Path, function: str, tokens: int, past: int, vocabulary: int, threads: int
-) -> list[KernelTime]:
+def profile(bundle: Path, function: str, tokens: int, past: int, threads: int) -> list[KernelTime]:
     """The kernels of one call of `function` with `tokens` tokens after `past`, slowest first.
 
     Raises UserError where IREE's tools fail, IREEError.
     """
+    manifest = Manifest.read(bundle)
+    cache_bytes = manifest.kv_bytes_per_token * (past + tokens)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        compile_driver(function, tokens, vocabulary, folder / "driver.vmfb")
+        compile_driver(function, tokens, manifest.model.vocab_size, folder / "driver.vmfb")
         command = [
             "iree-run-module",
             "--device=local-task",
-            f"--task_topology_group_count={threads}",
+            topology_flag(threads),
             f"--module={bundle / MODULE}",
             f"--module={folder / 'driver.vmfb'}",
             f"--parameters={abi.PARAMETER_SCOPE}={bundle / PARAMETERS}",
@@ -69,7 +72,9 @@ def profile(
         modes = ("--device_profiling_mode=host-execution,executable-metadata",)
         _run([*command, f"--input={_CALLS}", *modes, f"--device_profiling_output={profile_}"])
         _run([*command, "--input=1", f"--device_replay_output={replay}"])
-        kernels = list(_kernels(_dispatches(replay), _seconds(profile_), _names(bundle)))
+        kernels = list(
+            _kernels(_dispatches(replay, cache_bytes), _seconds(profile_), _names(bundle))
+        )
     return sorted(kernels, key=lambda kernel: -kernel.seconds)
 
 
@@ -79,6 +84,7 @@ class _Dispatches:
 
     count: int = 0
     weights: dict[int, int] = field(default_factory=dict)
+    cache_bytes: int = 0
 
 
 def _kernels(
@@ -91,7 +97,7 @@ def _kernels(
         if ordinal in seconds:
             name, each = seconds[ordinal]
             weights = {names.get(at, str(at)): size for at, size in found.weights.items()}
-            yield KernelTime(name, found.count, found.count * each, weights)
+            yield KernelTime(name, found.count, found.count * each, weights, found.cache_bytes)
 
 
 def _names(bundle: Path) -> dict[int, str]:
@@ -100,8 +106,12 @@ def _names(bundle: Path) -> dict[int, str]:
     return {entry.file_storage[1]: name for name, entry in index.items() if entry.is_file}
 
 
-def _dispatches(replay: Path) -> dict[int, _Dispatches]:
-    """By the kernel's number."""
+def _dispatches(replay: Path, cache_bytes: int) -> dict[int, _Dispatches]:
+    """By the kernel's number. The KV cache is known by its size, `cache_bytes`.
+
+    All dispatches of a kernel together read it once: each a layer's part. The last buffer that a
+    kernel is given is the one it writes.
+    """
     content = replay.read_bytes()
     origins: dict[int, tuple[int, int]] = {}  # of buffers that hold weights: offset, bytes
     found: dict[int, _Dispatches] = defaultdict(_Dispatches)
@@ -114,11 +124,14 @@ def _dispatches(replay: Path) -> dict[int, _Dispatches]:
             kernel = found[payload["function_ordinal"]]
             kernel.count += 1
             span = payload["bindings_range"]
-            for at in range(span["offset"], span["offset"] + span["length"], _REFERENCE.size):
-                buffer, *_ = _REFERENCE.unpack_from(content, at)
+            end = span["offset"] + span["length"]
+            for at in range(span["offset"], end, _REFERENCE.size):
+                buffer, _, length, *_ = _REFERENCE.unpack_from(content, at)
                 if buffer in origins:
                     offset, size = origins[buffer]
                     kernel.weights[offset] = size
+                elif length == cache_bytes and at + _REFERENCE.size < end:
+                    kernel.cache_bytes = cache_bytes
     return found
 
 

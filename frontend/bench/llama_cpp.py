@@ -29,6 +29,7 @@ class LlamaCpp(Contender):
         _silence()
         lib.llama_backend_init()
         path = gguf_file(model, weights, stored, layers)
+        self.version = f"llama-cpp-python {lib.__version__}"
         self.weights = weights
         self.weight_bytes = weight_bytes_per_step(path)
         self._model = lib.llama_model_load_from_file(

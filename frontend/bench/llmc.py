@@ -1,5 +1,6 @@
 """A module that IREE runs as a contender: llmc's own bundle."""
 
+from importlib.metadata import version
 from pathlib import Path
 
 import iree.runtime as rt
@@ -17,6 +18,7 @@ class Compiled(Contender):
     def __init__(self, folder: str, weights: str, threads: int) -> None:
         """Opens module and archive in `folder`; most matrices are of the type `weights`."""
         path = Path(folder)
+        self.version = f"iree-base-runtime {version('iree-base-runtime')}"
         self.weights = weights
         self.weight_bytes = _bytes_per_step(path / PARAMETERS)
         self._engine = Engine(path / MODULE, path / PARAMETERS, threads)

@@ -8,6 +8,7 @@ import numpy as np
 
 from llmc.frontend.bench.contender import Case, Rows
 from llmc.frontend.bench.remote import Sample
+from llmc.runtime.errors import UserError
 
 Measure = Callable[[Case, Rows], Sample]
 
@@ -41,20 +42,27 @@ def measure_in_turns(
     cases: Sequence[Case],
     rounds: int,
     vocabulary: int,
+    leave_out: Callable[[str, UserError], None],
 ) -> Iterator[list[Result]]:
     """Yields, case by case, the results of all contenders, in their order.
 
     A round runs each contender once, A B A B, after `bandwidth` measured what the machine can read;
-    the round before the first only warms up.
+    the round before the first only warms up. One that fails is told to `leave_out`, and is in no
+    result from then on.
     """
+    present = dict(contenders)
     for case in cases:
         rows = _random_rows(case, vocabulary)
-        samples: dict[str, list[Sample]] = {name: [] for name in contenders}
+        samples: dict[str, list[Sample]] = {name: [] for name in present}
         read: list[float] = []
         for _ in range(rounds + 1):
             read.append(bandwidth())
-            for name, measure in contenders.items():
-                samples[name].append(measure(case, rows))
+            for name, measure in list(present.items()):
+                try:
+                    samples[name].append(measure(case, rows))
+                except UserError as error:
+                    leave_out(name, error)
+                    del present[name], samples[name]
         yield [Result(name, case, taken[1:], read[1:]) for name, taken in samples.items()]
 
 

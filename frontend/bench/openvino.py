@@ -40,6 +40,7 @@ class OpenVINO(Contender):
         path = gguf_file(model, "F16" if widened else weights, stored, layers)
         what = {"openvino": ov.get_version(), "file": path.name}
         folder = made(model, what, convert, path)
+        self.version = f"openvino {ov.get_version()}"
         self.weights = weights
         self.weight_bytes = weight_bytes_per_step(path) * (2 if widened else 1)
         core = ov.Core()

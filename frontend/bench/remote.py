@@ -20,8 +20,9 @@ from llmc.runtime.errors import UserError
 
 @dataclass(frozen=True)
 class Facts:
-    """What a contender says of itself once it is open."""
+    """What a contender says of itself once it is open; see `Contender`."""
 
+    version: str
     weights: str
     weight_bytes: int
     load_s: float
@@ -54,8 +55,11 @@ class Remote:
         self.facts = Facts(**reply)
 
     def measure(self, case: Case, rows: Rows) -> Sample:
-        """Runs one case. UserError if the worker died of it."""
-        return Sample(**self._ask({"case": asdict(case), "rows": rows}))
+        """Runs one case. UserError if it cannot, or its process died of it."""
+        reply = self._ask({"case": asdict(case), "rows": rows})
+        if "missing" in reply:
+            raise UserError(reply["missing"])
+        return Sample(**reply)
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None and self._process.stdout is not None
@@ -64,7 +68,7 @@ class Remote:
             self._process.stdin.flush()
             reply: dict[str, Any] = json.loads(self._process.stdout.readline())
         except (BrokenPipeError, ValueError) as error:
-            raise UserError(f"{self.name} failed: {self._last_words()}") from error
+            raise UserError(self._last_words()) from error
         return reply
 
     def _last_words(self) -> str:

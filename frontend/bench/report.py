@@ -19,7 +19,8 @@ class Row:
     Speeds are medians over the rounds; `*_ratio` the median of ours by theirs, round by round.
     `bandwidth_share` is the part of the machine's read bandwidth that decoding uses to read the
     weights. `tokens_alike` counts the generated tokens that are ours before one differs.
-    `resident_bytes` is the most memory that the contender's process held after a round.
+    `resident_bytes` is the most memory that the contender's process held after a round; `*_runs`
+    are the rounds' own values, the last of them what the machine could read at the time.
     """
 
     contender: str
@@ -33,6 +34,7 @@ class Row:
     resident_bytes: int
     prefill_runs: Sequence[float]
     decode_runs: Sequence[float]
+    read_bytes_per_s_runs: Sequence[float]
 
     def as_json(self) -> dict[str, Any]:
         """A flat object."""
@@ -58,6 +60,7 @@ def sum_up(results: Sequence[Result], facts: Mapping[str, Facts]) -> Iterator[Ro
             resident_bytes=max(sample.resident_bytes or 0 for sample in result.samples),
             prefill_runs=result.prefill_tokens_per_s,
             decode_runs=result.decode_tokens_per_s,
+            read_bytes_per_s_runs=result.bandwidth,
         )
 
 

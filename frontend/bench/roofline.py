@@ -1,42 +1,54 @@
 """How near each kernel is to the bound that limits it.
 
 Williams, Waterman and Patterson, "Roofline: an insightful visual performance model for multicore
-architectures", 2009. What a kernel must read is its weights; what it must compute, one
-multiplication and one addition of each of them for every token.
+architectures", 2009. What a kernel must read is its weights, the KV cache and the rows it
+multiplies; what it must compute, one multiplication and one addition of each weight for every row.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from rich.table import Table
 
 from llmc.frontend.bench.kernels import KernelTime
 from llmc.frontend.bench.machine import Bounds
 from llmc.runtime import abi
+from llmc.runtime.manifest import ModelFacts
 
 # Bytes of one weight; of blocks, those of GGUF's 32 with their scales.
 _WEIGHT_BYTES = {"f32": 4, "f16": 2, "bf16": 2, "q4_0": 18 / 32, "q4_1": 20 / 32, "q8_0": 34 / 32}
+_FLOATS = ("f32", "f16", "bf16")
+# The name of a kernel on blocks has the bytes of a panel in it: a block's, for as many columns as
+# the target has, a power of two. Their odd factors tell the format.
+_PANEL = re.compile(r"x(\d+)xi8")
+_FORMATS = {9: "q4_0", 5: "q4_1", 17: "q8_0"}
 # Faster than so many times the bound means that the kernel reads some of the rows only.
 _LOOKS_UP = 4
+
+Bound = Literal["memory", "cache", "arithmetic"]
 
 
 @dataclass(frozen=True)
 class Point:
     """One kernel of one function, in one call of it.
 
-    `bytes` and `operations` are what its weights ask for, 0 where it has none or looks up some
-    rows. `share` is the time that the nearer bound asks for, `bound`, by the time taken; None
-    without weights.
+    `bytes` are those of its weights, of the KV cache and of the rows that weights multiply, 0 where
+    it has neither weights nor cache or looks up some rows; `operations` what its weights, of the
+    type `weights`, ask for. `share` is the time that the nearer bound asks for, `bound`, by the
+    time taken; None without bytes. It is above 1 only where `bound` is the cache: the bytes
+    came faster than memory gives them.
     """
 
     function: str
     kernel: str
     dispatches: int
     seconds: float
+    weights: str
     bytes: int
     operations: float
-    bound: str
+    bound: Bound | None
     share: float | None
 
     def as_json(self) -> dict[str, Any]:
@@ -45,39 +57,74 @@ class Point:
 
 
 def roofline(
-    function: str, tokens: int, dtype: str, kernels: Iterable[KernelTime], bounds: Bounds
+    function: str, tokens: int, model: ModelFacts, kernels: Iterable[KernelTime], bounds: Bounds
 ) -> Iterator[Point]:
-    """The points of `kernels`, one call of `function` with `tokens` tokens.
+    """The points of `kernels`, one call of `function` with `tokens` tokens of `model`.
 
-    `dtype` is the manifest's: how most weights are stored. The head runs on the last token only.
+    The head runs on the last token only.
     """
-    compute = bounds.float_ops_per_s
-    if dtype not in ("f32", "f16", "bf16"):
-        compute = bounds.byte_ops_per_s or compute
     for kernel in kernels:
+        type_ = _weight_type(kernel.name, model.dtype)
         size = sum(kernel.weights.values())
         if size > _LOOKS_UP * bounds.read_bytes_per_s * kernel.seconds:
             size = 0
         rows = 1 if kernel.dispatches == 1 or function == abi.DECODE else tokens
-        operations = 2 * rows * size / _WEIGHT_BYTES.get(dtype, 4)
-        reading, computing = size / bounds.read_bytes_per_s, operations / compute
+        weights = size / _WEIGHT_BYTES[type_]
+        moved = size + kernel.cache_bytes
+        if size:
+            moved += rows * _row_bytes(weights, kernel.dispatches, model.hidden_size)
+        operations = 2 * rows * weights
+        bound, share = _bound(moved, operations, type_, kernel.seconds, bounds)
         yield Point(
             function=function,
             kernel=kernel.name,
             dispatches=kernel.dispatches,
             seconds=kernel.seconds,
-            bytes=size,
+            weights=type_ if size else "",
+            bytes=moved,
             operations=operations,
-            bound="memory" if reading >= computing else "arithmetic",
-            share=max(reading, computing) / kernel.seconds if size else None,
+            bound=bound,
+            share=share,
         )
+
+
+def _weight_type(kernel: str, dtype: str) -> str:
+    """The type of the matrix that `kernel` reads, in a model that is mostly stored as `dtype`."""
+    for size in map(int, _PANEL.findall(kernel)):
+        odd = size // (size & -size)
+        if odd in _FORMATS:
+            return _FORMATS[odd]
+    return dtype if dtype in _FLOATS else "f32"
+
+
+def _row_bytes(weights: float, matrices: int, width: int) -> int:
+    """The float32 values that go into `matrices` for one token, and that come out of them.
+
+    One side of each is as wide as the model, so that the other one's width follows.
+    """
+    return 4 * int(matrices * width + weights / width)
+
+
+def _bound(
+    moved: int, operations: float, type_: str, seconds: float, bounds: Bounds
+) -> tuple[Bound | None, float | None]:
+    if not moved:
+        return None, None
+    compute = bounds.float_ops_per_s
+    if type_ not in _FLOATS:
+        compute = bounds.byte_ops_per_s or compute
+    reading, computing = moved / bounds.read_bytes_per_s, operations / compute
+    if computing > reading:
+        # The peak was measured at a worse moment than the kernel where it seems surpassed.
+        return "arithmetic", min(computing / seconds, 1.0)
+    return ("memory" if reading <= seconds else "cache"), reading / seconds
 
 
 def table(points: list[Point], shown: int) -> Table:
     """The slowest `shown` kernels of one function, for people, and the rest in one line."""
     total = sum(point.seconds for point in points)
     result = Table(
-        "kernel", "dispatches", "µs", "of all", "MB", "bound by", "of bound",
+        "kernel", "dispatches", "µs", "of all", "weights", "MB", "bound by", "of bound",
         title=f"{points[0].function}: {sum(p.dispatches for p in points)} dispatches,"
         f" {total * 1e3:.2f} ms",
         title_justify="left",
@@ -88,12 +135,13 @@ def table(points: list[Point], shown: int) -> Table:
         column.justify = "right"
     for point in points[:shown]:
         result.add_row(
-            point.kernel[:48],
+            point.kernel[:40],
             str(point.dispatches),
             f"{point.seconds * 1e6:.0f}",
             f"{point.seconds / total:.0%}",
+            point.weights,
             f"{point.bytes / 1e6:.2f}" if point.bytes else "",
-            point.bound if point.bytes else "",
+            point.bound or "",
             f"{point.share:.0%}" if point.share is not None else "",
         )
     if rest := points[shown:]:

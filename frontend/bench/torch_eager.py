@@ -25,6 +25,7 @@ class TorchEager(Contender):
         torch.set_grad_enabled(False)
         chosen = CompileOptions(**options)
         loaded = open_model(model, chosen.layers)
+        self.version = f"torch {torch.__version__}"
         self.weights = stored_dtype(loaded, chosen)
         if self.weights not in _TYPES:
             self.weights = "f32"

@@ -33,13 +33,18 @@ def main() -> None:
         return
     _reply(
         replies,
+        version=contender.version,
         weights=contender.weights,
         weight_bytes=contender.weight_bytes,
         load_s=load_s,
     )
     for line in requests:
         request = json.loads(line)
-        measured = run(contender, Case(**request["case"]), request["rows"])
+        try:
+            measured = run(contender, Case(**request["case"]), request["rows"])
+        except MissingError as error:
+            _reply(replies, missing=str(error))
+            return
         _reply(replies, **asdict(measured), resident_bytes=_resident_bytes())
 
 

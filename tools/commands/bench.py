@@ -43,10 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     parser.add_argument(
         "--against",
-        type=lambda text: text.split(","),
-        default=[],
+        type=_names,
         metavar="NAME,...",
-        help=f"who else to run: {', '.join(PEERS)} (default: none)",
+        help=f"who else to run: {', '.join(PEERS)} (default: all that are installed)",
     )
     parser.add_argument(
         "--prompt",
@@ -61,9 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--batch",
         type=_numbers,
-        default=[1],
+        default=[1, 8],
         metavar="N,...",
-        help="sequences at once (default 1)",
+        help="sequences at once (default 1,8)",
     )
     parser.add_argument(
         "--held",
@@ -73,7 +72,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="tokens in the cache before decoding, where that is more than the prompt",
     )
     parser.add_argument(
-        "--rounds", type=positive, default=5, metavar="N", help="how often (default 5)"
+        "--rounds",
+        type=positive,
+        default=3,
+        metavar="N",
+        help="how often, after a round that warms up (default 3)",
     )
     parser.add_argument(
         "--plot", type=Path, metavar="FILE.png", help="draw the roofline of our kernels"
@@ -93,21 +96,19 @@ def run(arguments: argparse.Namespace) -> None:
     cases = _cases(arguments, manifest.context)
     rows: list[Row] = []
     with ExitStack() as stack:
-        entrants = open_field([ours(folder, threads), *others], stack)
-        for name, reason in entrants.missing.items():
-            note(f"{name} is left out: {reason}")
+        entrants = open_field([ours(folder, threads), *others], stack, note)
         machine = Machine(entrants.facts[OURS].weight_bytes, threads)
         vocabulary = manifest.model.vocab_size
         for some in bench(entrants, cases, arguments.rounds, vocabulary, machine):
             rows += some
             if not arguments.json:
                 Console().print(table(some))
-    times = _kernel_times(folder, manifest, cases, threads)
+    times = _kernel_times(folder, cases, threads)
     bounds = machine.bounds()
     points = [
         point
         for (function, tokens), kernels in times.items()
-        for point in roofline(function, tokens, manifest.model.dtype, kernels, bounds)
+        for point in roofline(function, tokens, manifest.model, kernels, bounds)
     ]
     if arguments.plot is not None:
         plot(points, bounds, arguments.plot)
@@ -124,17 +125,26 @@ def _numbers(text: str) -> list[int]:
     return [positive(number) for number in text.split(",")]
 
 
-def _peers(arguments: argparse.Namespace, threads: int) -> list[Entrant]:
-    if not arguments.against:
-        return []
-    if is_bundle(arguments):
-        raise UserError(
-            f"others cannot read the bundle {arguments.model}: give the model it was compiled from"
+def _names(text: str) -> list[str]:
+    names = list(dict.fromkeys(text.split(",")))
+    if unknown := [name for name in names if name not in PEERS]:
+        raise argparse.ArgumentTypeError(
+            f"there is no contender {unknown[0]!r}: choose from {', '.join(PEERS)}"
         )
+    return names
+
+
+def _peers(arguments: argparse.Namespace, threads: int) -> list[Entrant]:
+    if is_bundle(arguments):
+        reason = f"cannot read the bundle {arguments.model}: give the model it was compiled from"
+        if arguments.against:
+            raise UserError(f"others {reason}")
+        note(f"nobody else is run: others {reason}")
+        return []
     options = compile_options(arguments)
     storage = open_model(arguments.model).storage
     model = arguments.model
-    return peers(arguments.against, model, options, storage, threads)
+    return peers(arguments.against or PEERS, model, options, storage, threads)
 
 
 def _cases(arguments: argparse.Namespace, context: int) -> list[Case]:
@@ -151,14 +161,13 @@ def _cases(arguments: argparse.Namespace, context: int) -> list[Case]:
 
 
 def _kernel_times(
-    folder: Path, manifest: Manifest, cases: list[Case], threads: int
+    folder: Path, cases: list[Case], threads: int
 ) -> dict[tuple[str, int], list[KernelTime]]:
     """By function and tokens: decoding after the first case, the longest prompt's first piece."""
     longest = max(min(max(case.prompt for case in cases), PREFILL_CHUNK), 2)
     calls = [(abi.DECODE, 1, cases[0].cached), (abi.PREFILL, longest, 0)]
-    vocabulary = manifest.model.vocab_size
     return {
-        (function, tokens): profile(folder, function, tokens, past, vocabulary, threads)
+        (function, tokens): profile(folder, function, tokens, past, threads)
         for function, tokens, past in calls
     }
 
