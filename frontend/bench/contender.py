@@ -47,9 +47,9 @@ class Run:
 class Contender(ABC):
     """A model, loaded, that continues sequences greedily.
 
-    `version` is that of the package which runs it. `weight_bytes` is what a decode step reads of the
-    weights: all but an embedding table of which it looks up one row. `weights` names the type most
-    of them are stored in.
+    `version` is that of the package which runs it. `weight_bytes` is what a decode step reads of
+    the weights: all but an embedding table of which it looks up one row. `weights` names the type
+    most of them are stored in.
     """
 
     version: str
