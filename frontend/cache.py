@@ -1,7 +1,8 @@
 """The cache of compiled bundles. Finding one needs neither PyTorch nor the compiler.
 
 A bundle's folder is `bundles/MODEL-TOOLCHAIN` in the cache: the first is a hash of the contents of
-the model's files, the options and the CPU, the second of llmc and the packages that compile.
+the model's files, the options, the CPU and what was tuned on it, the second of llmc and the
+packages that compile.
 """
 
 import contextlib
@@ -23,6 +24,7 @@ from llmc.frontend.options import CompileOptions, Progress
 from llmc.frontend.output_folder import remove_abandoned, writing
 from llmc.frontend.source import source_files
 from llmc.frontend.toolchain import source_digest, versions
+from llmc.frontend.tuned import tuning_digest
 from llmc.runtime.devices import host_arch, host_cpu_features, host_cpu_name
 from llmc.runtime.errors import UserError
 from llmc.runtime.manifest import Manifest
@@ -113,6 +115,7 @@ def _model_key(name: str, options: CompileOptions) -> str:
     facts = {
         "files": dict(zip(names, digests, strict=True)),
         "options": asdict(options),
+        "tuning": tuning_digest(options),
         "host": [host_arch(), host_cpu_name(), sorted(host_cpu_features())],
     }
     return _hash(facts)

@@ -41,7 +41,7 @@ def compile_model(
     # First, for it finds most of what can be wrong with a model.
     with work.stage("read"):
         weights = model.stored_weights()
-    skeleton = _skeleton(model)
+    skeleton = make_skeleton(model)
     module = lower_model(model, skeleton, options, work, start_from=start_from)
     with appearing(output) as folder, writing(output):
         with work.stage("code"):
@@ -69,12 +69,13 @@ def lower_to(
     """The text of the module of `model` after the stage `stop_after`; see `compile_model`."""
     work = Work(progress, dump_ir)
     module = lower_model(
-        model, _skeleton(model), options, work, start_from=start_from, stop_after=stop_after
+        model, make_skeleton(model), options, work, start_from=start_from, stop_after=stop_after
     )
     return module_text(module)
 
 
-def _skeleton(model: LoadedModel) -> PreTrainedModel:
+def make_skeleton(model: LoadedModel) -> PreTrainedModel:
+    """The model without weights, whose attention and experts are ours."""
     skeleton = model.skeleton(IMPLEMENTATION)
     skeleton.set_experts_implementation(IMPLEMENTATION)
     return skeleton

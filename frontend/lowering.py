@@ -11,6 +11,7 @@ from llmc.frontend.loaded_model import LoadedModel
 from llmc.frontend.options import DEFAULT_CONTEXT, CompileOptions
 from llmc.frontend.programs import VARIANTS, export_variant
 from llmc.frontend.stage_file import check_fits, read_stage
+from llmc.frontend.tuned import database_path
 from llmc.frontend.work import Work
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.pipeline import STAGE_NAMES, TORCH, stages
@@ -45,7 +46,8 @@ def lower_model(
         check_fits(module, start_from, skeleton, storage(model, options))
     if STAGE_NAMES.index(done) > STAGE_NAMES.index(stop_after):
         raise UserError(f"{start_from} is after stage {done}: cannot stop after {stop_after}")
-    for stage in stages(options.target, storage(model, options)):
+    tuned = "" if options.no_tuning else str(database_path())
+    for stage in stages(options.target, storage(model, options), tuned):
         if STAGE_NAMES.index(done) < STAGE_NAMES.index(stage.stage):
             if done == stop_after:
                 break

@@ -23,12 +23,14 @@ class CompileOptions:
     activations that are rounded to 8 bits. `as-is` keeps 16-bit weights and such blocks as the
     checkpoint has them; of its other quantised formats it makes q8_0. `context` bounds the tokens
     of a sequence. `layers` keeps only the first so many.
+    `no_tuning` leaves out what `llmc tune` found on this machine.
     """
 
     target: str = "cpu"
     dtype: str = "f32"
     context: int | None = None
     layers: int | None = None
+    no_tuning: bool = False
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:

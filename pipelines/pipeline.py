@@ -152,16 +152,22 @@ class WeightsStage(Stage):
 class LinalgStage(Stage):
     """Lowers to linalg all that `target` has no kernel for, and schedules the kernels.
 
-    `schedule` replaces the parameters that the schedule of its name would have for the shape.
-    Changes numerics by rounding alone.
+    `schedule` replaces the parameters that the schedule of its name would have for the shape, and
+    `tuned` is a database of what `llmc tune` found to be best. Changes numerics by rounding alone.
     """
 
     name: ClassVar[str] = "llmc-linalg"
     target: str = "cpu"
     schedule: str = ""
+    tuned: str = ""
 
     def steps(self) -> tuple[Step, ...]:
         """What runs, in order."""
+        schedules = ScheduleKernels(target=self.target, schedule=self.schedule, tuned=self.tuned)
+        return *self.before_schedules(), schedules
+
+    def before_schedules(self) -> tuple[Step, ...]:
+        """What makes the kernels."""
         target = CPUTarget.parse(self.target)
         return (
             GroupExpertRows(tile=target.rows // 2),  # two panels are computed together
@@ -173,7 +179,6 @@ class LinalgStage(Stage):
             _SIMPLIFY,
             "resolve-ranked-shaped-type-result-dims",
             _SIMPLIFY,
-            ScheduleKernels(target=self.target, schedule=self.schedule),
         )
 
 
@@ -201,9 +206,9 @@ TORCH = "torch"
 STAGE_NAMES = (TORCH, *(stage.name.removeprefix("llmc-") for stage in STAGES))
 
 
-def stages(target: str, storage: str) -> tuple[Stage, ...]:
+def stages(target: str, storage: str, tuned: str = "") -> tuple[Stage, ...]:
     """The stages of a compilation, from the torch dialect to IREE's."""
-    options = {"target": target, "storage": storage}
+    options = {"target": target, "storage": storage, "tuned": tuned}
     return tuple(
         stage(
             **{field.name: options[field.name] for field in fields(stage) if field.name in options}

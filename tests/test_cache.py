@@ -16,7 +16,7 @@ from llmc.frontend.file_digests import file_digests
 from llmc.frontend.options import CompileOptions
 from llmc.frontend.output_folder import appearing
 from llmc.frontend.source import source_files
-from llmc.frontend.toolchain import code_digest
+from llmc.pipelines.code_digest import code_digest
 from llmc.runtime.errors import UserError
 from llmc.runtime.manifest import FileFacts, Manifest
 from tests.tiny_models import save_tiny_model

@@ -9,7 +9,7 @@ from llmc.frontend.options import DEFAULT_CONTEXT, DTYPES, CompileOptions
 from llmc.runtime import GenerationOptions, SamplingOptions, UserError
 from llmc.tools.terminal import write
 
-_COMPILE_FIELDS = ("target", "dtype", "context", "layers")
+_COMPILE_FIELDS = ("target", "dtype", "context", "layers", "no_tuning")
 
 
 class ArgumentParser(argparse.ArgumentParser):
@@ -77,6 +77,12 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
         help=f"most tokens of prompt and answer (default: the model's, at most {DEFAULT_CONTEXT})",
     )
     group.add_argument("--layers", type=positive, metavar="N", help="keep the first N layers only")
+    group.add_argument(
+        "--no-tuning",
+        action="store_true",
+        default=None,
+        help="compile as if llmc tune had never run",
+    )
     group.add_argument(
         "--dump-ir",
         type=Path,

@@ -5,7 +5,7 @@ import signal
 from llmc.pipelines.errors import IREEError
 from llmc.runtime import UserError
 from llmc.tools.arguments import ArgumentParser
-from llmc.tools.commands import bench, chat, compile, devices, inspect, logits, reduce, run
+from llmc.tools.commands import bench, chat, compile, devices, inspect, logits, reduce, run, tune
 from llmc.tools.terminal import close_output, note, show_any_text
 
 _COMMANDS = {
@@ -17,6 +17,7 @@ _COMMANDS = {
     "devices": devices,
     "reduce": reduce,
     "bench": bench,
+    "tune": tune,
 }
 _DESCRIPTION = "Compiles large language models and runs them."
 _EPILOG = "Models are compiled once: bundles are kept in $LLMC_CACHE, by default ~/.cache/llmc."

@@ -78,8 +78,8 @@ def dispatch(
     function = _around(ir.InsertionPoint.current.block.owner, "func.func")
     updated_extents = _dynamic_extents(updated)
     extents = [*_dynamic_extents(operands), *updated_extents, *result_extents, *scalars]
-    bound = list(dict.fromkeys(map(_under_view, operands)))
-    views = [_View(bound.index(_under_view(operand)), operand.type) for operand in operands]
+    bound = list(dict.fromkeys(map(under_view, operands)))
+    views = [_View(bound.index(under_view(operand)), operand.type) for operand in operands]
     written = [*(value.type for value in updated), *results]
     views += [_View(len(bound) + number, type_) for number, type_ in enumerate(written)]
     bound += updated
@@ -131,7 +131,8 @@ def _dynamic_extents(tensors: Sequence[ir.Value]) -> list[ir.Value]:
     ]
 
 
-def _under_view(value: ir.Value) -> ir.Value:
+def under_view(value: ir.Value) -> ir.Value:
+    """The tensor that `view_as` was given, where `value` comes from it; else `value`."""
     owner = value.owner
     is_view = not isinstance(owner, ir.Block) and owner.name == "flow.tensor.bitcast"
     return owner.operands[0] if is_view else value

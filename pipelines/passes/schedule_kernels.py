@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import ClassVar
 
 from torch_mlir import ir
@@ -14,6 +15,8 @@ from llmc.pipelines.schedules.registry import parse_schedule
 from llmc.pipelines.schedules.schedule import PythonSchedule
 from llmc.pipelines.schedules.strategies import choose_schedule
 from llmc.pipelines.targets.cpu import CPUTarget
+from llmc.pipelines.tuning.database import Database
+from llmc.pipelines.tuning.lookup import tuned_schedule
 
 
 @dataclass(frozen=True)
@@ -21,14 +24,15 @@ class ScheduleKernels(Pass):
     """Does to each kernel what the schedule of its kind says, with parameters for its shape.
 
     `schedule` replaces those parameters, as in `quantized_matvec{panels=4}`, for the kernels of its
-    kind. A kernel without a schedule is left alone. May change numerics: a schedule may change the
-    order of a sum.
+    kind. `tuned` is a database of `llmc tune`, whose entries come before our own choice. A kernel
+    without a schedule is left alone. May change numerics: a schedule may change the order of a sum.
     """
 
     name: ClassVar[str] = "schedule-kernels"
     idempotent: ClassVar[bool] = False
     target: str = "cpu"
     schedule: str = ""
+    tuned: str = ""
 
     def __post_init__(self) -> None:
         _ = self.given
@@ -37,6 +41,11 @@ class ScheduleKernels(Pass):
     def given(self) -> PythonSchedule | None:
         """The schedule that is named, where one is. Raises UserError."""
         return parse_schedule(self.schedule) if self.schedule else None
+
+    @cached_property
+    def database(self) -> Database:
+        """What tuning found, where a file is named. Raises UserError."""
+        return Database.read(Path(self.tuned)) if self.tuned else Database()
 
     def apply(self, module: ir.Module) -> None:
         """Writes a script for each kernel and runs it."""
@@ -50,11 +59,15 @@ class ScheduleKernels(Pass):
     def _schedule(self, kind: str, kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule | None:
         if self.given is not None and self.given.function.__name__ == kind:
             return self.given
-        return choose_schedule(kind, kernel, target)
+        tuned = tuned_schedule(self.database, kind, kernel, target)
+        return tuned or choose_schedule(kind, kernel, target)
 
 
 def run_alone(schedule: PythonSchedule, kernel: func.FuncOp) -> None:
-    """Runs a script on one kernel: others of its kind may have another schedule."""
+    """Runs a script on one kernel: others of its kind may have another schedule.
+
+    MLIRError where it fails.
+    """
     alone = ir.Module.create(kernel.location)
     alone.body.append(kernel.operation.clone())
     apply_script(schedule.script(), alone)

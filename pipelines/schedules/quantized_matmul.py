@@ -1,9 +1,11 @@
 """`quantized_matmul`: many rows of activations times a weight in panels of blocks."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from llmc.pipelines.schedules.quantized_matvec import STRANDS, into_registers
-from llmc.pipelines.schedules.schedule import Parameters
+from llmc.pipelines.schedules.schedule import Parameters, share_evenly
 from llmc.pipelines.schedules.verbs import (
     Handle,
     around,
@@ -23,6 +25,9 @@ from llmc.pipelines.schedules.verbs import (
     vectorize_late,
 )
 
+_SUMS = 16
+"""Vectors of sums that registers hold, where there are most."""
+
 
 @dataclass(frozen=True)
 class QuantizedMatmulParameters(Parameters):
@@ -32,11 +37,21 @@ class QuantizedMatmulParameters(Parameters):
     times four at once.
     """
 
+    worth_trying: ClassVar[Mapping[str, Sequence[int]]] = {
+        "panels": (1, 2, 4, 6, 8, 12, 16),
+        "rows": (4, 8, 16),
+        "together": (1, 2),
+    }
     panels: int = 4
     rows: int = 8
     together: int = 1
     instruction: str = "plain"
     lanes: int = 4
+
+    def fits(self, shape: Sequence[int]) -> bool:
+        """Whether the panels of a result `[T, P, J]` are shared evenly, and registers hold sums."""
+        parts = share_evenly(shape[-2], self.panels) and self.panels % self.together == 0
+        return parts and self.rows * self.together <= _SUMS
 
 
 def quantized_matmul(payload: Handle, parameters: QuantizedMatmulParameters) -> None:

@@ -1,8 +1,10 @@
 """`quantized_matvec`: one row of activations times a weight in panels of blocks."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
-from llmc.pipelines.schedules.schedule import Parameters
+from llmc.pipelines.schedules.schedule import Parameters, share_evenly
 from llmc.pipelines.schedules.verbs import (
     Handle,
     byte_products,
@@ -35,10 +37,18 @@ class QuantizedMatvecParameters(Parameters):
     `instruction` multiplies bytes, `lanes` times four at once.
     """
 
+    worth_trying: ClassVar[Mapping[str, Sequence[int]]] = {
+        "panels": (1, 2, 3, 4, 6, 8, 12, 16, 24),
+        "together": (1, 2, 4),
+    }
     panels: int = 4
     together: int = 2
     instruction: str = "plain"
     lanes: int = 4
+
+    def fits(self, shape: Sequence[int]) -> bool:
+        """Whether the panels of a result `[T, P, J]` go into equal parts, enough of them."""
+        return share_evenly(shape[-2], self.panels) and self.panels % self.together == 0
 
 
 def quantized_matvec(payload: Handle, parameters: QuantizedMatvecParameters) -> None:

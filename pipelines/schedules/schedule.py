@@ -2,12 +2,14 @@
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import ClassVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import transform
 
+from llmc.pipelines.option_text import options_text
 from llmc.pipelines.schedules.verbs import Handle
 
 ENTRY = "__transform_main"
@@ -16,16 +18,33 @@ ENTRY = "__transform_main"
 MOST = 256
 """The greatest number that a schedule's parameter may be."""
 
+_WORKGROUPS = range(4, 513)
+"""How many workgroups are worth trying: fewer leave threads idle, more only cost dispatching."""
+
 
 @dataclass(frozen=True)
 class Parameters:
-    """The parameters of a schedule of ours: its fields, numbers being small ones of something."""
+    """The parameters of a schedule of ours: its fields, numbers being small ones of something.
+
+    `worth_trying` has values of some of them, which tuning combines where the whole `fits`.
+    """
+
+    worth_trying: ClassVar[Mapping[str, Sequence[int]]] = {}
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, int) and not 1 <= value <= MOST:
                 raise ValueError(f"{field.name} must be from 1 to {MOST}, not {value}")
+
+    def fits(self, _shape: Sequence[int]) -> bool:
+        """Whether they suit a kernel whose first result is of this shape."""
+        return True
+
+
+def share_evenly(panels: int, each: int) -> bool:
+    """Whether workgroups of `each` panels are enough, not too many, and all alike."""
+    return panels % each == 0 and panels // each in _WORKGROUPS
 
 
 class Schedule(ABC):
@@ -61,6 +80,12 @@ class PythonSchedule(Schedule):
                 transform.YieldOp()
         module.operation.verify()
         return module
+
+    @property
+    def text(self) -> str:
+        """The schedule as `parse_schedule` reads it."""
+        options = "" if self.parameters is None else options_text(self.parameters)
+        return f"{self.function.__name__}{options}"
 
     def emit(self, payload: Handle) -> None:
         """Writes what is done to `payload` at the current insertion point."""

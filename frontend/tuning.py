@@ -1,0 +1,93 @@
+"""Tunes the kernels of a model: `llmc tune` as one function."""
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+
+from filelock import FileLock
+from torch_mlir import ir
+
+from llmc.frontend.compile import make_skeleton
+from llmc.frontend.lowering import lower_model
+from llmc.frontend.options import CompileOptions, Progress
+from llmc.frontend.output_folder import writing
+from llmc.frontend.source import open_model
+from llmc.frontend.tuned import database_path
+from llmc.frontend.work import Work
+from llmc.pipelines.driver.execution import run
+from llmc.pipelines.pipeline import LinalgStage, WeightsStage
+from llmc.pipelines.targets.cpu import CPUTarget
+from llmc.pipelines.tuning.candidates import candidates
+from llmc.pipelines.tuning.database import Database, Entry
+from llmc.pipelines.tuning.subject import Subject, subjects
+from llmc.pipelines.tuning.tune import tune_kernel
+
+Advance = Callable[[str, float], None]
+"""Called with the name of a kernel and the part of all work, from 0 to 1, that is done."""
+
+
+def tune_model(
+    name: str,
+    options: CompileOptions,
+    threads: int,
+    *,
+    pattern: str = "",
+    seconds: float | None = None,
+    progress: Progress = nullcontext,
+    advance: Advance = lambda _name, _part: None,
+) -> Iterator[Entry]:
+    """Tunes the kernels of the model called `name` and stores what is found, one by one.
+
+    Only those in whose kind the regular expression `pattern` is found, those of the largest
+    matrices first. After `seconds` no more candidates are compiled. Raises UserError for what the
+    user can mend, IREEError where IREE fails.
+    """
+    target = CPUTarget.parse(options.target)
+    module = _kernels(name, options, progress)
+    begin = time.perf_counter()
+    with module.context, ir.Location.unknown():
+        chosen = [
+            subject
+            for subject in subjects(module)
+            if re.search(pattern, subject.kind)
+            and len(candidates(subject.kind, subject.kernel, target)) > 1
+        ]
+        for number, subject in enumerate(chosen):
+
+            def watch(done: int, of: int, number: int = number, subject: Subject = subject) -> bool:
+                advance(subject.kind, (number + done / of) / len(chosen))
+                return seconds is None or time.perf_counter() - begin < seconds
+
+            if not watch(0, 1):
+                return
+            entry = tune_kernel(subject, target, threads, watch)
+            if entry is not None:
+                _store(entry)
+                yield entry
+
+
+def _store(entry: Entry) -> None:
+    """Puts `entry` into the database, and drops what was measured of other versions.
+
+    UserError if the database is damaged or cannot be written.
+    """
+    path = database_path()
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(path.with_suffix(".lock")):
+            known = [old for old in Database.read(path) if old.key.versions == entry.key.versions]
+            Database([*known, entry]).write(path)
+
+
+def _kernels(name: str, options: CompileOptions, progress: Progress) -> ir.Module:
+    """The module of a model, its kernels not yet scheduled."""
+    work = Work(progress, dump_folder=None)
+    with progress("open"):
+        model = open_model(name, options.layers)
+    stage = WeightsStage.name.removeprefix("llmc-")
+    module = lower_model(model, make_skeleton(model), options, work, stop_after=stage)
+    linalg = LinalgStage(target=options.target)
+    with work.stage(linalg.stage):
+        run(linalg.before_schedules(), module)
+    return module

@@ -1,0 +1,28 @@
+"""What the best schedule of a kernel depends on."""
+
+from torch_mlir import ir
+from torch_mlir.dialects import func
+
+from llmc.pipelines.targets.cpu import CPUTarget
+from llmc.pipelines.tuning.database import Key
+from llmc.pipelines.tuning.versions import kernel_versions, short_digest
+
+
+def kernel_key(kind: str, kernel: func.FuncOp, target: CPUTarget) -> Key:
+    """The key of a kernel that no schedule has touched; its name is no part of it."""
+    facts = target.facts
+    features = short_digest(",".join(facts.features))
+    return Key(
+        kind=kind,
+        shape=str(kernel.type),
+        code=short_digest(_text(kernel)),
+        target=f"{facts.arch} {facts.cpu} {features}",
+        versions=kernel_versions(),
+    )
+
+
+def _text(kernel: func.FuncOp) -> str:
+    alone = ir.Module.create(kernel.location)
+    copy = kernel.operation.clone(ir.InsertionPoint(alone.body))
+    copy.attributes["sym_name"] = ir.StringAttr.get("kernel")
+    return alone.operation.get_asm()

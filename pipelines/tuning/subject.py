@@ -1,0 +1,73 @@
+"""A kernel to tune, taken out of a model's module."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from torch_mlir import ir
+from torch_mlir.dialects import func
+
+from llmc.pipelines.kernels.kernel import under_view
+from llmc.pipelines.passes.base import calls_of, find, functions
+from llmc.pipelines.passes.kernel_functions import kind_of
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A kernel of the kind `kind`, before any schedule.
+
+    `same[n]` is the number of the first argument that is the same tensor as argument n, perhaps
+    seen as another type. `layers` is how many layers an argument of type index chooses among, or 1.
+    """
+
+    kind: str
+    kernel: func.FuncOp
+    same: tuple[int, ...]
+    layers: int
+
+    @property
+    def name(self) -> str:
+        """The function's."""
+        return str(self.kernel.sym_name.value)
+
+    @property
+    def weight_bytes(self) -> int:
+        """The size of what it is given whole: the matrices of all layers."""
+        types = [type_ for _, type_ in self.tensors()]
+        return sum(_bytes(type_) for type_ in types if type_.has_static_shape)
+
+    def tensors(self) -> Iterator[tuple[int, ir.RankedTensorType]]:
+        """Number and type of each argument that is a tensor of its own."""
+        for number, type_ in enumerate(self.kernel.type.inputs):
+            if isinstance(type_, ir.RankedTensorType) and self.same[number] == number:
+                yield number, type_
+
+
+def subjects(module: ir.Module) -> list[Subject]:
+    """The kernels that `module` calls, those with the largest matrices first."""
+    found = [
+        Subject(kind, function, _same(calls[0]), _layers(function))
+        for function in functions(module)
+        if (kind := kind_of(function)) and (calls := calls_of(module, function))
+    ]
+    return sorted(found, key=lambda subject: -subject.weight_bytes)
+
+
+def _same(call: func.CallOp) -> tuple[int, ...]:
+    values = [under_view(operand) for operand in call.operands]
+    return tuple(map(values.index, values))
+
+
+def _layers(kernel: func.FuncOp) -> int:
+    """How many layers there are to choose among: the extent that an index is an offset into."""
+    arguments = {argument for argument in kernel.arguments if argument.type == ir.IndexType.get()}
+    counts = [
+        op.operands[0].type.shape[0]
+        for op in find(kernel.operation, "tensor.extract_slice")
+        if arguments & set(op.operands)
+    ]
+    return min(counts, default=1)
+
+
+def _bytes(type_: ir.RankedTensorType) -> int:
+    return prod(type_.shape) * type_.element_type.width // 8

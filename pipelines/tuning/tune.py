@@ -1,0 +1,56 @@
+"""Finds the best schedule of one kernel."""
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from torch_mlir import ir
+
+from llmc.pipelines.errors import IREEError
+from llmc.pipelines.passes.base import PassError
+from llmc.pipelines.schedules.schedule import PythonSchedule
+from llmc.pipelines.targets.cpu import CPUTarget
+from llmc.pipelines.tuning.candidates import candidates
+from llmc.pipelines.tuning.database import Entry
+from llmc.pipelines.tuning.halving import fastest
+from llmc.pipelines.tuning.kernel_key import kernel_key
+from llmc.pipelines.tuning.operands import operand_sets
+from llmc.pipelines.tuning.stopwatch import Timer, stopwatch
+from llmc.pipelines.tuning.subject import Subject
+from llmc.runtime.engine import cpu_device
+
+
+def tune_kernel(
+    subject: Subject,
+    target: CPUTarget,
+    threads: int,
+    watch: Callable[[int, int], bool] = lambda _done, _of: True,
+) -> Entry | None:
+    """Compiles and times the candidates of a kernel; None where there is nothing to choose.
+
+    `watch` is called with how many of how many candidates are compiled; where it answers False no
+    more are. A candidate that cannot be compiled is left out, unless it is what the rules choose.
+    """
+    choices = candidates(subject.kind, subject.kernel, target)
+    if len(choices) < 2:
+        return None
+    device = cpu_device(threads)
+    operands = operand_sets(subject, device)
+    timers: dict[PythonSchedule, Timer] = {}
+    for number, schedule in enumerate(choices):
+        if number and not watch(number, len(choices)):
+            break
+        with suppress(*_FAILURES if number else ()):
+            timers[schedule] = stopwatch(subject, schedule, target, device, operands)
+    found = fastest(list(timers.values()))
+    tried = list(timers)
+    return Entry(
+        key=kernel_key(subject.kind, subject.kernel, target),
+        schedule=tried[found.number].text,
+        default=tried[0].text,
+        seconds=found.seconds,
+        default_seconds=found.first_seconds,
+        threads=threads,
+    )
+
+
+_FAILURES = (ir.MLIRError, PassError, IREEError)

@@ -1,0 +1,121 @@
+"""`llmc tune`: finds the best parameters of a model's kernels on this machine."""
+
+import argparse
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from llmc.frontend.tuned import database_path, forget
+from llmc.pipelines.tuning.database import Database, Entry
+from llmc.runtime import UserError
+from llmc.runtime.devices import usable_cpus
+from llmc.tools.arguments import (
+    add_compile_options,
+    add_run_options,
+    add_verbose,
+    compile_options,
+    positive,
+)
+from llmc.tools.bundles import compiling, is_bundle
+from llmc.tools.terminal import note, write
+
+HELP = "find what makes a model's kernels fastest on this machine, for compilations to come"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the command."""
+    parser.add_argument(
+        "model",
+        nargs="?",
+        metavar="MODEL",
+        help="a Hugging Face folder, a GGUF file, or smollm2, the sample",
+    )
+    parser.add_argument(
+        "--kernels",
+        type=_pattern,
+        default="",
+        metavar="REGEX",
+        help="tune only kernels in whose kind REGEX is found, as in matvec",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=positive,
+        metavar="N",
+        help="try nothing new after N seconds; the largest kernels come first",
+    )
+    parser.add_argument("--list", action="store_true", help="print what was found until now")
+    parser.add_argument("--forget", action="store_true", help="remove what was found until now")
+    parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
+    add_run_options(parser)
+    add_verbose(parser)
+    add_compile_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Prints a table of kernels, or one JSON object."""
+    if arguments.forget:
+        note(f"{database_path()}: {'removed' if forget() else 'there is none'}")
+        return
+    if arguments.list:
+        entries = list(Database.read(database_path()))
+    elif arguments.model is None:
+        raise UserError("llmc tune needs a MODEL, --list or --forget")
+    else:
+        entries = _tune(arguments)
+    if arguments.json:
+        write(json.dumps([asdict(entry) for entry in entries], indent=2) + "\n")
+    else:
+        Console().print(_table(entries))
+
+
+def _tune(arguments: argparse.Namespace) -> list[Entry]:
+    options = compile_options(arguments)
+    if is_bundle(arguments):
+        raise UserError(f"{arguments.model} is compiled already: tune the model it was made of")
+    # Here, for --list needs no compiler.
+    from llmc.frontend.tuning import tune_model
+
+    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    bar = Progress(*columns, console=Console(stderr=True))
+    with compiling(arguments) as progress, bar:
+        task = bar.add_task("", total=1.0, visible=False)
+        return list(
+            tune_model(
+                arguments.model,
+                options,
+                arguments.threads or usable_cpus(),
+                pattern=arguments.kernels,
+                seconds=arguments.seconds,
+                progress=progress,
+                advance=lambda kernel, part: bar.update(
+                    task, description=kernel, completed=part, visible=True
+                ),
+            )
+        )
+
+
+def _table(entries: Sequence[Entry]) -> Table:
+    table = Table("kernel", "result", "default", "best", "ratio", "parameters", box=None)
+    for entry in entries:
+        table.add_row(
+            entry.key.kind,
+            entry.key.shape.rpartition("-> ")[2],
+            f"{entry.default_seconds * 1e6:.1f} us",
+            f"{entry.seconds * 1e6:.1f} us",
+            f"{entry.default_seconds / entry.seconds:.2f}",
+            entry.schedule.removeprefix(entry.key.kind),
+        )
+    return table
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"is no regular expression: {error}") from error
+    return text
