@@ -113,6 +113,7 @@ def _manifest(
         compile=bundle.CompileFacts(
             seconds=sum(stage.seconds for stage in work.stages),
             stages=tuple(work.stages),
+            tuned_kernels=work.tuned_kernels,
             options=asdict(options),
         ),
     )

@@ -14,7 +14,9 @@ from llmc.frontend.stage_file import check_fits, read_stage
 from llmc.frontend.tuned import database_path
 from llmc.frontend.work import Work
 from llmc.pipelines.driver.execution import run
-from llmc.pipelines.pipeline import STAGE_NAMES, TORCH, stages
+from llmc.pipelines.passes.base import functions
+from llmc.pipelines.passes.schedule_kernels import TUNED
+from llmc.pipelines.pipeline import STAGE_NAMES, TORCH, LinalgStage, stages
 from llmc.runtime.errors import UserError
 
 _LISTED = ", ".join(STAGE_NAMES)
@@ -53,6 +55,8 @@ def lower_model(
                 break
             with work.stage(stage.stage):
                 run(stage.steps(), module)
+            if isinstance(stage, LinalgStage):
+                work.tuned_kernels = sum(TUNED in kernel.attributes for kernel in functions(module))
             work.dump(stage.stage, module)
             done = stage.stage
     return module

@@ -20,7 +20,7 @@ from llmc.pipelines.pipeline import LinalgStage, WeightsStage
 from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.pipelines.tuning.candidates import candidates
 from llmc.pipelines.tuning.database import Database, Entry
-from llmc.pipelines.tuning.subject import Subject, subjects
+from llmc.pipelines.tuning.subject import subjects
 from llmc.pipelines.tuning.tune import tune_kernel
 
 Advance = Callable[[str, float], None]
@@ -33,15 +33,15 @@ def tune_model(
     threads: int,
     *,
     pattern: str = "",
-    seconds: float | None = None,
+    seconds: float = 300,
     progress: Progress = nullcontext,
     advance: Advance = lambda _name, _part: None,
 ) -> Iterator[Entry]:
     """Tunes the kernels of the model called `name` and stores what is found, one by one.
 
-    Only those in whose kind the regular expression `pattern` is found, those of the largest
-    matrices first. After `seconds` no more candidates are compiled. Raises UserError for what the
-    user can mend, IREEError where IREE fails.
+    Only those in whose kind the regular expression `pattern` is found. They share `seconds` evenly:
+    what a kernel has not tried by then it does not. Raises UserError for what the user can mend,
+    IREEError where IREE fails.
     """
     target = CPUTarget.parse(options.target)
     module = _kernels(name, options, progress)
@@ -54,17 +54,23 @@ def tune_model(
             and len(candidates(subject.kind, subject.kernel, target)) > 1
         ]
         for number, subject in enumerate(chosen):
-
-            def watch(done: int, of: int, number: int = number, subject: Subject = subject) -> bool:
-                advance(subject.kind, (number + done / of) / len(chosen))
-                return seconds is None or time.perf_counter() - begin < seconds
-
-            if not watch(0, 1):
-                return
+            watch = _watch(advance, subject.kind, number, len(chosen), begin, seconds)
             entry = tune_kernel(subject, target, threads, watch)
-            if entry is not None:
-                _store(entry)
-                yield entry
+            _store(entry)
+            yield entry
+
+
+def _watch(
+    advance: Advance, kind: str, number: int, count: int, begin: float, seconds: float
+) -> Callable[[int, int], bool]:
+    """For kernel `number` of `count`, which may go on until its share of `seconds` has passed."""
+    end = begin + seconds * (number + 1) / count
+
+    def watch(done: int, of: int) -> bool:
+        advance(kind, (number + done / of) / count)
+        return time.perf_counter() < end
+
+    return watch
 
 
 def _store(entry: Entry) -> None:

@@ -16,11 +16,15 @@ from llmc.runtime import manifest as bundle
 
 @dataclass
 class Work:
-    """Times the stages of one compilation, tells the user of them, and writes the IR after them."""
+    """Times the stages of one compilation, tells the user of them, and writes the IR after them.
+
+    `tuned_kernels` counts the kernels whose schedules tuning found.
+    """
 
     progress: Progress
     dump_folder: Path | None
     stages: list[bundle.Stage] = field(default_factory=list)
+    tuned_kernels: int = 0
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:

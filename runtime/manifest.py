@@ -21,7 +21,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 from .abi import DECODE
 from .errors import UserError
 
-SCHEMA = 2
+SCHEMA = 3
 MANIFEST = "manifest.json"
 MODULE = "module.vmfb"
 PARAMETERS = "params.irpa"
@@ -125,10 +125,14 @@ class Stage:
 
 @dataclass(frozen=True)
 class CompileFacts:
-    """How the bundle was made: wall time in all and by stage, and the options given."""
+    """How the bundle was made: wall time in all and by stage, and the options given.
+
+    `tuned_kernels` is how many kernels are as `llmc tune` found them to be fastest.
+    """
 
     seconds: Seconds
     stages: tuple[Stage, ...]
+    tuned_kernels: Count
     options: dict[str, str | int | bool | None]
 
 

@@ -91,15 +91,22 @@ def into_dispatches(module: ir.Module, dynamic: int | None = None) -> None:
 
 def call(module: ir.Module, name: str, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The results of a function of `module`, compiled by IREE."""
+    return load(module)(name, arguments)
+
+
+def load(module: ir.Module) -> Callable[[str, Sequence[np.ndarray]], list[np.ndarray]]:
+    """Compiles `module` by IREE; gives what calls a function of it and returns the results."""
     code = iree.compiler.compile_str(str(module), extra_args=CPUTarget().flags)
     system = iree.runtime.SystemContext(config=iree.runtime.Config("local-sync"))
     system.add_vm_module(iree.runtime.VmModule.copy_buffer(system.instance, code))
-    results = system.modules.module[name](*arguments)
-    return [
+
+    def run(name: str, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
+        results = system.modules.module[name](*arguments)
+        listed = results if isinstance(results, tuple | list) else [results]
         # A copy: the device takes the memory back with the result.
-        each.to_host().copy()
-        for each in (results if isinstance(results, tuple | list) else [results])
-    ]
+        return [each.to_host().copy() for each in listed]
+
+    return run
 
 
 def _into_dispatch(function: func.FuncOp, dynamic: int | None) -> None:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,10 @@ from llmc.frontend.file_digests import file_digests
 from llmc.frontend.options import CompileOptions
 from llmc.frontend.output_folder import appearing
 from llmc.frontend.source import source_files
+from llmc.frontend.tuned import database_path
 from llmc.pipelines.code_digest import code_digest
+from llmc.pipelines.tuning.database import Database, Entry, Key
+from llmc.pipelines.tuning.versions import kernel_versions
 from llmc.runtime.errors import UserError
 from llmc.runtime.manifest import FileFacts, Manifest
 from tests.tiny_models import save_tiny_model
@@ -218,6 +222,18 @@ def test_bundle_depends_on_contents_and_options(tiny_folder, tiny_cache, tmp_pat
     assert cached_bundle(str(moved), CompileOptions()).compile_s == 0
     with pytest.raises(MissError):
         cached_bundle(str(moved), CompileOptions(dtype="f16"))
+    entry = Entry(
+        Key("matvec", "()", "0", "cpu", kernel_versions()), "best", "default", 1.0, 2.0, 1
+    )
+    try:
+        Database([replace(entry, schedule="default")]).write(database_path())
+        assert cached_bundle(str(moved), CompileOptions()).compile_s == 0
+        Database([entry]).write(database_path())
+        with pytest.raises(MissError):
+            cached_bundle(str(moved), CompileOptions())
+    finally:
+        database_path().unlink()
+    assert cached_bundle(str(moved), CompileOptions()).compile_s == 0
     tokenizer = moved / "tokenizer_config.json"
     tokenizer.write_text(tokenizer.read_text() + " ")
     with pytest.raises(MissError):

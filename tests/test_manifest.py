@@ -37,7 +37,7 @@ def make_bundle(folder: Path) -> Manifest:
         versions={"iree-base-compiler": "3.13.0"},
         files={name: FileFacts.of(folder / name) for name in FILES},
         compile=CompileFacts(
-            12.5, (Stage("import", 1.5), Stage("iree", 11.0)), {"schedule": None, "tile": 8}
+            12.5, (Stage("import", 1.5), Stage("iree", 11.0)), 9, {"schedule": None, "tile": 8}
         ),
     )
     manifest.write(folder)

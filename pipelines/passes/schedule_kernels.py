@@ -18,6 +18,9 @@ from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.pipelines.tuning.database import Database
 from llmc.pipelines.tuning.lookup import tuned_schedule
 
+TUNED = "llmc.tuned"
+"""The attribute of a kernel whose schedule tuning found."""
+
 
 @dataclass(frozen=True)
 class ScheduleKernels(Pass):
@@ -60,7 +63,10 @@ class ScheduleKernels(Pass):
         if self.given is not None and self.given.function.__name__ == kind:
             return self.given
         tuned = tuned_schedule(self.database, kind, kernel, target)
-        return tuned or choose_schedule(kind, kernel, target)
+        if tuned is None:
+            return choose_schedule(kind, kernel, target)
+        kernel.attributes[TUNED] = ir.UnitAttr.get()
+        return tuned
 
 
 def run_alone(schedule: PythonSchedule, kernel: func.FuncOp) -> None:

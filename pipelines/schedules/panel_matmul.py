@@ -1,8 +1,10 @@
 """`panel_matmul`: the product of any number of rows and a matrix that is laid out in panels."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
-from llmc.pipelines.schedules.schedule import Parameters
+from llmc.pipelines.schedules.schedule import Parameters, share_evenly
 from llmc.pipelines.schedules.verbs import (
     Handle,
     distribute,
@@ -29,6 +31,9 @@ from llmc.pipelines.schedules.verbs import (
     widen,
 )
 
+_SUMS = 28
+"""Vectors of sums that registers hold, where there are most."""
+
 
 @dataclass(frozen=True)
 class PanelMatmulParameters(Parameters):
@@ -38,10 +43,18 @@ class PanelMatmulParameters(Parameters):
     they are read.
     """
 
+    worth_trying: ClassVar[Mapping[str, Sequence[int]]] = {
+        "rows": (4, 6, 8, 12, 14),
+        "panels": (1, 2, 3, 4),
+    }
     rows: int = 12
     panels: int = 2
     unroll: int = 2
     ahead: int = 48
+
+    def fits(self, shape: Sequence[int]) -> bool:
+        """Whether the panels of a result `[..., P, J]` are shared evenly, and the sums fit."""
+        return share_evenly(shape[-2], self.panels) and self.rows * self.panels <= _SUMS
 
     def micro_kernels(self) -> list[int]:
         """Numbers of rows, each computed as often as it fits into what those before it left."""

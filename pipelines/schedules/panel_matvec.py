@@ -1,8 +1,10 @@
 """`panel_matvec`: the product of one row and a matrix that is laid out in panels."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
-from llmc.pipelines.schedules.schedule import Parameters
+from llmc.pipelines.schedules.schedule import Parameters, share_evenly
 from llmc.pipelines.schedules.verbs import (
     Handle,
     distribute,
@@ -39,11 +41,20 @@ class PanelMatvecParameters(Parameters):
     `panels` * `rounds`, numbers in a row of `lanes`.
     """
 
+    worth_trying: ClassVar[Mapping[str, Sequence[int]]] = {
+        "panels": (2, 4, 6, 8),
+        "rounds": (1, 2, 4),
+        "ahead": (16, 32, 64),
+    }
     panels: int = 4
     rounds: int = 2
     unroll: int = 2
     ahead: int = 32
     lanes: int = 16
+
+    def fits(self, shape: Sequence[int]) -> bool:
+        """Whether the panels of a result `[..., P, J]` are shared evenly."""
+        return share_evenly(shape[-2], self.panels * self.rounds)
 
 
 def panel_matvec(payload: Handle, parameters: PanelMatvecParameters) -> None:

@@ -38,7 +38,7 @@ class QuantizedMatmulParameters(Parameters):
     """
 
     worth_trying: ClassVar[Mapping[str, Sequence[int]]] = {
-        "panels": (1, 2, 4, 6, 8, 12, 16),
+        "panels": (1, 2, 4, 6, 12, 24),
         "rows": (4, 8, 16),
         "together": (1, 2),
     }

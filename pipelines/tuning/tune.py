@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from random import Random
 
 from torch_mlir import ir
 
@@ -18,21 +19,23 @@ from llmc.pipelines.tuning.stopwatch import Timer, stopwatch
 from llmc.pipelines.tuning.subject import Subject
 from llmc.runtime.engine import cpu_device
 
+_FAILURES = (ir.MLIRError, PassError, IREEError)
+
 
 def tune_kernel(
     subject: Subject,
     target: CPUTarget,
     threads: int,
     watch: Callable[[int, int], bool] = lambda _done, _of: True,
-) -> Entry | None:
-    """Compiles and times the candidates of a kernel; None where there is nothing to choose.
+) -> Entry:
+    """Compiles and times the candidates of a kernel that has some.
 
     `watch` is called with how many of how many candidates are compiled; where it answers False no
     more are. A candidate that cannot be compiled is left out, unless it is what the rules choose.
     """
-    choices = candidates(subject.kind, subject.kernel, target)
-    if len(choices) < 2:
-        return None
+    default, *others = candidates(subject.kind, subject.kernel, target)
+    # So that those that time is left for are of all kinds.
+    choices = [default, *Random(0).sample(others, len(others))]
     device = cpu_device(threads)
     operands = operand_sets(subject, device)
     timers: dict[PythonSchedule, Timer] = {}
@@ -51,6 +54,3 @@ def tune_kernel(
         default_seconds=found.first_seconds,
         threads=threads,
     )
-
-
-_FAILURES = (ir.MLIRError, PassError, IREEError)

@@ -66,8 +66,11 @@ def run(arguments: argparse.Namespace) -> None:
                 dump_ir=arguments.dump_ir,
                 start_from=arguments.start_from,
             )
+    manifest = Manifest.read(folder)
     if arguments.verbose:
-        note("\n".join(describe(Manifest.read(folder))))
+        note("\n".join(describe(manifest)))
+    elif manifest.compile.tuned_kernels:
+        note(f"{manifest.compile.tuned_kernels} kernels are as llmc tune found them fastest")
     write(f"{folder}\n")
 
 

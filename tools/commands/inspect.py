@@ -66,5 +66,6 @@ def _facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
         yield "made by", f"{package} {version}"
     options = " ".join(f"{key}={value}" for key, value in compiled.options.items())
     yield "options", options
+    yield "tuned", f"{compiled.tuned_kernels} kernels, by llmc tune"
     stages = ", ".join(f"{stage.name} {stage.seconds:.1f}" for stage in compiled.stages)
     yield "compiled", f"in {compiled.seconds:.1f} s ({stages})"

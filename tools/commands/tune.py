@@ -3,14 +3,13 @@
 import argparse
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import asdict
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from llmc.frontend.tuned import database_path, forget
+from llmc.frontend.tuning_report import table
 from llmc.pipelines.tuning.database import Database, Entry
 from llmc.runtime import UserError
 from llmc.runtime.devices import usable_cpus
@@ -45,8 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seconds",
         type=positive,
+        default=300,
         metavar="N",
-        help="try nothing new after N seconds; the largest kernels come first",
+        help="try nothing new after N seconds, which the kernels share (default 300)",
     )
     parser.add_argument("--list", action="store_true", help="print what was found until now")
     parser.add_argument("--forget", action="store_true", help="remove what was found until now")
@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.json:
         write(json.dumps([asdict(entry) for entry in entries], indent=2) + "\n")
     else:
-        Console().print(_table(entries))
+        Console().print(table(entries))
 
 
 def _tune(arguments: argparse.Namespace) -> list[Entry]:
@@ -97,20 +97,6 @@ def _tune(arguments: argparse.Namespace) -> list[Entry]:
                 ),
             )
         )
-
-
-def _table(entries: Sequence[Entry]) -> Table:
-    table = Table("kernel", "result", "default", "best", "ratio", "parameters", box=None)
-    for entry in entries:
-        table.add_row(
-            entry.key.kind,
-            entry.key.shape.rpartition("-> ")[2],
-            f"{entry.default_seconds * 1e6:.1f} us",
-            f"{entry.seconds * 1e6:.1f} us",
-            f"{entry.default_seconds / entry.seconds:.2f}",
-            entry.schedule.removeprefix(entry.key.kind),
-        )
-    return table
 
 
 def _pattern(text: str) -> str:

@@ -12,6 +12,11 @@
 // RUN: not llmc-opt %s --schedule-kernels='schedule="matmull"' 2>&1 | filecheck %s --check-prefix=NAME
 // NAME: there is no schedule 'matmull'
 
+// No database is one without entries; what is none is refused.
+// RUN: llmc-opt %s --schedule-kernels='tuned=%t.absent' | filecheck %s
+// RUN: not llmc-opt %s --schedule-kernels='tuned=%s' 2>&1 | filecheck %s --check-prefix=DAMAGED
+// DAMAGED: schedule-kernels.mlir is no tuning database
+
 func.func private @kernel(%a: tensor<10x15xf32>, %b: tensor<15x16xf32>) -> tensor<10x16xf32>
     attributes {llmc.kernel = "matmul"} {
   %zero = arith.constant 0.0 : f32
