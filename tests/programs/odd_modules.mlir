@@ -42,7 +42,7 @@ func.func private @strange.layer0(%a: i32, %m: memref<4x?xf32>, %u: tensor<*xf32
 func.func @main(%x: tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x3xf32>) {
   %0 = "llmc.parameter"() {sources = ["w"]} : () -> tensor<4x4xf32>
   %1 = "llmc.parameter"() {sources = ["w"]} : () -> tensor<3x4xf32>
-  %2 = "llmc.parameter"() {sources = ["a \22quoted\22 \0A name", "", "\E2\82\AC", "main"]} : () -> tensor<4xf32>
+  %2 = "llmc.parameter"() {sources = ["a \22quoted\22 \0A name", " ", "\E2\82\AC", "main"]} : () -> tensor<4xf32>
   %3 = "llmc.parameter"() {sources = ["main"]} : () -> tensor<f32>
   %4 = "llmc.parameter"() {sources = ["ints"]} : () -> tensor<4xi32>
   %y = "llmc.linear"(%x, %0) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 1 : i64}
