@@ -83,7 +83,7 @@ def decode_attention(shape: DecodeShape, batch: int | None, rotated: bool, wides
         groups = arith.muli(_batch(extents, batch), index(shape.key_heads))
         count = _parts(shape, past, groups)
         caches = Caches(keys, values, [layer, arith.addi(sequence, row), head])
-        rotation = Rotation(*tables, row, index(0)) if rotated else None
+        rotation = Rotation(tables[0], tables[1], row, index(0)) if rotated else None
         step = _Step(shape, caches, widest, row, head, rotation)
         begin, end = _columns(shape, load_index(start, row), past, part, count)
         step.append_if_last(part, count, past, key, value)
