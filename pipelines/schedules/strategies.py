@@ -19,8 +19,11 @@ from llmc.pipelines.schedules.quantized_matvec import (
 from llmc.pipelines.schedules.schedule import MOST, PythonSchedule
 from llmc.pipelines.targets.cpu import CPUTarget
 
-_WORKGROUPS = 8
-"""How many workgroups keep the threads of a small machine busy."""
+_WORKGROUPS_OF_MATVEC, _WORKGROUPS_OF_MATMUL = 2, 4
+"""For each core, so that threads which begin at different times end together.
+
+Every workgroup of a matvec normalises and quantises the row, so they are few.
+"""
 
 _CACHED = 512 * 1024
 """Bytes of weights that a workgroup reads at most, where there are more workgroups than threads."""
@@ -34,7 +37,8 @@ Rule = Callable[[func.FuncOp, CPUTarget], PythonSchedule | None]
 
 def _quantized_matvec(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule | None:
     """Several panels are read at once, as streams of their own."""
-    products, panels = target.byte_products, _panels_of_workgroup(kernel, target)
+    products = target.byte_products
+    panels = _panels_of_workgroup(kernel, target, _WORKGROUPS_OF_MATVEC)
     if panels is None:
         return None
     parameters = QuantizedMatvecParameters(
@@ -48,7 +52,8 @@ def _quantized_matvec(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule 
 
 def _quantized_matmul(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule | None:
     """Two panels, by as many rows as registers hold sums of."""
-    products, panels = target.byte_products, _panels_of_workgroup(kernel, target)
+    products = target.byte_products
+    panels = _panels_of_workgroup(kernel, target, _WORKGROUPS_OF_MATMUL)
     if panels is None:
         return None
     parameters = QuantizedMatmulParameters(
@@ -65,8 +70,8 @@ def _quantize_rows(_kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
     return PythonSchedule(quantize_rows, QuantizeRowsParameters())
 
 
-def _panels_of_workgroup(kernel: func.FuncOp, target: CPUTarget) -> int | None:
-    """So few that several threads are busy, and that a cache holds what a workgroup reads.
+def _panels_of_workgroup(kernel: func.FuncOp, target: CPUTarget, each: int) -> int | None:
+    """So few that each core has `each` workgroups, and that a cache holds what a workgroup reads.
 
     None where the kernel's panels are not for the registers of the target.
     """
@@ -75,7 +80,7 @@ def _panels_of_workgroup(kernel: func.FuncOp, target: CPUTarget) -> int | None:
     if len(shape) != 3 or shape[2] % target.byte_products.lanes or weight == 0:
         return None
     _, panels, _ = shape
-    most = min(panels // _WORKGROUPS, _CACHED * panels // weight, MOST)
+    most = min(panels // (each * target.cores), _CACHED * panels // weight, MOST)
     return _divisor(panels, max(1, most))
 
 

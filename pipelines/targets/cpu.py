@@ -6,11 +6,14 @@ from functools import cached_property
 
 import iree.compiler as iree
 
-from llmc.runtime.devices import host_arch, missing_features
+from llmc.runtime.devices import host_arch, missing_features, usable_cpus
 from llmc.runtime.errors import UserError
 from llmc.runtime.manifest import TargetFacts
 
 _PROBE = "func.func @probe(%x: tensor<1xf32>) -> tensor<1xf32> { return %x : tensor<1xf32> }"
+
+_CORES = 4
+"""Of a CPU of which no more is known than its name."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,11 @@ class CPUTarget:
         if "avx512f" in features:
             return 16
         return 8 if host_arch() == "x86_64" else 4
+
+    @property
+    def cores(self) -> int:
+        """Cores that work together: those this process may use, where the CPU is this one."""
+        return usable_cpus() if self.cpu == "host" else _CORES
 
     @property
     def byte_products(self) -> ByteProducts:
