@@ -18,7 +18,6 @@ from typing import Any
 
 import iree.runtime as rt
 
-from llmc.frontend.bench.driver import RUN, compile_driver
 from llmc.runtime import abi
 from llmc.runtime.engine import topology_flag
 from llmc.runtime.errors import UserError
@@ -51,6 +50,9 @@ def profile(bundle: Path, function: str, tokens: int, past: int, threads: int) -
 
     Raises UserError where IREE's tools fail, IREEError.
     """
+    # Here, for the rest of the file needs no compiler.
+    from llmc.frontend.bench.driver import RUN, compile_driver
+
     manifest = Manifest.read(bundle)
     cache_bytes = manifest.kv_bytes_per_token * (past + tokens)
     with tempfile.TemporaryDirectory() as name:

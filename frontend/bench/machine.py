@@ -4,29 +4,7 @@ The bounds of the roofline: Williams, Waterman and Patterson, "Roofline: an insi
 performance model for multicore architectures", 2009.
 """
 
-import tempfile
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-
-import iree.runtime as rt
-import numpy as np
-from torch_mlir import ir
-from torch_mlir.dialects import func
-
-from llmc.pipelines.iree import compile_module
-from llmc.pipelines.kernels.kernel import Kernel, dispatch
-from llmc.pipelines.kernels.probes import (
-    ROUNDS,
-    SUMS,
-    byte_products,
-    multiply_bytes,
-    multiply_floats,
-    read,
-)
-from llmc.pipelines.targets.cpu import CPUTarget
-from llmc.runtime.engine import cpu_device
 
 _ATTEMPTS = 3
 
@@ -49,22 +27,12 @@ class Machine:
 
     def __init__(self, read_bytes: int, threads: int) -> None:
         """Prepares to read so many bytes, rounded down, with `threads` threads."""
-        target = CPUTarget()
-        lanes = target.columns
-        self._groups = groups = 8 * threads
-        step_bytes = groups * SUMS * lanes * 4
-        steps = max(read_bytes // step_bytes, 1)
-        self._read_bytes = steps * step_bytes
-        self._operations = 2 * groups * ROUNDS * SUMS * lanes
-        probes = {
-            "read": _Probe(read(groups), (groups, steps, SUMS * lanes), "f32", (groups, lanes)),
-            "floats": _Probe(multiply_floats(groups), (2, lanes), "f32", (groups, lanes)),
-        }
-        if products := byte_products(target.facts.features):
-            probes["bytes"] = _Probe(
-                multiply_bytes(groups, products), (2, 4 * lanes), "i8", (groups, lanes)
-            )
-        self._run = _load(probes, target, threads)
+        # Here, for the rest of the file needs no compiler, nor does llmc --help.
+        from llmc.frontend.bench.probes import load_probes
+
+        loaded = load_probes(read_bytes, threads)
+        self._run = loaded.run
+        self._read_bytes, self._operations = loaded.read_bytes, loaded.operations
         self._best: dict[str, float] = {}
 
     def bounds(self) -> Bounds:
@@ -87,56 +55,3 @@ class Machine:
         seconds = self._run[name]()
         self._best[name] = min(seconds, self._best.get(name, seconds))
         return seconds
-
-
-@dataclass(frozen=True)
-class _Probe:
-    kernel: Kernel
-    operand: tuple[int, ...]
-    element: str
-    result: tuple[int, ...]
-
-
-def _load(
-    probes: dict[str, _Probe], target: CPUTarget, threads: int
-) -> dict[str, Callable[[], float]]:
-    """Functions that run the probes and return the seconds they took."""
-    device = cpu_device(threads)
-    config = rt.Config(device=device)
-    with tempfile.TemporaryDirectory() as name:
-        path = Path(name) / "probes.vmfb"
-        compile_module(_module(probes), target, path)
-        code = rt.VmModule.copy_buffer(config.vm_instance, path.read_bytes())
-    hal = rt.create_hal_module(config.vm_instance, device)
-    context = rt.VmContext(config.vm_instance, modules=[hal, code])
-
-    def timed(name: str, probe: _Probe) -> Callable[[], float]:
-        function = rt.FunctionInvoker(context, device, code.lookup_function(name))
-        values = np.ones(probe.operand, np.float32 if probe.element == "f32" else np.int8)
-        operand = rt.asdevicearray(device, values)
-
-        def run() -> float:
-            begin = time.perf_counter()
-            function(operand).to_host()
-            return time.perf_counter() - begin
-
-        return run
-
-    return {name: timed(name, probe) for name, probe in probes.items()}
-
-
-def _module(probes: dict[str, _Probe]) -> ir.Module:
-    with ir.Context() as context, ir.Location.unknown():
-        context.allow_unregistered_dialects = True
-        module = ir.Module.create()
-        for name, probe in probes.items():
-            element = ir.Type.parse(probe.element)
-            sums = element if probe.element == "f32" else ir.Type.parse("i32")
-            operand = ir.RankedTensorType.get(probe.operand, element)
-            result = ir.RankedTensorType.get(probe.result, sums)
-            with ir.InsertionPoint(module.body):
-                function = func.FuncOp(name, ([operand], [result]))
-                block = function.add_entry_block()
-            with ir.InsertionPoint(block):
-                func.ReturnOp(dispatch(probe.kernel, list(block.arguments), [result]))
-        return module
