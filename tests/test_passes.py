@@ -34,7 +34,8 @@ def new_context() -> ir.Context:
 def test_every_pass_is_registered_under_the_name_of_its_file():
     for module in pkgutil.iter_modules(llmc.pipelines.passes.__path__):
         importlib.import_module(f"llmc.pipelines.passes.{module.name}")
-    assert set(PASSES.values()) == set(Pass.__subclasses__())
+    ours = {each for each in Pass.__subclasses__() if each.__module__.startswith("llmc.")}
+    assert set(PASSES.values()) == ours
     for name, pass_ in PASSES.items():
         assert pass_.__module__.rpartition(".")[2] == name.replace("-", "_")
 
