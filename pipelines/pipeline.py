@@ -25,6 +25,7 @@ from llmc.pipelines.passes import (
     OutlineQuantizedLinears,
     PackBlocks,
     PackWeights,
+    PersistLayers,
     QuantizeWeights,
     RemoveDeadParameters,
     ReturnBestToken,
@@ -194,8 +195,13 @@ class IREEStage(Stage):
 
     def steps(self) -> tuple[Step, ...]:
         """What runs, in order."""
-        lanes = CPUTarget.parse(self.target).columns
-        return CallKernels(lanes=lanes), DispatchKernels(), ToIREE()
+        target = CPUTarget.parse(self.target)
+        return (
+            CallKernels(lanes=target.columns),
+            DispatchKernels(),
+            ToIREE(),
+            PersistLayers(workgroups=32 * target.cores),
+        )
 
 
 STAGES: tuple[type[Stage], ...] = (ImportStage, StateStage, WeightsStage, LinalgStage, IREEStage)

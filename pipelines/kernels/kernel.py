@@ -138,6 +138,11 @@ def under_view(value: ir.Value) -> ir.Value:
     return owner.operands[0] if is_view else value
 
 
+def binding_under(buffer: ir.Value) -> ir.Value:
+    """The binding that a buffer given to a kernel is a view of."""
+    return buffer.owner.operands[0]
+
+
 def _around(op: ir.Operation | ir.OpView, name: str) -> ir.Operation:
     while op.operation.name != name:
         op = op.operation.parent

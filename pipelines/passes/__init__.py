@@ -23,6 +23,7 @@ from llmc.pipelines.passes.outline_linears import OutlineLinears
 from llmc.pipelines.passes.outline_quantized_linears import OutlineQuantizedLinears
 from llmc.pipelines.passes.pack_blocks import PackBlocks
 from llmc.pipelines.passes.pack_weights import PackWeights
+from llmc.pipelines.passes.persist_layers import PersistLayers
 from llmc.pipelines.passes.propagate_shapes import PropagateShapes
 from llmc.pipelines.passes.quantize_activations import QuantizeActivations
 from llmc.pipelines.passes.quantize_weights import QuantizeWeights
@@ -61,6 +62,7 @@ PASSES: dict[str, type[Pass]] = {
         OutlineQuantizedLinears,
         PackBlocks,
         PackWeights,
+        PersistLayers,
         QuantizeActivations,
         QuantizeWeights,
         PropagateShapes,

@@ -1,0 +1,180 @@
+// RUN: llmc-opt %s --persist-layers --allow-unregistered-dialect --split-input-file --verify-diagnostics | filecheck %s
+// RUN: llmc-opt %s --persist-layers=workgroups=8 --allow-unregistered-dialect --split-input-file --verify-diagnostics | filecheck %s --check-prefix=FEW
+
+// Two layers become one dispatch, whose phases are the two dispatches of a layer. The kernel takes
+// tasks from a counter as soon as what they need is done, and what lies on its stack lies there
+// once. Its hidden state and its counters are written in place.
+// CHECK-LABEL: "util.global"() {initial_value = dense<0> : tensor<48xi32>, is_mutable, sym_name = "persistent.counters"
+// CHECK-NOT:     sym_name = "double"
+// CHECK:         "stream.return"(%c64, %c1{{.*}}, %c1{{.*}})
+// FEW:           "stream.return"(%c8, %c1{{.*}}, %c1{{.*}})
+// CHECK:         func.func @decode.layer0_2_2_{{.*}}(%[[PAST:.*]]: index, %[[WEIGHT:.*]]: !stream.binding, %[[HIDDEN:.*]]: !stream.binding, %{{.*}}: !stream.binding, %[[ROOM:.*]]: !stream.binding)
+// CHECK:           memref.alloca
+// CHECK:           %[[WIDTH:.*]] = arith.addi %[[PAST]], %c1
+// CHECK:           scf.while
+// CHECK:             scf.while
+// CHECK:               memref.atomic_rmw addi
+// CHECK:               memref.generic_atomic_rmw
+// CHECK:             arith.divui
+// CHECK:             scf.if
+// CHECK:               "stream.binding.subspan"(%[[HIDDEN]]
+// CHECK:               "stream.binding.subspan"(%[[ROOM]]
+// CHECK:               memref.load
+// CHECK:             } else {
+// CHECK:               %[[LAYER:.*]] = arith.addi %{{.*}}, %c2
+// CHECK-NOT:           memref.alloca
+// CHECK:               "stream.binding.subspan"(%[[ROOM]]
+// CHECK:               %[[STACKED:.*]] = "stream.binding.subspan"(%[[WEIGHT]]
+// CHECK:               "stream.binding.subspan"(%[[HIDDEN]]
+// CHECK:               memref.load %[[STACKED]][%[[LAYER]]]
+// CHECK:             }
+// CHECK:             memref.atomic_rmw addi
+// CHECK-NOT:     func.func private
+// CHECK-LABEL: func.func @decode(
+// CHECK-NOT:     call
+// CHECK:         %[[OUT:.*]]:3 = "flow.dispatch"
+// CHECK-SAME:    tied_operands = [-1 : index, 2 : index, 3 : index]
+// CHECK:         "util.global.store"(%[[OUT]]#2) {global = @persistent.counters}
+// CHECK:         return %[[OUT]]#1
+"stream.executable"() ({
+  "stream.executable.export"() ({
+  ^bb0(%past: index):
+    %c1 = arith.constant 1 : index
+    %width = arith.addi %past, %c1 : index
+    "stream.return"(%width, %c1, %c1) : (index, index, index) -> ()
+  }) {function_ref = @double, sym_name = "double"} : () -> ()
+  builtin.module {
+    func.func @double(%past: index, %in: !stream.binding, %out: !stream.binding) {
+      %c0 = arith.constant 0 : index
+      %x = "stream.binding.subspan"(%in, %c0) : (!stream.binding, index) -> memref<4xf32>
+      %y = "stream.binding.subspan"(%out, %c0) : (!stream.binding, index) -> memref<4xf32>
+      %i = "stream.dispatch.workgroup.id"() {dimension = 0 : index} : () -> index
+      %a = memref.load %x[%i] : memref<4xf32>
+      %b = arith.addf %a, %a : f32
+      memref.store %b, %y[%i] : memref<4xf32>
+      return
+    }
+  }
+  "stream.executable.end"() : () -> ()
+}) {sym_name = "double", sym_visibility = "private"} : () -> ()
+"stream.executable"() ({
+  "stream.executable.export"() ({
+  ^bb0(%layer: index):
+    %c1 = arith.constant 1 : index
+    %c3 = arith.constant 3 : index
+    "stream.return"(%c3, %c1, %c1) : (index, index, index) -> ()
+  }) {function_ref = @weigh, sym_name = "weigh"} : () -> ()
+  builtin.module {
+    func.func @weigh(%layer: index, %in: !stream.binding, %weight: !stream.binding, %out: !stream.binding) {
+      %c0 = arith.constant 0 : index
+      %x = "stream.binding.subspan"(%in, %c0) : (!stream.binding, index) -> memref<4xf32>
+      %w = "stream.binding.subspan"(%weight, %c0) : (!stream.binding, index) -> memref<9xf32>
+      %y = "stream.binding.subspan"(%out, %c0) : (!stream.binding, index) -> memref<1x4xf32>
+      %i = "stream.dispatch.workgroup.id"() {dimension = 0 : index} : () -> index
+      %room = memref.alloca() : memref<f32>
+      %a = memref.load %x[%i] : memref<4xf32>
+      %b = memref.load %w[%layer] : memref<9xf32>
+      %c = arith.mulf %a, %b : f32
+      memref.store %c, %y[%c0, %i] : memref<1x4xf32>
+      return
+    }
+  }
+  "stream.executable.end"() : () -> ()
+}) {sym_name = "weigh", sym_visibility = "private"} : () -> ()
+"util.global"() {sym_name = "weight", sym_visibility = "private", type = tensor<9xf32>} : () -> ()
+func.func private @decode.layer0(%x: tensor<1x4xf32>, %layer: index, %past: index) -> tensor<1x4xf32> attributes {llmc.layer_argument = 1 : index} {
+  %w = "util.global.load"() {global = @weight} : () -> tensor<9xf32>
+  %a = tensor.collapse_shape %x [[0, 1]] : tensor<1x4xf32> into tensor<4xf32>
+  %b = "flow.dispatch"(%past, %past, %a) {entry_points = [@double::@double], operandSegmentSizes = array<i32: 1, 2, 0, 0>, tied_operands = [-1 : index]} : (index, index, tensor<4xf32>) -> tensor<4xf32>
+  %c = "flow.dispatch"(%layer, %layer, %b, %w) {entry_points = [@weigh::@weigh], operandSegmentSizes = array<i32: 1, 3, 0, 0>, tied_operands = [-1 : index]} : (index, index, tensor<4xf32>, tensor<9xf32>) -> tensor<1x4xf32>
+  return %c : tensor<1x4xf32>
+}
+func.func @decode(%x: tensor<1x4xf32>, %past: index) -> tensor<1x4xf32> {
+  %c2 = arith.constant 2 : index
+  %c3 = arith.constant 3 : index
+  %a = call @decode.layer0(%x, %c2, %past) : (tensor<1x4xf32>, index, index) -> tensor<1x4xf32>
+  %b = call @decode.layer0(%a, %c3, %past) : (tensor<1x4xf32>, index, index) -> tensor<1x4xf32>
+  return %b : tensor<1x4xf32>
+}
+
+// -----
+
+// The last phase reads what it would write over, in which order nobody knows.
+// CHECK-LABEL: func.func @in_place(
+// CHECK:         call @in_place.layer0
+"stream.executable"() ({
+  "stream.executable.export"() ({
+    %c1 = arith.constant 1 : index
+    "stream.return"(%c1, %c1, %c1) : (index, index, index) -> ()
+  }) {function_ref = @double, sym_name = "double"} : () -> ()
+  builtin.module {
+    func.func @double(%in: !stream.binding, %out: !stream.binding) {
+      return
+    }
+  }
+  "stream.executable.end"() : () -> ()
+}) {sym_name = "double", sym_visibility = "private"} : () -> ()
+func.func private @in_place.layer0(%x: tensor<4xf32>, %layer: index) -> tensor<4xf32> attributes {llmc.layer_argument = 1 : index} {
+  %a = "flow.dispatch"(%x) {entry_points = [@double::@double], operandSegmentSizes = array<i32: 0, 1, 0, 0>, tied_operands = [-1 : index]} : (tensor<4xf32>) -> tensor<4xf32>
+  return %a : tensor<4xf32>
+}
+func.func @in_place(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %c0 = arith.constant 0 : index
+  %a = call @in_place.layer0(%x, %c0) : (tensor<4xf32>, index) -> tensor<4xf32>
+  return %a : tensor<4xf32>
+}
+
+// -----
+
+// What is no kernel cannot be a phase.
+// CHECK-LABEL: func.func @computes(
+// CHECK:         call @computes.layer0
+"stream.executable"() ({
+  "stream.executable.export"() ({
+    %c1 = arith.constant 1 : index
+    "stream.return"(%c1, %c1, %c1) : (index, index, index) -> ()
+  }) {function_ref = @double, sym_name = "double"} : () -> ()
+  builtin.module {
+    func.func @double(%in: !stream.binding, %out: !stream.binding) {
+      return
+    }
+  }
+  "stream.executable.end"() : () -> ()
+}) {sym_name = "double", sym_visibility = "private"} : () -> ()
+func.func private @computes.layer0(%x: tensor<4xf32>, %layer: index) -> tensor<4xf32> attributes {llmc.layer_argument = 1 : index} {
+  %a = "flow.dispatch"(%x) {entry_points = [@double::@double], operandSegmentSizes = array<i32: 0, 1, 0, 0>, tied_operands = [-1 : index]} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = arith.addf %a, %a : tensor<4xf32>
+  %c = "flow.dispatch"(%b) {entry_points = [@double::@double], operandSegmentSizes = array<i32: 0, 1, 0, 0>, tied_operands = [-1 : index]} : (tensor<4xf32>) -> tensor<4xf32>
+  return %c : tensor<4xf32>
+}
+func.func @computes(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %c0 = arith.constant 0 : index
+  %a = call @computes.layer0(%x, %c0) : (tensor<4xf32>, index) -> tensor<4xf32>
+  return %a : tensor<4xf32>
+}
+
+// -----
+
+"stream.executable"() ({
+  "stream.executable.export"() ({
+    %c1 = arith.constant 1 : index
+    "stream.return"(%c1, %c1, %c1) : (index, index, index) -> ()
+  }) {function_ref = @double, sym_name = "double"} : () -> ()
+  builtin.module {
+    func.func @double(%in: !stream.binding, %out: !stream.binding) {
+      return
+    }
+  }
+  "stream.executable.end"() : () -> ()
+}) {sym_name = "double", sym_visibility = "private"} : () -> ()
+// expected-error@+1 {{'llmc.layer_argument' must be the number of an argument of type index}}
+func.func private @misnumbered.layer0(%x: tensor<4xf32>, %layer: index) -> tensor<4xf32> attributes {llmc.layer_argument = 0 : index} {
+  %a = "flow.dispatch"(%x) {entry_points = [@double::@double], operandSegmentSizes = array<i32: 0, 1, 0, 0>, tied_operands = [-1 : index]} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "flow.dispatch"(%a) {entry_points = [@double::@double], operandSegmentSizes = array<i32: 0, 1, 0, 0>, tied_operands = [-1 : index]} : (tensor<4xf32>) -> tensor<4xf32>
+  return %b : tensor<4xf32>
+}
+func.func @misnumbered(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %c0 = arith.constant 0 : index
+  %a = call @misnumbered.layer0(%x, %c0) : (tensor<4xf32>, index) -> tensor<4xf32>
+  return %a : tensor<4xf32>
+}

@@ -1,0 +1,116 @@
+"""Layers that are nothing but dispatches of our kernels, one after the other."""
+
+from dataclasses import dataclass, field
+
+from torch_mlir import ir
+from torch_mlir.dialects import func
+
+# What gives the bytes of its first operand another type.
+_VIEWS = (
+    "tensor.collapse_shape",
+    "tensor.expand_shape",
+    "tensor.cast",
+    "flow.tensor.bitcast",
+    "linalg.transpose",
+)
+_LOAD, _STORE, _DISPATCH = "util.global.load", "util.global.store", "flow.dispatch"
+_OTHERS = ("arith.constant", "tensor.dim", "tensor.empty", "func.return")
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """A dispatch of the executable `symbol`.
+
+    `arguments` are what the arguments of the kernel's function stand for: index values and roots
+    of tensors, those of `results` at the end. `updated` are those of them that it writes over.
+    `grid` are the values that the extents of the grid are computed from.
+    """
+
+    symbol: str
+    grid: list[ir.Value]
+    arguments: list[ir.Value]
+    results: list[ir.Value]
+    updated: list[ir.Value]
+
+
+@dataclass(frozen=True)
+class DispatchChain:
+    """What a layer function dispatches. Tensors that share memory have one value as their root.
+
+    `loads` are the globals that it loads, by name, `updated` the names of those that it stores.
+    """
+
+    dispatches: list[Dispatch] = field(default_factory=list)
+    loads: dict[str, ir.Value] = field(default_factory=dict)
+    updated: list[str] = field(default_factory=list)
+
+    def root(self, value: ir.Value) -> ir.Value:
+        """The value whose memory `value` is in."""
+        owner = value.owner
+        if isinstance(owner, ir.Block):
+            return value
+        if owner.name in _VIEWS:
+            return self.root(owner.operands[0])
+        if owner.name == _LOAD:
+            return self.loads[_global(owner)]
+        if owner.name == _DISPATCH:
+            tie = owner.attributes["tied_operands"][ir.OpResult(value).result_number].value
+            return value if tie < 0 else self.root(_segments(owner)[1][tie])
+        return value
+
+
+def dispatch_chain(function: func.FuncOp) -> DispatchChain | None:
+    """The chain that `function` is; None where it does anything else, or returns several values."""
+    if len(function.type.results) != 1 or len(function.body.blocks) != 1:
+        return None
+    symbols = ir.SymbolTable(function.operation.parent)
+    chain = DispatchChain()
+    for op in (op.operation for op in function.entry_block):
+        if op.name == _LOAD:
+            chain.loads.setdefault(_global(op), op.results[0])
+        elif op.name == _STORE:
+            name = _global(op)
+            if chain.root(op.operands[0]) != chain.loads.get(name):
+                return None
+            chain.updated.append(name)
+        elif op.name == _DISPATCH:
+            dispatch = _dispatch(chain, op)
+            if dispatch.symbol not in symbols:
+                return None
+            chain.dispatches.append(dispatch)
+        elif op.name not in (*_VIEWS, *_OTHERS) or not _keeps_order(op):
+            return None
+    return chain if chain.dispatches else None
+
+
+def _dispatch(chain: DispatchChain, op: ir.Operation) -> Dispatch:
+    grid, arguments, _, _ = _segments(op)
+    bound = [
+        chain.root(value) if isinstance(value.type, ir.RankedTensorType) else value
+        for value in arguments
+    ]
+    results = [value for value in op.results if chain.root(value) == value]
+    updated = [chain.root(value) for value in op.results if value not in results]
+    symbol = op.attributes["entry_points"][0].value[0]
+    return Dispatch(symbol, grid, [*bound, *results], results, updated)
+
+
+def _segments(op: ir.Operation) -> list[list[ir.Value]]:
+    operands = iter(op.operands)
+    return [
+        [next(operands) for _ in range(count)]
+        for count in ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])
+    ]
+
+
+def _global(op: ir.Operation) -> str:
+    return ir.FlatSymbolRefAttr(op.attributes["global"]).value
+
+
+def _keeps_order(op: ir.Operation) -> bool:
+    """Whether a transposition moves but dimensions of extent 1; true of all other operations."""
+    if op.name != "linalg.transpose":
+        return True
+    shape = op.operands[0].type.shape
+    moved = [dim for dim in ir.DenseI64ArrayAttr(op.attributes["permutation"]) if shape[dim] != 1]
+    return moved == sorted(moved)

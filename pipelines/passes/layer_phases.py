@@ -1,0 +1,124 @@
+"""The dispatches of a layer function as the phases of a persistent kernel."""
+
+from math import prod
+
+from torch_mlir import ir
+from torch_mlir.dialects import func
+
+from llmc.pipelines.kernels.kernel import Kernel, binding_under
+from llmc.pipelines.kernels.persistent import Phase, run_phases
+from llmc.pipelines.passes.base import clone_with, find
+from llmc.pipelines.passes.dispatch_chain import Dispatch, DispatchChain
+from llmc.pipelines.passes.number_layers import layer_argument
+from llmc.pipelines.passes.scheduled_kernel import STACK
+
+_ALLOCA = "memref.alloca"
+
+
+class _Code:
+    """What a dispatch runs: the block that computes its grid, and its function."""
+
+    def __init__(self, executable: ir.Operation) -> None:
+        export, module, _ = executable.regions[0].blocks[0]
+        self.grid = export.operation.regions[0].blocks[0]
+        (function,) = module.operation.regions[0].blocks[0]
+        self.function: func.FuncOp = function
+
+    @property
+    def stack(self) -> int:
+        """Bytes of the buffers that the function has on the stack."""
+        types = [op.results[0].type for op in find(self.function.operation, _ALLOCA)]
+        return sum(prod(type_.shape) * type_.element_type.width // 8 for type_ in types)
+
+
+class LayerPhases:
+    """A layer function that is a chain of dispatches, as phases of one kernel for many layers.
+
+    The roots of its tensors are of three kinds: those that are `read`, those `updated`, the hidden
+    state being the first of them, and `results`, which are of use to the phases alone. `scalars`
+    are the index values that it needs beside the layer's number.
+    """
+
+    def __init__(self, function: func.FuncOp, chain: DispatchChain) -> None:
+        self._layer = layer_argument(function)
+        self._chain = chain
+        self._out = chain.root(list(function.entry_block)[-1].operands[0])
+        symbols = ir.SymbolTable(function.operation.parent)
+        self._code = [_Code(symbols[op.symbol].operation) for op in chain.dispatches]
+        self.hidden = next(a for a in function.arguments if a.type == function.type.results[0])
+        made = [value for op in chain.dispatches for value in op.results]
+        used = dict.fromkeys(v for op in chain.dispatches for v in (*op.arguments, *op.grid))
+        self.updated = [self.hidden, *(chain.loads[name] for name in chain.updated)]
+        self.results = [value for value in made if value != self._out]
+        given = [v for v in used if v not in (self._layer, *self.updated, *made)]
+        self.read = [value for value in given if isinstance(value.type, ir.RankedTensorType)]
+        self.scalars = [value for value in given if isinstance(value.type, ir.IndexType)]
+
+    def can_persist(self) -> bool:
+        """Whether all layers have the same grids, and no phase overwrites what another reads."""
+        *before, last = self._chain.dispatches
+        return (
+            self._out in last.results
+            and self.hidden not in last.arguments
+            and all(self.hidden not in op.updated for op in before)
+            and all(value.type.has_static_shape for value in self.results)
+            and not any(map(self._depends_on_layer, self._chain.dispatches, self._code))
+            and sum(code.stack for code in self._code) <= STACK
+        )
+
+    def kernel(self, name: str, first: int, layers: int, workgroups: int) -> Kernel:
+        """The kernel of the layers `first` to `first + layers - 1`.
+
+        Its operands are for `read`, what it updates for `updated` and then the counters of
+        `run_phases`, its results for `results`, its scalars for `scalars`.
+        """
+
+        def build(_x: ir.Value, _y: ir.Value, extents: list[ir.Value], *buffers: ir.Value) -> None:
+            counters = buffers[len(self.read) + len(self.updated)]
+            bound = [binding_under(buffer) for buffer in buffers if buffer != counters]
+            known = dict(zip([*self.read, *self.updated, *self.results], bound, strict=True))
+            known[self._out] = known[self.hidden]
+            known.update(
+                zip(self.scalars, extents[len(extents) - len(self.scalars) :], strict=True)
+            )
+            phases = [
+                self._phase(op, code, known)
+                for op, code in zip(self._chain.dispatches, self._code, strict=True)
+            ]
+            run_phases(phases, first, layers, workgroups, counters)
+            _hoist_buffers(ir.InsertionPoint.current.block)
+
+        return Kernel(name, lambda _: (workgroups, 1), build)
+
+    def _phase(self, op: Dispatch, code: _Code, known: dict[ir.Value, ir.Value]) -> Phase:
+        def grid() -> tuple[ir.Value, ir.Value]:
+            values = [known.get(value, value) for value in op.grid]
+            inner = dict(zip(code.grid.arguments, values, strict=True))
+            *body, returned = list(code.grid)
+            for each in body:
+                clone_with(each.operation, inner)
+            width, height, _ = (inner[extent] for extent in returned.operands)
+            return width, height
+
+        def build(layer: ir.Value, x: ir.Value, y: ir.Value) -> None:
+            values = [layer if value == self._layer else known[value] for value in op.arguments]
+            inner = dict(zip(code.function.arguments, values, strict=True))
+            *body, _ = list(code.function.entry_block)
+            for each in body:
+                if each.operation.name == "stream.dispatch.workgroup.id":
+                    dimension = ir.IntegerAttr(each.operation.attributes["dimension"]).value
+                    inner[each.operation.results[0]] = (x, y)[dimension]
+                else:
+                    clone_with(each.operation, inner)
+
+        return Phase(grid, build)
+
+    def _depends_on_layer(self, op: Dispatch, code: _Code) -> bool:
+        arguments = zip(code.grid.arguments, op.grid, strict=True)
+        return any(list(a.uses) for a, value in arguments if value == self._layer)
+
+
+def _hoist_buffers(block: ir.Block) -> None:
+    """Moves what lies on the stack to the begin of `block`, out of the loops in it."""
+    for op in find(block.owner, _ALLOCA):
+        op.move_before(block.operations[0])

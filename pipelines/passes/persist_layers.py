@@ -1,0 +1,153 @@
+"""`persist-layers`: one dispatch for all layers of a kind."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch_mlir import ir
+from torch_mlir.dialects import func
+
+from llmc.pipelines.kernels.counters import Counters
+from llmc.pipelines.kernels.kernel import dispatch, module_around
+from llmc.pipelines.kernels.persistent import COUNTERS
+from llmc.pipelines.passes.base import Pass, clone_with, functions, symbol_users, trunks
+from llmc.pipelines.passes.dispatch_chain import dispatch_chain
+from llmc.pipelines.passes.layer_phases import LayerPhases
+from llmc.pipelines.passes.number_layers import LAYER, layer_argument
+
+
+@dataclass(frozen=True)
+class PersistLayers(Pass):
+    """Runs consecutive calls of a layer function as one dispatch of a persistent kernel.
+
+    The layer must be nothing but dispatches, on globals and tensors of static shapes, and the last
+    of them must make the new hidden state without a look at the old. IREE takes microseconds from
+    one dispatch to the next, a persistent kernel a fraction of one from phase to phase.
+    `workgroups` is how many share the work; threads beyond that have nothing to do.
+    """
+
+    name: ClassVar[str] = "persist-layers"
+    workgroups: int = 64
+
+    def apply(self, module: ir.Module) -> None:
+        """Replaces calls, and erases the functions and kernels that are no longer used."""
+        module.context.allow_unregistered_dialects = True
+        persistent = {
+            function.sym_name.value: layer
+            for function in functions(module)
+            if LAYER in function.attributes and (layer := _PersistentLayer.of(function))
+        }
+        for trunk in trunks(module):
+            for calls in list(_runs(trunk, persistent)):
+                persistent[calls[0].callee.value].replace(calls, self.workgroups)
+        if persistent:
+            _erase_unused(module, persistent)
+
+
+class _PersistentLayer:
+    """A layer function that can persist, and its calls."""
+
+    def __init__(self, function: func.FuncOp, phases: LayerPhases) -> None:
+        self._function = function
+        self._phases = phases
+        self._layer = ir.BlockArgument(layer_argument(function)).arg_number
+        self._hidden = ir.BlockArgument(phases.hidden).arg_number
+
+    @classmethod
+    def of(cls, function: func.FuncOp) -> "_PersistentLayer | None":
+        chain = dispatch_chain(function)
+        keeps_type = function.type.results[:1] and function.type.results[0] in function.type.inputs
+        if chain is None or not keeps_type:
+            return None
+        phases = LayerPhases(function, chain)
+        return cls(function, phases) if phases.can_persist() else None
+
+    def is_numbered(self, call: func.CallOp) -> bool:
+        """Whether it is known for which layer `call` is."""
+        owner = call.operands[self._layer].owner
+        return not isinstance(owner, ir.Block) and owner.name == "arith.constant"
+
+    def number(self, call: func.CallOp) -> int:
+        """The layer that `call` is for."""
+        return call.operands[self._layer].owner.opview.literal_value
+
+    def follows(self, call: func.CallOp, before: func.CallOp) -> bool:
+        """Whether `call` is for the layer after that of `before`, and goes on with its result."""
+        expected = list(before.operands)
+        expected[self._hidden] = before.results[0]
+        expected[self._layer] = call.operands[self._layer]
+        return (
+            call.callee == before.callee
+            and list(call.operands) == expected
+            and len(list(before.results[0].uses)) == 1
+            and self.number(call) == self.number(before) + 1
+        )
+
+    def replace(self, calls: list[func.CallOp], workgroups: int) -> None:
+        """Puts one dispatch in the place of `calls`, which follow each other."""
+        first, last = calls[0], calls[-1]
+        phases, start = self._phases, self.number(first)
+        with ir.InsertionPoint(first), first.location:
+            counters = Counters(module_around(first), "persistent.counters", COUNTERS)
+            known = dict(zip(self._function.arguments, first.operands, strict=True))
+            name = f"{self._function.sym_name.value}_{start}_{len(calls)}"
+            results = dispatch(
+                phases.kernel(name, start, len(calls), workgroups),
+                [_brought(value, known) for value in phases.read],
+                [value.type for value in phases.results],
+                scalars=[_brought(value, known) for value in phases.scalars],
+                updated=[*(_brought(value, known) for value in phases.updated), counters.load()],
+            )
+            hidden, *states, counts = results[len(phases.results) :]
+            for load, state in zip(phases.updated[1:], states, strict=True):
+                _store(load.owner, state)
+            counters.store(counts)
+        last.results[0].replace_all_uses_with(hidden)
+        for call in reversed(calls):
+            call.operation.erase()
+
+
+def _runs(
+    trunk: func.FuncOp, persistent: dict[str, _PersistentLayer]
+) -> Iterator[list[func.CallOp]]:
+    """Calls of layers that can persist, those together that follow each other."""
+    run: list[func.CallOp] = []
+    for call in [op for op in trunk.entry_block if isinstance(op, func.CallOp)]:
+        layer = persistent.get(call.callee.value)
+        if layer is None or not layer.is_numbered(call):
+            continue
+        if run and not layer.follows(call, run[-1]):
+            yield run
+            run = []
+        run.append(call)
+    if run:
+        yield run
+
+
+def _brought(value: ir.Value, known: dict[ir.Value, ir.Value]) -> ir.Value:
+    """A value of the layer function, computed here from what `known` has for its arguments."""
+    if value not in known:
+        op = value.owner
+        for operand in op.operands:
+            _brought(operand, known)
+        clone_with(op, known)
+    return known[value]
+
+
+def _store(load: ir.Operation, state: ir.Value) -> None:
+    ir.Operation.create(
+        "util.global.store", operands=[state], attributes={"global": load.attributes["global"]}
+    )
+
+
+def _erase_unused(module: ir.Module, names: Iterable[str]) -> None:
+    """Erases the functions `names` and the kernels that nothing calls."""
+    users = symbol_users(module)
+    for function in functions(module):
+        if function.sym_name.value in names and not users[function.sym_name.value]:
+            function.operation.erase()
+    users = symbol_users(module)
+    for op in [op.operation for op in module.body if op.operation.name == "stream.executable"]:
+        name = ir.StringAttr(op.attributes["sym_name"]).value
+        if all(user.name == "stream.executable.export" for user in users[name]):
+            op.erase()
