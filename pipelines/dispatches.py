@@ -18,6 +18,34 @@ def inline_layers(module: ir.Module, variant: str) -> None:
         PassManager.parse("builtin.module(inline)").run(module.operation)
 
 
+def separate_arguments(module: ir.Module) -> None:
+    """Puts a barrier before what the functions of `module` pass to layers, but for other results.
+
+    IREE 3.13 packs the tensors of a function into one buffer and passes a layer its part of that as
+    buffer, size, offset and length. Where one call passes a part and another the whole result of a
+    call, it drops the length and takes the size of the buffer for it: the layer reads past its end.
+    """
+    for function in _functions(module).values():
+        for call in list(_operations(function)):
+            if call.name == "util.call":
+                _separate_arguments(call)
+
+
+def _separate_arguments(call: ir.Operation) -> None:
+    for number, operand in enumerate(call.operands):
+        producer = operand.owner
+        if (
+            isinstance(operand.type, ir.RankedTensorType)
+            and not isinstance(producer, ir.Block)
+            and producer.name != "util.call"
+        ):
+            with ir.InsertionPoint(call), call.location:
+                barrier = ir.Operation.create(
+                    "util.optimization_barrier", [operand.type], [operand]
+                )
+            call.operands[number] = barrier.result
+
+
 def count_dispatches(module: ir.Module) -> dict[str, int]:
     """How many kernels a call of each public function dispatches, those of its callees included."""
     functions = _functions(module)

@@ -6,7 +6,7 @@ import iree.compiler as iree
 from iree.compiler import ir as iree_ir
 from torch_mlir import ir
 
-from llmc.pipelines.dispatches import count_dispatches, inline_layers
+from llmc.pipelines.dispatches import count_dispatches, inline_layers, separate_arguments
 from llmc.pipelines.errors import IREEError
 from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.runtime import abi
@@ -36,6 +36,7 @@ def form_dispatches(module: ir.Module, target: CPUTarget) -> iree_ir.Module:
     text = _compile(_text(module.operation), target, "--compile-to=flow")
     flow = iree_ir.Module.parse(text, iree_ir.Context())
     inline_layers(flow, abi.DECODE)
+    separate_arguments(flow)
     return flow
 
 
