@@ -177,13 +177,11 @@ def pipelines(draw: st.DrawFn, name: str) -> Pipeline:
     return kind(**options)
 
 
-@pytest.mark.parametrize("name", [name for name in PIPELINES if name != "llmc-import"])
+@pytest.mark.parametrize("name", PIPELINES)
 @pytest.mark.parametrize(
     ("plans", "examples"), [(models, 3), (functions, 6)], ids=["models", "functions"]
 )
 def test_each_prefix_of_a_pipeline_keeps_values(name, plans, examples, request):
-    """But of what reads the torch dialect, for which the tests have no interpreter."""
-
     @bounded(examples, request)
     @given(plans, pipelines(name), st.booleans())
     def holds(plan: Model | Function, pipeline: Pipeline, is_in_its_place: bool) -> None:

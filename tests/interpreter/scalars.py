@@ -10,7 +10,7 @@ import numpy as np
 from torch_mlir import ir
 
 from tests.interpreter.machine import Frame, Values, evaluates
-from tests.interpreter.types import element_of
+from tests.interpreter.types import dense, element_of
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
@@ -143,12 +143,10 @@ def _predicate(op: ir.Operation) -> int:
 
 @evaluates("arith.constant")
 def _constant(frame: Frame, op: ir.Operation) -> Values:
-    attribute, dtype = op.attributes["value"], element_of(op.results[0])
+    attribute = op.attributes["value"]
     if isinstance(attribute, ir.DenseElementsAttr):
-        if attribute.is_splat:
-            return [np.full(attribute.type.shape, attribute.get_splat_value().value, dtype)]
-        return [np.array(attribute).astype(dtype)]
-    return [np.asarray(attribute.value).astype(dtype)]
+        return [dense(attribute)]
+    return [np.asarray(attribute.value).astype(element_of(op.results[0]))]
 
 
 @evaluates("arith.bitcast")

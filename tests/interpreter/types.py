@@ -31,6 +31,14 @@ def element_of(value: ir.Value) -> np.dtype:
     return dtype_of(getattr(value.type, "element_type", value.type))
 
 
+def dense(attribute: ir.DenseElementsAttr) -> np.ndarray:
+    """The elements of a constant."""
+    dtype = dtype_of(attribute.type.element_type)
+    if attribute.is_splat:
+        return np.full(attribute.type.shape, attribute.get_splat_value().value, dtype)
+    return np.array(attribute).astype(dtype)
+
+
 def undefined(shape: list[int], dtype: np.dtype) -> np.ndarray:
     """An array of what nobody should read: NaN, or else numbers that stand out."""
     if dtype.names or dtype == np.bool_:
