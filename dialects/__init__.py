@@ -8,6 +8,7 @@ from torch_mlir.passmanager import PassManager
 from llmc.dialects.add_rms_norm import AddRMSNormOp
 from llmc.dialects.argmax import ArgmaxOp
 from llmc.dialects.attention import AttentionOp
+from llmc.dialects.bitcast import BitcastOp
 from llmc.dialects.block_bytes import BlocksToBytesOp, BytesToBlocksOp
 from llmc.dialects.cached_attention import CachedAttentionOp
 from llmc.dialects.decode_attention import DecodeAttentionOp
@@ -38,6 +39,7 @@ OPERATIONS = {
         AddRMSNormOp,
         ArgmaxOp,
         AttentionOp,
+        BitcastOp,
         BlocksToBytesOp,
         BytesToBlocksOp,
         CacheAllocateOp,

@@ -27,8 +27,12 @@ from tests.tiny_models import tiny_config, tiny_model
 @pytest.fixture(scope="module")
 def dumps(tiny_folder, tmp_path_factory) -> list[Path]:
     """The files that a compilation of the tiny model writes, in order."""
-    folder = tmp_path_factory.mktemp("stages")
-    words = ["compile", tiny_folder, "-o", folder / "bundle", "--dump-ir", folder / "ir"]
+    return dump(tiny_folder, tmp_path_factory.mktemp("stages"))
+
+
+def dump(model: Path, folder: Path, *options: str) -> list[Path]:
+    """What `--dump-ir` writes, in order."""
+    words = ["compile", model, "-o", folder / "out", "--dump-ir", folder / "ir", *options]
     assert main([str(word) for word in words]) == 0
     return sorted((folder / "ir").iterdir())
 
@@ -39,10 +43,20 @@ def test_there_is_a_numbered_file_for_each_stage(dumps):
 
 
 def test_each_stage_can_be_replayed_from_the_dump_before_it(dumps, tmp_path):
+    replay(dumps, tmp_path)
+
+
+def test_so_can_those_of_quantised_weights(tiny_folder, tmp_path):
+    replay(dump(tiny_folder, tmp_path, "--dtype=q4_1", "--stop-after=iree"), tmp_path, "q4_1")
+
+
+def replay(dumps: list[Path], folder: Path, storage: str = "f32") -> None:
+    """Runs each stage on what the one before has left, and compares what comes out."""
+    options = {"state": f"=storage={storage}", "weights": f"=storage={storage}"}
     for (before, after), name in zip(pairwise(dumps), STAGE_NAMES[1:], strict=True):
-        output = tmp_path / after.name
-        words = [str(before), f"--llmc-{name}", "--mlir-print-debuginfo", "-o", str(output)]
-        assert llmc_opt.main(words) == 0
+        output = folder / after.name
+        pipeline = f"--llmc-{name}{options.get(name, '')}"
+        assert llmc_opt.main([str(before), pipeline, "--mlir-print-debuginfo", f"-o={output}"]) == 0
         assert output.read_text() == after.read_text()
 
 

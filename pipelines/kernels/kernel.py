@@ -49,17 +49,6 @@ class _View:
         return "x".join([*dims, str(self.type.element_type)])
 
 
-def view_as(value: ir.Value, type_: ir.RankedTensorType) -> ir.Value:
-    """The bytes of a static tensor as another type, of as many bytes."""
-    op = ir.Operation.create(
-        "flow.tensor.bitcast",
-        results=[type_],
-        operands=[value],
-        attributes={"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, 0])},
-    )
-    return op.result
-
-
 def dispatch(
     kernel: Kernel,
     operands: Sequence[ir.Value],
@@ -71,8 +60,8 @@ def dispatch(
     """Runs `kernel` on tensors, here; returns tensors of the types `results`.
 
     `result_extents` are the dynamic extents of the results, in their order. `scalars` are index
-    values that follow the extents where the kernel is told them. What `view_as` gives is no
-    operand of its own: the kernel reads the tensor under it as another type. `updated` are more
+    values that follow the extents where the kernel is told them. An `llmc.bitcast` is no operand
+    of its own: the kernel reads the tensor under it as another type. `updated` are more
     operands, whose new contents follow the results: written in place where nobody needs the old.
     """
     function = _around(ir.InsertionPoint.current.block.owner, "func.func")
@@ -132,9 +121,9 @@ def _dynamic_extents(tensors: Sequence[ir.Value]) -> list[ir.Value]:
 
 
 def under_view(value: ir.Value) -> ir.Value:
-    """The tensor that `view_as` was given, where `value` comes from it; else `value`."""
+    """The tensor of which `value` is an `llmc.bitcast`; else `value`."""
     owner = value.owner
-    is_view = not isinstance(owner, ir.Block) and owner.name == "flow.tensor.bitcast"
+    is_view = not isinstance(owner, ir.Block) and owner.name == "llmc.bitcast"
     return owner.operands[0] if is_view else value
 
 

@@ -7,7 +7,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from llmc.dialects.index_notation import as_value, size
-from llmc.pipelines.kernels.kernel import dispatch
+from llmc.pipelines.kernels.kernel import dispatch, under_view
 from llmc.pipelines.passes.base import Pass, calls_of, find, functions, is_layer
 from llmc.pipelines.passes.kernel_functions import kind_of
 from llmc.pipelines.passes.scheduled_kernel import (
@@ -51,5 +51,8 @@ def _dispatch(module: ir.Module, function: func.FuncOp) -> None:
         for old, new in zip(call.results, results, strict=True):
             old.replace_all_uses_with(new)
         call.operation.erase()
+        for operand in dict.fromkeys(operands):
+            if under_view(operand) != operand and not any(True for _ in operand.uses):
+                operand.owner.erase()
     if is_layer(function):
         function.operation.erase()

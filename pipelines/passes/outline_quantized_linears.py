@@ -8,7 +8,7 @@ from typing import ClassVar
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
-from llmc.dialects import PackedQuantizedLinearOp
+from llmc.dialects import BitcastOp, PackedQuantizedLinearOp
 from llmc.dialects.blocks import FORMATS, VALUES
 from llmc.dialects.index_notation import (
     collapse,
@@ -18,7 +18,6 @@ from llmc.dialects.index_notation import (
     sizes,
     slice_of,
 )
-from llmc.pipelines.kernels.kernel import view_as
 from llmc.pipelines.kernels.quantized_linear import (
     Norm,
     Panels,
@@ -60,7 +59,6 @@ class OutlineQuantizedLinears(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rewrites layer by layer."""
-        module.context.allow_unregistered_dialects = True
         signed = CPUTarget.parse(self.target).byte_products.signed
         outliner = _Outliner(KernelFunctions(module), signed)
         for op in find(module.operation, "llmc.packed_quantized_linear"):
@@ -211,7 +209,7 @@ class _Layer:
 
 def _as_halves(stored: ir.Value) -> ir.Value:
     *shape, bytes_ = stored.type.shape
-    return view_as(stored, ir.RankedTensorType.get([*shape, bytes_ // 2], ir.F16Type.get()))
+    return BitcastOp(stored, ir.RankedTensorType.get([*shape, bytes_ // 2], ir.F16Type.get())).out
 
 
 def _first(value: ir.Value, start: int, count: int) -> ir.Value:

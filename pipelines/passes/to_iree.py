@@ -56,6 +56,16 @@ class ToIREE(Pass):
                 )
             op.results[0].replace_all_uses_with(room.result)
             op.erase()
+        for op in find(module.operation, "llmc.bitcast"):
+            with ir.InsertionPoint(op), op.location:
+                view = ir.Operation.create(
+                    "flow.tensor.bitcast",
+                    results=[op.results[0].type],
+                    operands=list(op.operands),
+                    attributes={"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, 0])},
+                )
+            op.results[0].replace_all_uses_with(view.result)
+            op.erase()
         for function in layer_functions(module):
             function.attributes["noinline"] = ir.UnitAttr.get()
 

@@ -21,6 +21,7 @@ from llmc.pipelines.shapes.expressions import largest, unknown
 from llmc.pipelines.shapes.facts import Facts, is_tensor
 
 _VIEWS = {
+    "llmc.bitcast",
     "llmc.blocks_to_bytes",
     "llmc.bytes_to_blocks",
     "llmc.cache_read",

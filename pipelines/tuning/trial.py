@@ -3,8 +3,8 @@
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func
 
+from llmc.dialects import BitcastOp
 from llmc.dialects.index_notation import index, insert, slice_of
-from llmc.pipelines.kernels.kernel import view_as
 from llmc.pipelines.passes.dispatch_kernels import DispatchKernels
 from llmc.pipelines.passes.schedule_kernels import run_alone
 from llmc.pipelines.schedules.schedule import PythonSchedule
@@ -56,7 +56,7 @@ def _chain(subject: Subject, arguments: list[ir.Value]) -> ir.Value:
                 operands.append(layer)
                 continue
             value = known[subject.same[number]]
-            operands.append(value if value.type == type_ else view_as(value, type_))
+            operands.append(value if value.type == type_ else BitcastOp(value, type_).out)
         results = func.CallOp(list(subject.kernel.type.results), subject.name, operands).results
         _depend(known, results[0])
     return results[0]

@@ -10,7 +10,7 @@ from torch_mlir.dialects import ext
 from llmc.dialects import OPERATIONS
 from llmc.dialects.block_types import block_format
 from tests.interpreter.machine import EVALUATORS, Frame, Values, evaluates
-from tests.interpreter.types import element_of, undefined
+from tests.interpreter.types import dtype_of, element_of, undefined
 
 _REFERENCES = {name: op for name, op in OPERATIONS.items() if name not in EVALUATORS}
 
@@ -66,6 +66,7 @@ def _sizes(op: ir.Operation) -> dict[str, Any]:
     return {
         "outputs": first.shape[-1],
         "experts": last.shape[0] - 1,
+        "element": dtype_of(last.element_type),
         "format_": block_format(last),
     }
 

@@ -15,6 +15,7 @@ from llmc.pipelines.passes.base import walk
 from tests.interpreter.machine import Frame, Machine, Values
 
 _VIEWS = {
+    "llmc.bitcast",
     "llmc.blocks_to_bytes",
     "llmc.bytes_to_blocks",
     "llmc.cache_read",

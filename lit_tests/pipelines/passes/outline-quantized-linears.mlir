@@ -9,7 +9,7 @@
 // CHECK-LABEL: func.func @one_row(
 // CHECK-SAME:    %[[X:.*]]: tensor<1x1x64xf32>, %[[NORM:.*]]: tensor<3x64xf32>, %[[W:.*]]: tensor<3x4x2x320xi8>, %[[LAYER:.*]]: index
 // CHECK-NOT:     llmc.rms_norm
-// CHECK:         %[[HALVES:.*]] = "flow.tensor.bitcast"(%[[W]]) {{.*}} -> tensor<3x4x2x160xf16>
+// CHECK:         %[[HALVES:.*]] = "llmc.bitcast"(%[[W]]) : {{.*}} -> tensor<3x4x2x160xf16>
 // CHECK:         call @quantized_matvec_0({{.*}}, %[[NORM]], %[[LAYER]], %[[W]], %[[HALVES]], {{.*}}) : {{.*}} -> tensor<1x4x16xf32>
 // CHECK-NOT:     arith.addf
 // CHECK:         return

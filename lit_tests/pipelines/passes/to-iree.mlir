@@ -31,6 +31,13 @@ func.func @reset(%n: index) {
   return
 }
 
+// CHECK-LABEL: func.func @view
+// CHECK-NEXT:    "flow.tensor.bitcast"(%arg0) {operandSegmentSizes = array<i32: 1, 0, 0>} : (tensor<2x34xi8>) -> tensor<2x17xf16>
+func.func @view(%x: tensor<2x34xi8>) -> tensor<2x17xf16> {
+  %y = "llmc.bitcast"(%x) : (tensor<2x34xi8>) -> tensor<2x17xf16>
+  return %y : tensor<2x17xf16>
+}
+
 // CHECK-LABEL: func.func @other
 // CHECK-NEXT:    arith.addf
 func.func @other(%x: tensor<6xf32>) -> tensor<6xf32> {
