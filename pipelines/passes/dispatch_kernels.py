@@ -8,8 +8,8 @@ from torch_mlir.dialects import func
 
 from llmc.dialects.index_notation import as_value, size
 from llmc.pipelines.kernels.kernel import dispatch, under_view
-from llmc.pipelines.passes.base import Pass, calls_of, find, functions, is_layer
-from llmc.pipelines.passes.kernel_functions import kind_of
+from llmc.pipelines.passes.base import Pass, calls_of, functions, is_layer
+from llmc.pipelines.passes.kernel_functions import is_distributed, kind_of
 from llmc.pipelines.passes.scheduled_kernel import (
     result_extents,
     scheduled_kernel,
@@ -31,7 +31,7 @@ class DispatchKernels(Pass):
         """Replaces kernel by kernel."""
         module.context.allow_unregistered_dialects = True
         for function in functions(module):
-            if kind_of(function) is not None and find(function.operation, "scf.forall"):
+            if kind_of(function) is not None and is_distributed(function):
                 _dispatch(module, function)
 
 

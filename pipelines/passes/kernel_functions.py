@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
+from llmc.pipelines.passes.base import find
 from llmc.pipelines.schedules.verbs import KIND
 
 
@@ -12,6 +13,11 @@ def kind_of(function: func.FuncOp) -> str | None:
     """What kind of kernel a function is marked as; None where it is not."""
     kind = function.attributes.get(KIND)
     return kind.value if isinstance(kind, ir.StringAttr) else None
+
+
+def is_distributed(kernel: func.FuncOp) -> bool:
+    """Whether a schedule has distributed the kernel over workgroups."""
+    return bool(find(kernel.operation, "scf.forall"))
 
 
 class KernelFunctions:

@@ -9,7 +9,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from llmc.pipelines.passes.base import Pass, functions
-from llmc.pipelines.passes.kernel_functions import kind_of
+from llmc.pipelines.passes.kernel_functions import is_distributed, kind_of
 from llmc.pipelines.schedules.interpreter import apply_script
 from llmc.pipelines.schedules.registry import parse_schedule
 from llmc.pipelines.schedules.schedule import PythonSchedule
@@ -28,7 +28,8 @@ class ScheduleKernels(Pass):
 
     `schedule` replaces those parameters, as in `quantized_matvec{panels=4}`, for the kernels of its
     kind. `tuned` is a database of `llmc tune`, whose entries come before our own choice. A kernel
-    without a schedule is left alone. May change numerics: a schedule may change the order of a sum.
+    without a schedule is left alone, and one that is distributed over workgroups already. May
+    change numerics: a schedule may change the order of a sum.
     """
 
     name: ClassVar[str] = "schedule-kernels"
@@ -55,7 +56,9 @@ class ScheduleKernels(Pass):
         target = CPUTarget.parse(self.target)
         for function in functions(module):
             kind = kind_of(function)
-            schedule = None if kind is None else self._schedule(kind, function, target)
+            if kind is None or is_distributed(function):
+                continue
+            schedule = self._schedule(kind, function, target)
             if schedule is not None:
                 run_alone(schedule, function)
 

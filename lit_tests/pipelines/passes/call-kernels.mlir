@@ -1,4 +1,5 @@
 // RUN: llmc-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(call-kernels,cse,canonicalize)' | filecheck %s
+// RUN: llmc-opt %s --split-input-file --verify-diagnostics --call-kernels=lanes=8 | filecheck %s --check-prefix=LANES
 
 // A kernel stands in the module once, however often it is called. Its grid: the two panels in one
 // workgroup, and a row of workgroups for each expert.
@@ -53,6 +54,10 @@ func.func @group(%expert: tensor<?xi64>) -> (tensor<?xi32>, tensor<5xi32>) {
   %order, %first = "llmc.group_rows"(%expert) : (tensor<?xi64>) -> (tensor<?xi32>, tensor<5xi32>)
   return %order, %first : tensor<?xi32>, tensor<5xi32>
 }
+
+// With half the lanes, registers are half as wide.
+// LANES:       func.func @argmax_
+// LANES:         scf.for {{.+}} -> (vector<32xf32>)
 
 // A workgroup for each row, which reads four registers at a time, the last time overlapping.
 // CHECK:       func.func @argmax_

@@ -1,4 +1,4 @@
-// RUN: llmc-opt %s --outline-linears --verify-diagnostics | filecheck %s
+// RUN: llmc-opt %s --outline-linears --split-input-file --verify-diagnostics | filecheck %s
 
 // One row is a panel_matvec, of which there is one function for two layers alike.
 // CHECK-LABEL: func.func @one_row
@@ -77,3 +77,13 @@ func.func @surroundings(%x: tensor<1x8xf32>, %s: tensor<8xf32>, %w: tensor<2x8x4
 // CHECK:       func.func private @[[FUSED]]({{.*}} attributes {llmc.kernel = "panel_matvec"}
 // CHECK:         llmc.rms_norm
 // CHECK-NOT:   func.func
+
+// -----
+
+// An invalid layer is an error.
+func.func @invalid(%x: tensor<1x8xf32>, %w: tensor<2x7x4xf32>) {
+  // expected-error@+1 {{'llmc.packed_linear' op operand 'x' must have its last dimension = 7, but has 8}}
+  %y = "llmc.packed_linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, tile = 4 : i64}
+      : (tensor<1x8xf32>, tensor<2x7x4xf32>) -> tensor<1x8xf32>
+  return
+}

@@ -1,6 +1,6 @@
 // RUN: llmc-opt %s --split-input-file --propagate-shapes --verify-diagnostics -o %t
 // RUN: filecheck %s --input-file %t
-// RUN: llmc-opt %s --split-input-file --propagate-shapes='tokens=128 past=1000 sequences=4 capacity=1024' --verify-diagnostics -o %t
+// RUN: llmc-opt %s --split-input-file --propagate-shapes='tokens=128 past=1000 batch=3 sequences=4 capacity=1024' --verify-diagnostics -o %t
 // RUN: filecheck %s --input-file %t --check-prefix=BOUND
 
 // The interface of a model's variant gives the symbols; a layer has those that all of its calls
@@ -94,6 +94,21 @@ func.func @reset(%sequences: i64, %capacity: i64) {
   %cache = "llmc.cache_allocate"(%s, %c) : (index, index) -> tensor<2x?x1x?x8xf32>
   ml_program.global_store @keys = %cache : tensor<2x?x1x?x8xf32>
   return
+}
+
+// -----
+
+// Rows of several sequences are as many as the batch.
+// CHECK-LABEL: func.func @decode_batch
+// CHECK:         "llmc.embedding"
+// CHECK-SAME:      llmc.shape = ["batch", "1", "8"]
+// BOUND-LABEL: func.func @decode_batch
+// BOUND:         "llmc.embedding"
+// BOUND-SAME:      llmc.shape_bound = array<i64: 3, 1, 8>
+func.func @decode_batch(%ids: tensor<?x1xi64>, %start: tensor<?xi64>, %sequence: i64, %past: i64) -> tensor<?x1x8xf32> {
+  %table = "llmc.parameter"() {sources = ["table"]} : () -> tensor<5x8xf32>
+  %x = "llmc.embedding"(%ids, %table) : (tensor<?x1xi64>, tensor<5x8xf32>) -> tensor<?x1x8xf32>
+  return %x : tensor<?x1x8xf32>
 }
 
 // -----

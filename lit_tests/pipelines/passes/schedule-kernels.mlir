@@ -1,20 +1,26 @@
 // A kernel for which there is no rule is left alone.
-// RUN: llmc-opt %s --schedule-kernels | filecheck %s
+// RUN: llmc-opt %s --split-input-file --verify-diagnostics --schedule-kernels | filecheck %s
 // CHECK-LABEL: func.func private @kernel
 // CHECK-NOT:     scf.for
 // CHECK:         linalg.matmul
 
 // A schedule that is named is run on the kernels of its kind.
-// RUN: llmc-opt %s --schedule-kernels='schedule="matmul{rows=2 columns=8}"' | filecheck %s --check-prefix=NAMED
+// RUN: llmc-opt %s --split-input-file --verify-diagnostics --schedule-kernels='schedule="matmul{rows=2 columns=8}"' | filecheck %s --check-prefix=NAMED
 // NAMED: scf.for {{.*}} step %c2
 // NAMED: vector.fma {{.*}} : vector<8xf32>
+
+// A second run finds nothing to do.
+// RUN: llmc-opt %s --outline-linears --schedule-kernels='target=cpu:haswell' --schedule-kernels --split-input-file --verify-diagnostics | filecheck %s --check-prefix=TWICE
+// TWICE-LABEL: func.func private @panel_matvec
+// TWICE:         scf.forall
+// TWICE:           arith.addf {{.+}} : vector<16xf32>
 
 // RUN: not llmc-opt %s --schedule-kernels='schedule="matmull"' 2>&1 | filecheck %s --check-prefix=NAME
 // NAME: there is no schedule 'matmull'
 
 // No database is one without entries; what is none is refused.
-// RUN: llmc-opt %s --schedule-kernels='tuned=%t.absent' | filecheck %s
-// RUN: not llmc-opt %s --schedule-kernels='tuned=%s' 2>&1 | filecheck %s --check-prefix=DAMAGED
+// RUN: llmc-opt %s --split-input-file --verify-diagnostics --schedule-kernels='tuned=%t.absent' | filecheck %s
+// RUN: not llmc-opt %s --split-input-file --verify-diagnostics --schedule-kernels='tuned=%s' 2>&1 | filecheck %s --check-prefix=DAMAGED
 // DAMAGED: schedule-kernels.mlir is no tuning database
 
 func.func private @kernel(%a: tensor<10x15xf32>, %b: tensor<15x16xf32>) -> tensor<10x16xf32>
@@ -24,4 +30,22 @@ func.func private @kernel(%a: tensor<10x15xf32>, %b: tensor<15x16xf32>) -> tenso
   %sum = linalg.fill ins(%zero : f32) outs(%room : tensor<10x16xf32>) -> tensor<10x16xf32>
   %c = linalg.matmul ins(%a, %b : tensor<10x15xf32>, tensor<15x16xf32>) outs(%sum : tensor<10x16xf32>) -> tensor<10x16xf32>
   return %c : tensor<10x16xf32>
+}
+
+// -----
+
+func.func @linear(%x: tensor<1x8xf32>, %w: tensor<2x8x16xf32>) -> tensor<1x32xf32> {
+  %y = "llmc.packed_linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, tile = 16 : i64}
+      : (tensor<1x8xf32>, tensor<2x8x16xf32>) -> tensor<1x32xf32>
+  return %y : tensor<1x32xf32>
+}
+
+// -----
+
+func.func private @linear(%x: tensor<1x8xf32>, %w: tensor<2x7x16xf32>) -> tensor<1x32xf32>
+    attributes {llmc.kernel = "panel_matvec"} {
+  // expected-error@+1 {{'llmc.packed_linear' op operand 'x' must have its last dimension = 7, but has 8}}
+  %y = "llmc.packed_linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, tile = 16 : i64}
+      : (tensor<1x8xf32>, tensor<2x7x16xf32>) -> tensor<1x32xf32>
+  return %y : tensor<1x32xf32>
 }
