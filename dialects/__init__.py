@@ -2,7 +2,7 @@
 
 from torch_mlir import ir
 from torch_mlir._mlir_libs._mlir import globals as bindings
-from torch_mlir.dialects import torch as torch_dialect
+from torch_mlir._mlir_libs._torchMlir import register_dialect
 from torch_mlir.passmanager import PassManager
 
 from llmc.dialects.add_rms_norm import AddRMSNormOp
@@ -81,7 +81,7 @@ _LOADERS = "builtin.module(torch-func-backend-type-conversion,func.func(convert-
 
 def load(context: ir.Context) -> None:
     """Makes known to `context` the llmc dialect, and torch-mlir's, which the importer uses."""
-    torch_dialect.register_dialect(context)
+    register_dialect(context)
     with context, ir.Location.unknown():
         Llmc.load()
         PassManager.parse(_LOADERS).run(ir.Module.create().operation)

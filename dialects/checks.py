@@ -4,7 +4,6 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import ext
 
@@ -14,12 +13,11 @@ from llmc.dialects.declarations import check_declared
 from llmc.dialects.mismatch import MismatchError, require
 
 _LARGEST_COUNT = 2**31 - 1  # what kernels hold in an i32
-_BF16_SMALLEST, _BF16_LARGEST = 2.0**-126, 3.3895313892515355e38  # numpy has no such type
 _FLOATS = {
-    "f16": (float(np.finfo(np.float16).tiny), float(np.finfo(np.float16).max)),
-    "bf16": (_BF16_SMALLEST, _BF16_LARGEST),
-    "f32": (float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)),
-    "f64": (float(np.finfo(np.float64).tiny), float(np.finfo(np.float64).max)),
+    "f16": (2.0**-14, (2 - 2.0**-10) * 2.0**15),
+    "bf16": (2.0**-126, (2 - 2.0**-7) * 2.0**127),
+    "f32": (2.0**-126, (2 - 2.0**-23) * 2.0**127),
+    "f64": (2.0**-1022, (2 - 2.0**-52) * 2.0**1023),
 }
 """The floats of tensors: the least and the largest magnitude of each, but for subnormal ones."""
 _INTEGERS = ("i8", "i16", "i32", "i64")
