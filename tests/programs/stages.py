@@ -7,7 +7,7 @@ from torch_mlir import ir
 from llmc import dialects
 from llmc.pipelines.driver.execution import SinglePass, run, single_passes
 from llmc.pipelines.passes.base import Pass
-from llmc.pipelines.pipeline import STAGES, ImportedToIREE, Step
+from llmc.pipelines.pipeline import ImportedToIREE, Step, stages
 from tests.programs.models import Model
 from tests.programs.observation import Program
 
@@ -23,22 +23,22 @@ CONTEXT = new_context()
 
 
 @cache
-def steps_to_iree() -> tuple[SinglePass, ...]:
-    """What `llmc compile` runs after the import, pass by pass."""
+def steps_to_iree(storage: str = "f32") -> tuple[SinglePass, ...]:
+    """What `llmc compile --dtype STORAGE` runs after the import, pass by pass."""
     with CONTEXT:
-        return tuple(single_passes(ImportedToIREE().steps()))
+        return tuple(single_passes(ImportedToIREE(storage=storage).steps()))
 
 
 @cache
-def steps_before(name: str) -> int:
-    """How many steps of it come before the pipeline called `name` in `llmc compile`."""
-    _, *after_import = STAGES
+def steps_before(name: str, storage: str = "f32") -> int:
+    """How many steps of it come before the pipeline called `name`."""
+    _, *after_import = stages("cpu", storage)
     count = 0
     for stage in after_import:
         if stage.name == name:
             return count
         with CONTEXT:
-            count += len(list(single_passes(stage().steps())))
+            count += len(list(single_passes(stage.steps())))
     return 0
 
 
@@ -56,10 +56,10 @@ def applies(single: SinglePass, program: Program) -> bool:
     return isinstance(program.plan, Model) or single.name != "thread-kv-cache"
 
 
-def after(count: int, program: Program) -> ir.Module:
+def after(count: int, program: Program, storage: str = "f32") -> ir.Module:
     """A copy of the program after the first steps of the pipeline."""
     module = copy(program.module)
-    for single in steps_to_iree()[:count]:
+    for single in steps_to_iree(storage)[:count]:
         if applies(single, program):
             run((as_step(single),), module)
     return module

@@ -47,7 +47,7 @@ _attentions = st.builds(
 )
 _mlps = st.builds(
     MLP,
-    width=st.sampled_from([5, 8]),
+    width=st.sampled_from([5, 8, 32]),
     gated=st.booleans(),
     function=_functions,
     linear=_linears,
