@@ -16,6 +16,7 @@ from llmc.dialects.checks import (
     integers,
     like,
     multiple,
+    not_negative,
     number,
     require,
     same,
@@ -27,6 +28,7 @@ from llmc.dialects.checks import (
 from llmc.dialects.index_notation import collapse, expand, pointwise, size, slice_of
 from llmc.dialects.kv_cache import CacheAppendOp
 from llmc.dialects.llmc import Operation
+from llmc.dialects.rms_norm import RMSNormOp
 from llmc.dialects.rotary import RotaryOp
 
 
@@ -36,14 +38,17 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
     The caches are `[layers, sequences, G, capacity, D or E]`; row b is of sequence `sequence + b`,
     and goes to column `past`. `query`, `key` and `value` are rows `[B, N]` of linear layers, of
     which H heads of D, G of D and G of E channels count, from `query_offset`, `key_offset` and
-    `value_offset` on: all three may be one tensor. `cos` and `sin [B or 1, 1, R]` turn queries and
-    keys as `llmc.rotary` says. What a row sees, and the other attributes, are as in
-    `llmc.attention`.
+    `value_offset` on: all three may be one tensor. Each head of queries and of keys is normalised
+    as `llmc.rms_norm` says, by row `layer` of `query_norm` and `key_norm [layers, D]`, where they
+    are given; without them `norm_epsilon` and `norm_offset` say nothing. `cos` and `sin [B or 1, 1,
+    R]` then turn queries and keys as `llmc.rotary` says. What a row sees, and the other attributes,
+    are as in `llmc.attention`.
 
         %o, %new_keys, %new_values = "llmc.decode_attention"(%q, %k, %v, %keys, %values, %start,
                                                              %layer, %sequence, %past, %cos, %sin)
-           {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1>,
+           {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0>,
             query_offset = 0 : i64, key_offset = 0 : i64, value_offset = 0 : i64,
+            norm_epsilon = 0.0 : f64, norm_offset = 0.0 : f64,
             scale = 0.125 : f64, window = 0 : i64, softcap = 0.0 : f64}
            : (tensor<1x576xf32>, tensor<1x192xf32>, tensor<1x192xf32>, tensor<30x?x3x?x64xf32>,
               tensor<30x?x3x?x64xf32>, tensor<1xi64>, index, index, index, tensor<1x1x64xf32>,
@@ -63,6 +68,8 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
     query_offset: ir.IntegerAttr
     key_offset: ir.IntegerAttr
     value_offset: ir.IntegerAttr
+    norm_epsilon: ir.FloatAttr
+    norm_offset: ir.FloatAttr
     scale: ir.FloatAttr
     window: ir.IntegerAttr
     softcap: ir.FloatAttr
@@ -71,6 +78,8 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
     new_values: ext.Result[Any]
     cos: ext.Operand[Any] | None = None
     sin: ext.Operand[Any] | None = None
+    query_norm: ext.Operand[Any] | None = None
+    key_norm: ext.Operand[Any] | None = None
 
     @property
     def heads(self) -> int:
@@ -109,6 +118,7 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
         ):
             like(name, new, name.removeprefix("new_"), old)
         self._verify_tables(batch)
+        self._verify_norms()
 
     def _verify_row(self, name: str, row: ir.Value, offset: ir.IntegerAttr, channels: int) -> None:
         batch, width = tensor_of(row, name, 2)
@@ -136,6 +146,19 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
         at_most("cos", "a last dimension", rotated, channels)
         like("sin", self.sin, "cos", self.cos)
 
+    def _verify_norms(self) -> None:
+        is_alone = (self.query_norm is None) != (self.key_norm is None)
+        require(not is_alone, "must go together with 'key_norm'", "query_norm")
+        not_negative("norm_epsilon", self.norm_epsilon, self.query)
+        number("norm_offset", self.norm_offset, self.query)
+        layers, _, _, _, channels = self.keys.type.shape
+        for name, norm in (("query_norm", self.query_norm), ("key_norm", self.key_norm)):
+            if norm is not None:
+                rows, width = tensor_of(norm, name, 2)
+                same(name, "its layers", rows, layers)
+                same(name, "its length", width, channels)
+                same_element(name, norm, self.query)
+
     @staticmethod
     def reference(
         query: np.ndarray,
@@ -156,6 +179,10 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
         softcap: float = 0.0,
         cos: np.ndarray | None = None,
         sin: np.ndarray | None = None,
+        query_norm: np.ndarray | None = None,
+        key_norm: np.ndarray | None = None,
+        norm_epsilon: float = 0.0,
+        norm_offset: float = 0.0,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rows `[B, N]`, caches `[layers, sequences, G, capacity, D]` -> `[B, H * E]`, caches."""
         _, _, groups, _, channels = keys.shape
@@ -168,6 +195,9 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
         q = heads(query, query_offset, outputs // width, channels)
         k = heads(key, key_offset, groups, channels)
         v = heads(value, value_offset, groups, width)
+        if query_norm is not None and key_norm is not None:
+            q = RMSNormOp.reference(q, query_norm[layer], norm_epsilon, norm_offset)
+            k = RMSNormOp.reference(k, key_norm[layer], norm_epsilon, norm_offset)
         if cos is not None and sin is not None:
             q, k = RotaryOp.reference(q, cos, sin), RotaryOp.reference(k, cos, sin)
         keys = CacheAppendOp.reference(keys, k.astype(keys.dtype), layer, sequence, past)
@@ -183,6 +213,9 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
         query = self._heads(self.query, self.query_offset.value, self.heads, keys[4])
         key = self._heads(self.key, self.key_offset.value, keys[2], keys[4])
         value = self._heads(self.value, self.value_offset.value, values[2], values[4])
+        if self.query_norm is not None:
+            query = self._normed(query, self.query_norm)
+            key = self._normed(key, self.key_norm)
         if self.cos is not None:
             query, key = self._turned(query), self._turned(key)
         new = [
@@ -213,6 +246,12 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
         extents = [batch, heads * channels]
         part = slice_of(row, [0, offset], extents, extents)
         return expand(part, [[batch], [heads, 1, channels]])
+
+    def _normed(self, rows: ir.Value, stack: ir.Value) -> ir.Value:
+        _, channels = stack.type.shape
+        own = slice_of(stack, [self.layer, 0], [1, channels], [channels])
+        norm = RMSNormOp(rows, self.norm_epsilon, self.norm_offset, rows.type, weight=own)
+        return _lowered(norm)
 
     def _turned(self, rows: ir.Value) -> ir.Value:
         return _lowered(RotaryOp(rows, self.cos, self.sin, rows.type))

@@ -27,6 +27,7 @@ class Shape:
     lanes: int = 8
     cache: str = "f32"
     batch: str = "1"
+    normed: bool = False
 
     @property
     def widths(self) -> list[int]:
@@ -45,20 +46,26 @@ class Shape:
         out = f"tensor<{self.batch}x{self.heads * self.value_channels}xf32>"
         starts, table = f"tensor<{self.batch}xi64>", f"tensor<{self.batch}x1x{self.rotated}xf32>"
         tables = f", %cos: {table}, %sin: {table}" if self.rotated else ""
-        segments = ", ".join(["1"] * 9 + [str(int(self.rotated > 0))] * 2)
+        norm = f"tensor<2x{self.channels}xf32>"
+        norms = f", %qn: {norm}, %kn: {norm}" if self.normed else ""
+        given = [True] * 9 + [self.rotated > 0] * 2 + [self.normed] * 2
+        segments = ", ".join(str(int(each)) for each in given)
         at = 1 + self.widths[0]
         return f"""
           func.func @attend(%row: {row}, %k: {keys}, %v: {values}, %start: {starts}, %layer: index,
-                            %sequence: index, %past: index{tables})
+                            %sequence: index, %past: index{tables}{norms})
               -> ({out}, {keys}, {values}) {{
             %o, %nk, %nv = "llmc.decode_attention"(%row, %row, %row, %k, %v, %start, %layer,
-                %sequence, %past{", %cos, %sin" if self.rotated else ""})
+                %sequence, %past{", %cos, %sin" if self.rotated else ""}
+                {", %qn, %kn" if self.normed else ""})
                  {{operandSegmentSizes = array<i32: {segments}>, query_offset = 1 : i64,
+                   norm_epsilon = 0.01 : f64, norm_offset = 1.0 : f64,
                    key_offset = {at} : i64, value_offset = {at + self.widths[1]} : i64,
                    scale = 0.25 : f64, window = {self.window} : i64,
                    softcap = {self.softcap} : f64}}
                : ({row}, {row}, {row}, {keys}, {values}, {starts}, index, index, index
-                  {f", {table}, {table}" if self.rotated else ""}) -> ({out}, {keys}, {values})
+                  {f", {table}, {table}" if self.rotated else ""}
+                  {f", {norm}, {norm}" if self.normed else ""}) -> ({out}, {keys}, {values})
             return %o, %nk, %nv : {out}, {keys}, {values}
           }}"""
 
@@ -67,8 +74,8 @@ SHAPES = [
     Shape(heads=9, key_heads=3, channels=64, value_channels=64, rotated=64, lanes=16),
     Shape(heads=4, key_heads=4, channels=80, value_channels=12, rotated=32, batch="?"),
     Shape(heads=8, key_heads=1, channels=256, value_channels=256, rotated=256, window=300),
-    Shape(6, 2, 16, 7, rotated=6, window=17, softcap=3.0, lanes=4, batch="?"),
-    Shape(heads=14, key_heads=2, channels=48, value_channels=48, cache="f16", lanes=16),
+    Shape(6, 2, 16, 7, rotated=6, window=17, softcap=3.0, lanes=4, batch="?", normed=True),
+    Shape(14, 2, 48, 48, cache="f16", lanes=16, normed=True),
     Shape(heads=71, key_heads=1, channels=64, value_channels=64, rotated=64, batch="?"),
     Shape(heads=32, key_heads=32, channels=96, value_channels=96, lanes=16, batch="3"),
 ]
@@ -116,6 +123,8 @@ def test_kernel(compiled, past, starts):
     row[:, 0] = float("nan")
     angles = torch.randn(batch, 1, shape.rotated, generator=generator)
     tables = [angles.cos(), angles.sin()] if shape.rotated else []
+    weights = torch.randn(2, 2, shape.channels, generator=generator)
+    norms = list(weights) if shape.normed else []
     caches = []
     for channels in (shape.channels, shape.value_channels):
         # Only what may be read holds numbers.
@@ -127,7 +136,7 @@ def test_kernel(compiled, past, starts):
     out, *new = (
         torch.tensor(result.to_host())
         for result in attend(
-            *(a.numpy() for a in arguments), 1, 1, past, *(t.numpy() for t in tables)
+            *(a.numpy() for a in arguments), 1, 1, past, *(t.numpy() for t in [*tables, *norms])
         )
     )
     query, key, value = (
@@ -138,6 +147,11 @@ def test_kernel(compiled, past, starts):
             strict=True,
         )
     )
+    if norms:
+        query, key = (
+            torch.nn.functional.rms_norm(x, x.shape[-1:], 1 + norm[1].double(), 0.01)
+            for x, norm in zip((query, key), norms, strict=True)
+        )
     if tables:
         query, key = (turned(x, *(t[:, 0].double() for t in tables)) for x in (query, key))
     for cache, rows, found in zip(caches, (key, value), new, strict=True):

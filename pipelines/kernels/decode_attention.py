@@ -13,7 +13,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, scf, vector
 
 from llmc.dialects.index_notation import Size, index
-from llmc.pipelines.kernels.head_row import HeadRow, Rotation, Write
+from llmc.pipelines.kernels.head_row import HeadNorm, HeadRow, Rotation, Write
 from llmc.pipelines.kernels.kernel import Kernel, load_index
 from llmc.pipelines.kernels.online_softmax import Caches, OnlineSoftmax
 from llmc.pipelines.kernels.partial_attention import PARTS, Parts
@@ -37,6 +37,8 @@ class DecodeShape:
     scale: float
     window: int
     softcap: float
+    norm_epsilon: float
+    norm_offset: float
 
     @property
     def sharing(self) -> int:
@@ -46,16 +48,19 @@ class DecodeShape:
     @property
     def text(self) -> str:
         """All of it, as part of a symbol."""
-        numbers = (self.query_offset, self.key_offset, self.value_offset, self.scale)
-        return re.sub(
-            r"[^0-9a-z_]", "p", "_".join(map(repr, (*numbers, self.window, self.softcap)))
-        )
+        rows = (self.query_offset, self.key_offset, self.value_offset)
+        scores = (self.scale, self.window, self.softcap)
+        norm = (self.norm_epsilon, self.norm_offset)
+        return re.sub(r"[^0-9a-z_]", "p", "_".join(map(repr, (*rows, *scores, *norm))))
 
 
-def decode_attention(shape: DecodeShape, batch: int | None, rotated: bool, widest: int) -> Kernel:
+def decode_attention(
+    shape: DecodeShape, batch: int | None, rotated: bool, normed: bool, widest: int
+) -> Kernel:
     """Operands `query [B, _]`, `key [B, _]`, `value [B, _]`, `start [B]`, `cos` and `sin [B or 1,
-    1, R]` if `rotated`, then those that are updated: `keys [L, S, G, C, D]`, `values
-    [L, S, G, C, E]` and `done [PARTS]`, which is 0 before and after.
+    1, R]` if `rotated`, `query_norm` and `key_norm [L, D]` if `normed`, then those that are
+    updated: `keys [L, S, G, C, D]`, `values [L, S, G, C, E]` and `done [PARTS]`, which is 0 before
+    and after.
 
     Results are `[B, H * E]` and room for the parts, `Parts.type_of`. All but the caches hold
     float32, and these that or a narrower type. The scalars are the layer, the first sequence and
@@ -77,14 +82,19 @@ def decode_attention(shape: DecodeShape, batch: int | None, rotated: bool, wides
         start: ir.Value,
         *rest: ir.Value,
     ) -> None:
-        *tables, keys, values, done, out, room = rest
+        *read, keys, values, done, out, room = rest
+        tables, norms = read[: 2 * rotated], read[2 * rotated :]
         layer, sequence, past = extents[-3:]
         row, head = (op(group, index(shape.key_heads)) for op in (arith.divui, arith.remui))
         groups = arith.muli(_batch(extents, batch), index(shape.key_heads))
         count = _parts(shape, past, groups)
         caches = Caches(keys, values, [layer, arith.addi(sequence, row), head])
         rotation = Rotation(tables[0], tables[1], row, index(0)) if rotated else None
-        step = _Step(shape, caches, widest, row, head, rotation)
+        query_norm, key_norm = (
+            HeadNorm(norm, layer, shape.norm_epsilon, shape.norm_offset) if normed else None
+            for norm in (norms or (None, None))
+        )
+        step = _Step(shape, caches, widest, row, head, rotation, query_norm, key_norm)
         begin, end = _columns(shape, load_index(start, row), past, part, count)
         step.append_if_last(part, count, past, key, value)
         parts = Parts(room, done, group, part, count)
@@ -129,6 +139,8 @@ class _Step:
     row: ir.Value
     head: ir.Value
     rotation: Rotation | None
+    query_norm: HeadNorm | None
+    key_norm: HeadNorm | None
 
     def append_if_last(
         self, part: ir.Value, count: ir.Value, past: ir.Value, key: ir.Value, value: ir.Value
@@ -139,6 +151,7 @@ class _Step:
         branch = scf.IfOp(last)
         with ir.InsertionPoint(branch.then_block):
             row = self._row(key, offset, self.head, caches.channels)
+            row = row.normed(self.key_norm) if self.key_norm else row
             self._turn(row, lambda x, at: store(x, caches.keys, [*caches.head, past, at]))
             row = self._row(value, self.shape.value_offset, self.head, caches.value_channels)
             row.copy(lambda x, at: store(x, caches.values, [*caches.head, past, at]))
@@ -171,6 +184,7 @@ class _Step:
         self, query: ir.Value, head: ir.Value, buffer: ir.Value, place: ir.Value
     ) -> None:
         row = self._row(query, self.shape.query_offset, head, self.caches.channels)
+        row = row.normed(self.query_norm) if self.query_norm else row
 
         def write(x: ir.Value, at: ir.Value) -> None:
             scaled = arith.mulf(x, splat(self.shape.scale * LOG2_E, x.type.shape[0]))

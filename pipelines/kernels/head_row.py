@@ -1,14 +1,14 @@
 """A head's row of a linear layer's result, as attention wants it: normed, turned and scaled."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, scf
+from torch_mlir.dialects import arith, math, scf, vector
 
-from llmc.dialects.index_notation import index
+from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.kernels.kernel import multiply_add
-from llmc.pipelines.kernels.vectors import load, width_of
+from llmc.pipelines.kernels.vectors import floats, load, splat, total, width_of
 
 Write = Callable[[ir.Value, ir.Value], None]
 
@@ -35,14 +35,47 @@ class Rotation:
 
 
 @dataclass(frozen=True)
+class HeadNorm:
+    """A root mean square normalisation by row `layer` of `weight [layers, D]`."""
+
+    weight: ir.Value
+    layer: ir.Value
+    epsilon: float
+    offset: float
+
+    def factors(self, at: ir.Value, lanes: int) -> ir.Value:
+        """What the channels from `at` on are multiplied by."""
+        weight = load(self.weight, [self.layer, at], lanes)
+        return arith.addf(weight, splat(self.offset, lanes)) if self.offset else weight
+
+
+@dataclass(frozen=True)
 class HeadRow:
-    """`channels` numbers of the row of `buffer [..., N]` that is at `where`, from `first` on."""
+    """`channels` numbers of the row of `buffer [..., N]` that is at `where`, from `first` on.
+
+    They are multiplied by `scale`, a number, and as `norm` says, where that is given.
+    """
 
     buffer: ir.Value
     where: list[ir.Value]
     first: ir.Value
     channels: int
     lanes: int
+    norm: HeadNorm | None = None
+    scale: ir.Value | None = None
+
+    def normed(self, norm: HeadNorm) -> "HeadRow":
+        """It, normalised."""
+        lanes = width_of(self.lanes, self.channels)
+        zero = splat(0.0, lanes)
+        loop = scf.ForOp(index(0), index(self.channels), index(lanes), [zero])
+        with ir.InsertionPoint(loop.body):
+            x = self._load(loop.induction_variable, lanes)
+            scf.YieldOp([multiply_add(x, x, loop.inner_iter_args[0])])
+        f32 = ir.F32Type.get()
+        mean = arith.divf(total(loop.results[0]), constant(float(self.channels), f32))
+        scale = math.rsqrt(arith.addf(mean, constant(norm.epsilon, f32)))
+        return replace(self, norm=norm, scale=scale)
 
     def copy(self, write: Write) -> None:
         """Passes all channels to `write(values, at)`, vector by vector."""
@@ -64,7 +97,11 @@ class HeadRow:
         self._each(turned, self.channels, lanes, self._load, write)
 
     def _load(self, at: ir.Value, lanes: int) -> ir.Value:
-        return load(self.buffer, [*self.where, arith.addi(self.first, at)], lanes)
+        x = load(self.buffer, [*self.where, arith.addi(self.first, at)], lanes)
+        if self.norm is None or self.scale is None:
+            return x
+        scaled = arith.mulf(x, vector.broadcast(floats(lanes), self.scale))
+        return arith.mulf(scaled, self.norm.factors(at, lanes))
 
     def _each(
         self,

@@ -110,17 +110,20 @@ def _decode_attention(op: DecodeAttentionOp, lanes: int) -> list[ir.Value]:
         op.scale.value,
         op.window.value,
         op.softcap.value,
+        op.norm_epsilon.value,
+        op.norm_offset.value,
     )
     batch = size(op.query, 0)
     static = isinstance(batch, int)
     tables = [table for table in (op.cos, op.sin) if table is not None]
+    norms = [norm for norm in (op.query_norm, op.key_norm) if norm is not None]
     counters = Counters(module_around(op.operation), "decode_attention.done", PARTS)
     room = room_type(key_heads * batch if static else None, shape.sharing, channels)
     results = [op.out.type, room]
     extents = [] if static else [batch, room_size(arith.muli(batch, index(key_heads)))]
     out, _, keys, values, done = dispatch(
-        decode_attention(shape, batch if static else None, bool(tables), lanes),
-        [op.query, op.key, op.value, op.start, *tables],
+        decode_attention(shape, batch if static else None, bool(tables), bool(norms), lanes),
+        [op.query, op.key, op.value, op.start, *tables, *norms],
         results,
         extents,
         scalars=[op.layer, op.sequence, op.past],

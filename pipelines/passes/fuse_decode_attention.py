@@ -6,10 +6,11 @@ from typing import ClassVar
 from torch_mlir import ir
 
 from llmc.dialects import AttentionOp, CacheAppendOp, DecodeAttentionOp
-from llmc.dialects.attributes import i64
+from llmc.dialects.attributes import f64, i64
 from llmc.dialects.index_notation import expand, size
 from llmc.pipelines.passes.base import Pass, find
 from llmc.pipelines.passes.generics import applied, is_elementwise
+from llmc.pipelines.passes.head_norms import without_norms
 from llmc.pipelines.passes.head_rows import HeadRows, head_rows, made_by
 
 
@@ -17,8 +18,8 @@ from llmc.pipelines.passes.head_rows import HeadRows, head_rows, made_by
 class FuseDecodeAttention(Pass):
     """Makes an `llmc.decode_attention` of an `llmc.attention` of one token of each sequence.
 
-    It takes in the appends to the KV cache and the reads, the `llmc.rotary` of query and key, and
-    the cutting of linear layers' rows into heads.
+    It takes in the appends to the KV cache and the reads, the `llmc.rotary` and the `llmc.rms_norm`
+    of query and key, and the cutting of linear layers' rows into heads.
     """
 
     name: ClassVar[str] = "fuse-decode-attention"
@@ -76,6 +77,7 @@ def _fuse(attention: AttentionOp, keys: CacheAppendOp, values: CacheAppendOp) ->
     batch, heads, _, _ = query.type.shape
     width = value.type.shape[3]
     with ir.InsertionPoint(attention), attention.location:
+        query, key, norms = without_norms(query, key, keys.layer)
         rows: list[HeadRows] = [head_rows(value) for value in (query, key, value)]
         fused = DecodeAttentionOp(
             *(row.value for row in rows),
@@ -86,6 +88,8 @@ def _fuse(attention: AttentionOp, keys: CacheAppendOp, values: CacheAppendOp) ->
             keys.sequence,
             attention.past,
             *(i64(row.offset) for row in rows),
+            f64(norms.epsilon),
+            f64(norms.offset),
             attention.scale,
             attention.window,
             attention.softcap,
@@ -94,6 +98,8 @@ def _fuse(attention: AttentionOp, keys: CacheAppendOp, values: CacheAppendOp) ->
             values.out.type,
             cos=tables and tables[0],
             sin=tables and tables[1],
+            query_norm=norms.query,
+            key_norm=norms.key,
         )
         out = expand(fused.out, [[size(fused.out, 0)], [heads, 1, width]])
     attention.out.replace_all_uses_with(out)

@@ -57,6 +57,79 @@ func.func @fused(%qkv: tensor<?x1x129xf32>, %cos: tensor<?x1x16xf32>, %sin: tens
 
 // -----
 
+// The norms of query and key go along where both are by the weights of the cache's layer, before
+// heads change places with tokens or after.
+// CHECK-LABEL: func.func @normed
+// CHECK-SAME:      (%[[Q:.+]]: tensor<1x1x64xf32>, %[[K:.+]]: tensor<1x2x1x16xf32>, %[[V:.+]]: tensor<1x2x1x16xf32>, %[[QN:.+]]: tensor<3x16xf32>, %[[KN:.+]]: tensor<3x16xf32>,
+// CHECK:         %[[ROW:.+]] = tensor.collapse_shape %[[Q]]
+// CHECK:         %[[KROW:.+]] = tensor.collapse_shape %[[K]]
+// CHECK:         "llmc.decode_attention"(%[[ROW]], %[[KROW]], {{.+}}, %[[QN]], %[[KN]])
+// CHECK-SAME:      norm_epsilon = {{9.99.+}} : f64, norm_offset = 1.000000e+00 : f64
+// CHECK-NOT:     llmc.rms_norm
+// CHECK:         return
+//
+// Weights of another layer are another matter.
+// CHECK-LABEL: func.func @of_another_layer
+// CHECK-COUNT-2: llmc.rms_norm
+// CHECK:         "llmc.decode_attention"
+// CHECK-SAME:      array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0>
+ml_program.global private mutable @keys : tensor<3x?x2x?x16xf32>
+ml_program.global private mutable @values : tensor<3x?x2x?x16xf32>
+
+func.func @normed(%q0: tensor<1x1x64xf32>, %k0: tensor<1x2x1x16xf32>, %v: tensor<1x2x1x16xf32>, %qn: tensor<3x16xf32>, %kn: tensor<3x16xf32>,
+                  %start: tensor<1xi64>, %layer: index, %other: index, %sequence: index, %past: index)
+    -> tensor<1x4x1x16xf32> {
+  %c1 = arith.constant 1 : index
+  %qw = tensor.extract_slice %qn[%layer, 0] [1, 16] [1, 1] : tensor<3x16xf32> to tensor<16xf32>
+  %kw = tensor.extract_slice %kn[%layer, 0] [1, 16] [1, 1] : tensor<3x16xf32> to tensor<16xf32>
+  %q1 = tensor.expand_shape %q0 [[0], [1], [2, 3]] output_shape [1, 1, 4, 16] : tensor<1x1x64xf32> into tensor<1x1x4x16xf32>
+  %q2 = "llmc.rms_norm"(%q1, %qw) {operandSegmentSizes = array<i32: 1, 1>, epsilon = 1.0e-6, offset = 1.0} : (tensor<1x1x4x16xf32>, tensor<16xf32>) -> tensor<1x1x4x16xf32>
+  %e = tensor.empty() : tensor<1x4x1x16xf32>
+  %q = linalg.transpose ins(%q2 : tensor<1x1x4x16xf32>) outs(%e : tensor<1x4x1x16xf32>) permutation = [0, 2, 1, 3]
+  %k = "llmc.rms_norm"(%k0, %kw) {operandSegmentSizes = array<i32: 1, 1>, epsilon = 1.0e-6, offset = 1.0} : (tensor<1x2x1x16xf32>, tensor<16xf32>) -> tensor<1x2x1x16xf32>
+  %keys = ml_program.global_load @keys : tensor<3x?x2x?x16xf32>
+  %values = ml_program.global_load @values : tensor<3x?x2x?x16xf32>
+  %columns = arith.addi %past, %c1 : index
+  %keys1 = "llmc.cache_append"(%keys, %k, %layer, %sequence, %past) : (tensor<3x?x2x?x16xf32>, tensor<1x2x1x16xf32>, index, index, index) -> tensor<3x?x2x?x16xf32>
+  %values1 = "llmc.cache_append"(%values, %v, %layer, %sequence, %past) : (tensor<3x?x2x?x16xf32>, tensor<1x2x1x16xf32>, index, index, index) -> tensor<3x?x2x?x16xf32>
+  %kr = "llmc.cache_read"(%keys1, %layer, %sequence, %c1, %columns) : (tensor<3x?x2x?x16xf32>, index, index, index, index) -> tensor<1x2x?x16xf32>
+  %vr = "llmc.cache_read"(%values1, %layer, %sequence, %c1, %columns) : (tensor<3x?x2x?x16xf32>, index, index, index, index) -> tensor<1x2x?x16xf32>
+  %o = "llmc.attention"(%q, %kr, %vr, %past, %start)
+     {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>, scale = 0.25 : f64, window = 0 : i64, softcap = 0.0 : f64}
+     : (tensor<1x4x1x16xf32>, tensor<1x2x?x16xf32>, tensor<1x2x?x16xf32>, index, tensor<1xi64>) -> tensor<1x4x1x16xf32>
+  ml_program.global_store @keys = %keys1 : tensor<3x?x2x?x16xf32>
+  ml_program.global_store @values = %values1 : tensor<3x?x2x?x16xf32>
+  return %o : tensor<1x4x1x16xf32>
+}
+
+func.func @of_another_layer(%q0: tensor<1x1x64xf32>, %k0: tensor<1x2x1x16xf32>, %v: tensor<1x2x1x16xf32>, %qn: tensor<3x16xf32>, %kn: tensor<3x16xf32>,
+                  %start: tensor<1xi64>, %layer: index, %other: index, %sequence: index, %past: index)
+    -> tensor<1x4x1x16xf32> {
+  %c1 = arith.constant 1 : index
+  %qw = tensor.extract_slice %qn[%other, 0] [1, 16] [1, 1] : tensor<3x16xf32> to tensor<16xf32>
+  %kw = tensor.extract_slice %kn[%layer, 0] [1, 16] [1, 1] : tensor<3x16xf32> to tensor<16xf32>
+  %q1 = tensor.expand_shape %q0 [[0], [1], [2, 3]] output_shape [1, 1, 4, 16] : tensor<1x1x64xf32> into tensor<1x1x4x16xf32>
+  %q2 = "llmc.rms_norm"(%q1, %qw) {operandSegmentSizes = array<i32: 1, 1>, epsilon = 1.0e-6, offset = 1.0} : (tensor<1x1x4x16xf32>, tensor<16xf32>) -> tensor<1x1x4x16xf32>
+  %e = tensor.empty() : tensor<1x4x1x16xf32>
+  %q = linalg.transpose ins(%q2 : tensor<1x1x4x16xf32>) outs(%e : tensor<1x4x1x16xf32>) permutation = [0, 2, 1, 3]
+  %k = "llmc.rms_norm"(%k0, %kw) {operandSegmentSizes = array<i32: 1, 1>, epsilon = 1.0e-6, offset = 1.0} : (tensor<1x2x1x16xf32>, tensor<16xf32>) -> tensor<1x2x1x16xf32>
+  %keys = ml_program.global_load @keys : tensor<3x?x2x?x16xf32>
+  %values = ml_program.global_load @values : tensor<3x?x2x?x16xf32>
+  %columns = arith.addi %past, %c1 : index
+  %keys1 = "llmc.cache_append"(%keys, %k, %layer, %sequence, %past) : (tensor<3x?x2x?x16xf32>, tensor<1x2x1x16xf32>, index, index, index) -> tensor<3x?x2x?x16xf32>
+  %values1 = "llmc.cache_append"(%values, %v, %layer, %sequence, %past) : (tensor<3x?x2x?x16xf32>, tensor<1x2x1x16xf32>, index, index, index) -> tensor<3x?x2x?x16xf32>
+  %kr = "llmc.cache_read"(%keys1, %layer, %sequence, %c1, %columns) : (tensor<3x?x2x?x16xf32>, index, index, index, index) -> tensor<1x2x?x16xf32>
+  %vr = "llmc.cache_read"(%values1, %layer, %sequence, %c1, %columns) : (tensor<3x?x2x?x16xf32>, index, index, index, index) -> tensor<1x2x?x16xf32>
+  %o = "llmc.attention"(%q, %kr, %vr, %past, %start)
+     {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>, scale = 0.25 : f64, window = 0 : i64, softcap = 0.0 : f64}
+     : (tensor<1x4x1x16xf32>, tensor<1x2x?x16xf32>, tensor<1x2x?x16xf32>, index, tensor<1xi64>) -> tensor<1x4x1x16xf32>
+  ml_program.global_store @keys = %keys1 : tensor<3x?x2x?x16xf32>
+  ml_program.global_store @values = %values1 : tensor<3x?x2x?x16xf32>
+  return %o : tensor<1x4x1x16xf32>
+}
+
+// -----
+
 // What is not a row's parts is a row of its own. A key that alone is turned stays so outside, and
 // of a cache of narrower numbers the kernel does the narrowing.
 // CHECK-LABEL: func.func @separate
@@ -64,7 +137,7 @@ func.func @fused(%qkv: tensor<?x1x129xf32>, %cos: tensor<?x1x16xf32>, %sin: tens
 // CHECK-DAG:     %[[Q:.+]] = tensor.collapse_shape %arg0 {{.+}} into tensor<1x64xf32>
 // CHECK-DAG:     %[[K:.+]] = tensor.collapse_shape %[[TURNED]] {{.+}} into tensor<1x32xf32>
 // CHECK-DAG:     %[[V:.+]] = tensor.collapse_shape %arg2 {{.+}} into tensor<1x16xf32>
-// CHECK:         "llmc.decode_attention"(%[[Q]], %[[K]], %[[V]], %arg3, %arg4, %{{.+}}, %{{.+}}, %{{.+}}, %{{.+}}) {key_offset = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0>, query_offset = 0
+// CHECK:         "llmc.decode_attention"(%[[Q]], %[[K]], %[[V]], %arg3, %arg4, %{{.+}}, %{{.+}}, %{{.+}}, %{{.+}}) {key_offset = 0 : i64, {{.+}} operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0>, query_offset = 0
 // CHECK-SAME:      -> (tensor<1x32xf32>, tensor<3x?x2x?x16xf16>, tensor<3x?x2x?x8xf16>)
 #point = affine_map<(b, g, t, d) -> (b, g, t, d)>
 func.func @separate(%q: tensor<1x4x1x16xf32>, %k: tensor<1x2x1x16xf32>, %v: tensor<1x2x1x8xf32>,
