@@ -32,6 +32,7 @@ from llmc.dialects.rms_norm import RMSNormOp
 from llmc.dialects.rotary import RotaryOp
 from llmc.dialects.rotary_table import RotaryTableOp
 from llmc.dialects.scale_columns import ScaleColumnsOp
+from llmc.dialects.top_k import TopKOp
 
 OPERATIONS = {
     op.OPERATION_NAME: op
@@ -66,6 +67,7 @@ OPERATIONS = {
         RotaryOp,
         RotaryTableOp,
         ScaleColumnsOp,
+        TopKOp,
     )
 }
 

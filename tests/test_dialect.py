@@ -182,6 +182,21 @@ def test_argmax(arrays):
     check(case.in_both("r"))
 
 
+def test_top_k(arrays):
+    x = arrays.uniform(4, 9)
+    x[1, [2, 5, 8]] = 3  # a tie
+    x[2] = 0
+    x[3, [1, 4]] = -np.inf, np.inf
+    values, places = dialects.TopKOp.reference(x, 4)
+    assert places[1, :3].tolist() == [2, 5, 8]
+    assert places[2].tolist() == [0, 1, 2, 3]
+    assert_same(values, torch.from_numpy(x).topk(4).values.numpy())
+    results = [Operand(values, "rk"), Operand(places, "rk")]
+    operands = [Operand(x, "rn"), Operand(4)]
+    case = Case("top", "llmc.top_k", operands, "", results, dynamic="k", tolerance=0)
+    check(case.in_both("rk"))
+
+
 def test_rms_norm(arrays):
     reference = dialects.RMSNormOp.reference
     cases = []

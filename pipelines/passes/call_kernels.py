@@ -15,6 +15,7 @@ from llmc.dialects import (
     GroupRowsOp,
     PackedExpertLinearOp,
     RotaryOp,
+    TopKOp,
 )
 from llmc.dialects.index_notation import index, size, slice_of
 from llmc.pipelines.kernels.argmax import argmax
@@ -26,6 +27,7 @@ from llmc.pipelines.kernels.group_rows import group_rows
 from llmc.pipelines.kernels.kernel import Kernel, dispatch, module_around
 from llmc.pipelines.kernels.partial_attention import PARTS, room_size, room_type
 from llmc.pipelines.kernels.rotary import rotary
+from llmc.pipelines.kernels.top_k import top_k
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass, find
 
@@ -172,6 +174,12 @@ def _rotary(op: RotaryOp, lanes: int) -> list[ir.Value]:
     return dispatch(rotary(batch, heads, lanes), [op.x, op.cos, op.sin], [op.out.type], extents)
 
 
+def _top_k(op: TopKOp, lanes: int) -> list[ir.Value]:
+    types = [op.values.type, op.places.type]
+    extents = [*_dynamic_rows(op.x), op.count] * len(types)
+    return dispatch(top_k(op.x.type, lanes), [op.x], types, extents)
+
+
 _REQUIRED: dict[str, Callable[..., bool]] = {
     "llmc.cached_attention": _has_tokens,
     "llmc.decode_attention": _holds_f32,
@@ -187,4 +195,5 @@ KERNELS: dict[str, Callable[..., list[ir.Value]]] = {
     "llmc.grouped_expert_linear": _matmul,
     "llmc.packed_expert_linear": _matvec,
     "llmc.rotary": _rotary,
+    "llmc.top_k": _top_k,
 }

@@ -266,6 +266,12 @@ def _cache_read(op: ir.Operation, facts: Facts) -> None:
     facts.set_shape(view.out, extents, op)
 
 
+def _top_k(op: ir.Operation, facts: Facts) -> None:
+    rows, _ = facts.shape(op.opview.x)
+    for result in op.results:
+        facts.set_shape(result, [rows, facts.integer(op.opview.count)], op)
+
+
 def _cache_load(op: ir.Operation, facts: Facts) -> None:
     """A KV cache `[layers, sequences, heads, capacity, channels]`; other globals are static."""
     type_ = op.results[0].type
@@ -360,4 +366,5 @@ RULES: dict[str, Rule] = {
     "llmc.rms_norm": _leading(0),
     "llmc.rotary": _leading(0),
     "llmc.scale_columns": _leading(0),
+    "llmc.top_k": _top_k,
 }

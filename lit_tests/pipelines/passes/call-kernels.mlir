@@ -77,6 +77,29 @@ func.func @best(%x: tensor<?x100xf32>) -> tensor<?xi64> {
   return %best : tensor<?xi64>
 }
 
+// A workgroup for each row: two groups of 64 put forward their first, as do the others when they
+// win, of what goes after the winner.
+// CHECK:       func.func @top_k_
+// CHECK:         memref.alloca() : memref<64xf32>
+// CHECK:         scf.for {{.+}} = %c0{{.*}} to %c64
+// CHECK:           vector.reduction <maximumf>
+// CHECK:           vector.reduction <minsi>
+// CHECK:         scf.for {{.+}} to %arg4
+// CHECK:           vector.reduction <maximumf>
+// CHECK:           arith.divui %{{.+}}, %c64
+// CHECK:           arith.cmpf olt
+// CHECK:           vector.reduction <maximumf>
+// CHECK-LABEL: func.func @top(
+// CHECK:         %[[R:.+]] = tensor.dim %arg0
+// CHECK:         "flow.dispatch"(%[[R]], %[[R]], %arg1, %[[R]], %arg1, {{.+}} %arg0,
+// CHECK-SAME:      entry_points = [@top_k_
+// CHECK-SAME:      -> (tensor<?x?xf32>, tensor<?x?xi64>)
+func.func @top(%x: tensor<?x100xf32>, %count: index) -> (tensor<?x?xf32>, tensor<?x?xi64>) {
+  %values, %places = "llmc.top_k"(%x, %count)
+    : (tensor<?x100xf32>, index) -> (tensor<?x?xf32>, tensor<?x?xi64>)
+  return %values, %places : tensor<?x?xf32>, tensor<?x?xi64>
+}
+
 // Attention of a fixed number of tokens has no kernel.
 // CHECK-LABEL: func.func @few_tokens
 // CHECK:         llmc.cached_attention

@@ -250,3 +250,15 @@ func.func @wrong_cast() -> tensor<4xf32> {
   %y = tensor.cast %room : tensor<?xf32> to tensor<4xf32>
   return %y : tensor<4xf32>
 }
+
+// -----
+
+// The largest logits of each sequence, as many as are asked for.
+// CHECK-LABEL: func.func @top_k
+// CHECK:         llmc.top_k{{.*}}llmc.shape = [{{\[}}"batch", "count"], ["batch", "count"]]
+func.func @top_k(%logits: tensor<?x10xf32>, %count: i64) -> (tensor<?x?xf32>, tensor<?x?xi64>) {
+  %k = arith.index_cast %count : i64 to index
+  %values, %tokens = "llmc.top_k"(%logits, %k)
+    : (tensor<?x10xf32>, index) -> (tensor<?x?xf32>, tensor<?x?xi64>)
+  return %values, %tokens : tensor<?x?xf32>, tensor<?x?xi64>
+}

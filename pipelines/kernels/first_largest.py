@@ -1,0 +1,63 @@
+"""What kernels share that look for the first of the largest numbers of many."""
+
+from collections.abc import Callable
+from math import inf
+from typing import TypeAlias
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, scf, vector
+
+from llmc.dialects.argmax import equal
+from llmc.dialects.index_notation import constant, index
+
+# Registers that numbers are read into together, so that none waits for the one before.
+REGISTERS = 4
+
+Read: TypeAlias = Callable[[ir.Value], tuple[ir.Value, ir.Value]]
+"""From an index to vectors of numbers that stand there and of their places, the latter of i32."""
+
+
+def first_largest(
+    read: Read, begin: ir.Value, end: ir.Value, numbers: ir.VectorType, nowhere: ir.Value
+) -> tuple[ir.Value, ir.Value]:
+    """The largest number that `read` gives, from `begin` to `end`, and the least of its places.
+
+    It gives vectors of the type `numbers`. NaN is larger than any number and has no place, which
+    is to say that it is at `nowhere`, which is above all places.
+    """
+    step = index(numbers.shape[0])
+    lowest = vector.broadcast(numbers, constant(-inf, numbers.element_type))
+    loop = scf.ForOp(begin, end, step, [lowest])
+    with ir.InsertionPoint(loop.body):
+        found, _ = read(loop.induction_variable)
+        scf.yield_([arith.maximumf(loop.inner_iter_args[0], found)])
+    kinds = vector.CombiningKind
+    largest = vector.reduction(numbers.element_type, kinds.MAXIMUMF, loop.result)
+    peak, none = vector.broadcast(numbers, largest), vector.broadcast(places(numbers), nowhere)
+    loop = scf.ForOp(begin, end, step, [none])
+    with ir.InsertionPoint(loop.body):
+        found, where = read(loop.induction_variable)
+        candidates = arith.select(equal(found, peak), where, none)
+        scf.yield_([arith.minsi(loop.inner_iter_args[0], candidates)])
+    return largest, vector.reduction(nowhere.type, kinds.MINSI, loop.result)
+
+
+def read_row(x: ir.Value, row: ir.Value, numbers: ir.VectorType) -> Read:
+    """Reads a row of `x [R, N]`; a piece that would go beyond its end overlaps the one before."""
+    width = numbers.shape[0]
+    last = index(x.type.shape[1] - width)
+    i32 = ir.IntegerType.get_signless(32)
+    steps = [ir.IntegerAttr.get(i32, number) for number in range(width)]
+    steps = arith.ConstantOp(places(numbers), ir.DenseElementsAttr.get(steps, places(numbers)))
+
+    def read(at: ir.Value) -> tuple[ir.Value, ir.Value]:
+        at = arith.minui(at, last)
+        first = vector.broadcast(places(numbers), arith.index_cast(i32, at))
+        return vector.load(numbers, x, [row, at]), arith.addi(steps, first)
+
+    return read
+
+
+def places(numbers: ir.VectorType) -> ir.VectorType:
+    """The type of the places of `numbers`."""
+    return ir.VectorType.get(numbers.shape, ir.IntegerType.get_signless(32))
