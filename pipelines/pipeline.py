@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from typing import ClassVar
 
 from llmc.pipelines.passes import (
+    AddTopK,
     AttendInPlace,
     BindParameters,
     CallKernels,
@@ -108,6 +109,7 @@ class StateStage(Stage):
             SelectLastToken(),
             NumberLayers(),
             ThreadKVCache(element="f32" if self.storage == "f32" else "f16"),
+            AddTopK(),
             ReturnBestToken(),
             _SIMPLIFY,
         )

@@ -1,6 +1,5 @@
 """Runs a compiled module: tokens in, what follows them out. Its interface is in abi.py."""
 
-from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from llmc.runtime.worker_cpus import worker_cpus
 PREFILL_CHUNK = 128
 
 
-@dataclass(frozen=True)
 class Output:
     """What a call computed for B sequences.
 
@@ -24,13 +22,28 @@ class Output:
     on the device until they are asked for.
     """
 
-    best: list[int]
-    _results: Results
+    def __init__(self, best: list[int], results: Results, top_k: VmFunction) -> None:
+        """`top_k` is the module's function of this name."""
+        self.best = best
+        self._results = results
+        self._top_k = top_k
+        self._top: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     @cached_property
     def logits(self) -> np.ndarray:
         """Logits `[B, V]`, float32, of the next token."""
         return self._results.read(0, np.float32)
+
+    def top(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """The `count` largest logits `[B, count]`, descending, and their tokens, int64.
+
+        All where the vocabulary has no more. Undefined where `best` is -1.
+        """
+        if count not in self._top:  # the sequences of a batch all ask
+            logits = self._results.view(0)
+            found = self._top_k(logits, min(count, logits.shape[1]))
+            self._top[count] = found.read(0, np.float32), found.read(1, np.int64)
+        return self._top[count]
 
 
 class Engine:
@@ -60,7 +73,7 @@ class Engine:
         self._uploaded_starts: rt.HalBufferView | None = None
         self._functions = {
             name: VmFunction(self._context, device, program.lookup_function(name))
-            for name in (abi.RESET, abi.PREFILL, abi.DECODE, abi.DECODE_BATCH)
+            for name in (abi.RESET, abi.PREFILL, abi.DECODE, abi.DECODE_BATCH, abi.TOP_K)
         }
 
     def reset(self, sequences: int, capacity: int) -> int:
@@ -108,7 +121,8 @@ class Engine:
             self._uploaded_starts = function.upload(np.array(starts, np.int64))
         new = function.upload(np.array(tokens, np.int64))
         results = function(new, self._uploaded_starts, sequence, past)
-        return Output(results.read(1, np.int64).ravel().tolist(), results)
+        best = results.read(1, np.int64).ravel().tolist()
+        return Output(best, results, self._functions[abi.TOP_K])
 
 
 @cache

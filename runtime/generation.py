@@ -67,6 +67,7 @@ class _Writer:
         self._eos = frozenset(eos)
         self._limit = options.max_new_tokens
         self._greedy = options.sampling.greedy
+        self._candidates = options.sampling.candidates
         self._sampler = Sampler(options.sampling)
         self._stream = TextStream(tokenizer, stop=options.stop)
 
@@ -90,9 +91,15 @@ class _Writer:
         return piece
 
     def _choose(self, output: Output, row: int) -> int:
-        """Leaves the logits on the device where the module's own choice will do."""
+        """Leaves on the device what it need not see of the logits."""
+        best = require_finite(output.best[row])
         if self._greedy:
-            return require_finite(output.best[row])
+            return best
+        if self._candidates is not None:
+            logits, tokens = output.top(self._candidates)
+            token = self._sampler.sample_top(tokens[row], logits[row])
+            if token is not None:
+                return token
         return self._sampler.sample(output.logits[row], self.history)
 
     def _end(self, reason: str, piece: str) -> str:

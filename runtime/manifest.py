@@ -21,7 +21,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 from .abi import DECODE
 from .errors import UserError
 
-SCHEMA = 3
+SCHEMA = 4
 MANIFEST = "manifest.json"
 MODULE = "module.vmfb"
 PARAMETERS = "params.irpa"

@@ -11,7 +11,11 @@ import numpy.typing as npt
 
 from .errors import UserError
 
-Logits = npt.NDArray[np.float32]  # [vocabulary]
+# So many of the largest logits are found in less time than it takes to read all of them.
+_FEW = 256
+
+Logits = npt.NDArray[np.float32]  # [vocabulary], or those of some tokens
+Tokens = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,15 @@ class SamplingOptions:
         """Whether the token with the largest logit is picked."""
         return self.temperature == 0 and self.repetition_penalty == 1
 
+    @property
+    def candidates(self) -> int | None:
+        """How many of the largest logits show what to draw from; None where it takes all of them.
+
+        They are one more than `top_k`, which may tie with the last of those.
+        """
+        few = 0 < self.top_k <= _FEW and self.repetition_penalty == 1
+        return self.top_k + 1 if few else None
+
 
 def _require(holds: bool, name: str, value: object, rule: str) -> None:
     if not holds:
@@ -75,7 +88,22 @@ class Sampler:
             logits = penalise(logits, self._seen, options.repetition_penalty)
         if options.temperature == 0:
             return _best(logits)
-        ids, probabilities = distribution(logits, options)
+        return self._draw(*distribution(logits, options))
+
+    def sample_top(self, tokens: Tokens, logits: Logits) -> int | None:
+        """What `sample` gives, from the `candidates` largest logits, descending, and their tokens.
+
+        There are fewer where there are no more. None where all must be seen, for others may tie
+        with the last.
+        """
+        k = self._options.top_k
+        kept = np.count_nonzero(logits >= logits[min(k, len(logits)) - 1])
+        if kept == len(logits) > k:
+            return None
+        order = np.argsort(tokens[:kept])
+        return self._draw(*_weigh(tokens[order], logits[order], self._options))
+
+    def _draw(self, ids: Tokens, probabilities: npt.NDArray[np.float64]) -> int:
         drawn = np.searchsorted(np.cumsum(probabilities), self._random.random(), side="right")
         # The sum may fall short of 1 by rounding, and the draw beyond it.
         return int(ids[min(int(drawn), len(ids) - 1)])
@@ -103,15 +131,24 @@ def penalise(logits: Logits, seen: npt.NDArray[np.bool_], penalty: float) -> Log
 
 def distribution(
     logits: Logits, options: SamplingOptions
-) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
+) -> tuple[Tokens, npt.NDArray[np.float64]]:
     """What to draw from: token ids, in no particular order, and their probabilities.
 
     Applies all options but the repetition penalty; the temperature must be above 0. UserError if
     the largest of the logits is NaN or infinite.
     """
-    peak = logits[_best(logits)]
-    ids = _top_k(logits, options.top_k) if options.top_k else np.arange(len(logits))
-    below = logits[ids].astype(np.float64) - peak
+    _best(logits)  # refuses what is not finite
+    if options.top_k:
+        ids = _top_k(logits, options.top_k)
+        return _weigh(ids, logits[ids], options)
+    return _weigh(np.arange(len(logits)), logits, options)
+
+
+def _weigh(
+    ids: Tokens, logits: Logits, options: SamplingOptions
+) -> tuple[Tokens, npt.NDArray[np.float64]]:
+    """What to draw from, given the tokens that top-k leaves and their logits."""
+    below = logits.astype(np.float64) - logits.max()
     with np.errstate(over="ignore"):  # near temperature 0 all but the peak are infinitely far
         weights = np.exp(below / options.temperature)
     probabilities = weights / weights.sum()

@@ -7,7 +7,7 @@ import numpy as np
 
 
 class VmFunction:
-    """A function of a loaded module that takes int64 arrays and integers."""
+    """A function of a loaded module that takes arrays on the device and integers."""
 
     def __init__(self, context: rt.VmContext, device: rt.HalDevice, function: rt.VmFunction):
         """`device` is where arguments are put."""
@@ -46,7 +46,11 @@ class Results:
     # Must outlive the arrays, and does: an object lets go of its fields in their order.
     _device: rt.HalDevice
 
+    def view(self, number: int) -> rt.HalBufferView:
+        """The array at place `number`, as an argument of another call."""
+        return self._values.get_as_object(number, rt.HalBufferView)
+
     def read(self, number: int, element: type[np.generic]) -> np.ndarray:
         """A copy of the array at place `number`, whose element type is `element`."""
-        view = self._values.get_as_object(number, rt.HalBufferView)
+        view = self.view(number)
         return np.frombuffer(view.map(), element).reshape(view.shape).copy()

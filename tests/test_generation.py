@@ -5,6 +5,7 @@ import pytest
 
 import llmc.runtime
 from llmc.runtime.engine import Output
+from llmc.runtime.sampling import SamplingOptions
 
 PROMPTS = ["the cat in the hat", "12 and 12", "one"]
 
@@ -34,6 +35,32 @@ def test_greedy_text_needs_no_logits(model):
     assert len(model.generate(PROMPTS[0], max_new_tokens=5).token_ids) == 5
     for result in model.generate_batch(PROMPTS, max_new_tokens=5):
         assert len(result.token_ids) == 5
+
+
+@pytest.mark.usefixtures("no_logits")
+def test_top_k_needs_no_logits(model):
+    options = {"temperature": 1.5, "top_k": 20, "seed": 1, "max_new_tokens": 8}
+    assert len(model.generate(PROMPTS[0], **options).token_ids) == 8
+    assert len(model.generate_batch(PROMPTS, **options)) == len(PROMPTS)
+
+
+def test_top_k_draws_what_all_logits_give(model, monkeypatch):
+    options = {"temperature": 1.5, "top_k": 20, "top_p": 0.95, "seed": 1, "max_new_tokens": 8}
+    few = [model.generate(PROMPTS[0], **options), *model.generate_batch(PROMPTS, **options)]
+    monkeypatch.setattr(SamplingOptions, "candidates", None)
+    whole = [model.generate(PROMPTS[0], **options), *model.generate_batch(PROMPTS, **options)]
+    assert [each.token_ids for each in few] == [each.token_ids for each in whole]
+
+
+def test_largest_logits_are_those_of_all(model):
+    model.engine.reset(1, 4)
+    output = model.engine.prefill([1, 2, 3], 0)
+    values, tokens = output.top(7)
+    expected = np.argsort(-output.logits, axis=1, kind="stable")[:, :7]
+    np.testing.assert_array_equal(tokens, expected)
+    np.testing.assert_array_equal(values, np.take_along_axis(output.logits, expected, axis=1))
+    everything, _ = output.top(10**9)
+    assert everything.shape == output.logits.shape
 
 
 def test_module_chooses_the_largest_logit(model):

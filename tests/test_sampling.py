@@ -84,6 +84,58 @@ def test_tokens_that_tie_with_the_last_of_top_k_stay():
     assert set(np.flatnonzero(transformers_distribution(logits, options))) == set(ids)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        SamplingOptions(temperature=1.0, top_k=1, seed=0),
+        SamplingOptions(temperature=5.0, top_k=40, seed=1),
+        SamplingOptions(temperature=0.7, top_k=50, top_p=0.9, seed=2),
+        SamplingOptions(temperature=3.0, top_k=256, top_p=0.99, min_p=0.02, seed=3),
+    ],
+    ids=str,
+)
+def test_few_candidates_give_what_all_logits_give(options):
+    whole, few = Sampler(options), Sampler(options)
+    for seed in range(200):
+        logits = random_logits(seed)
+        assert few.sample_top(*largest(logits, options)) == whole.sample(logits, [])
+
+
+def test_a_vocabulary_smaller_than_top_k_is_drawn_from_whole():
+    options = SamplingOptions(temperature=1.0, top_k=9, seed=0)
+    whole, few = Sampler(options), Sampler(options)
+    for seed in range(50):
+        logits = random_logits(seed, vocab=7)
+        assert few.sample_top(*largest(logits, options)) == whole.sample(logits, [])
+
+
+def test_ties_beyond_the_candidates_ask_for_all_logits():
+    options = SamplingOptions(temperature=1.0, top_k=2, seed=0)
+    sampler = Sampler(options)
+    within, beyond = (np.array(row, np.float32) for row in ([3, 2, 1, 0], [3, 2, 2, 0]))
+    assert sampler.sample_top(*largest(within, options)) in (0, 1)
+    assert sampler.sample_top(*largest(beyond, options)) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "candidates"),
+    [
+        (SamplingOptions(temperature=1.0, top_k=40, top_p=0.9), 41),
+        (SamplingOptions(temperature=1.0, top_p=0.9), None),
+        (SamplingOptions(temperature=1.0, top_k=40, repetition_penalty=1.1), None),
+        (SamplingOptions(temperature=1.0, top_k=5000), None),
+    ],
+)
+def test_candidates_are_few_or_all(options, candidates):
+    assert options.candidates == candidates
+
+
+def largest(logits: np.ndarray, options: SamplingOptions) -> tuple[np.ndarray, np.ndarray]:
+    """Tokens and logits of the candidates, as a module finds them."""
+    tokens = np.argsort(-logits, kind="stable")[: options.candidates]
+    return tokens, logits[tokens]
+
+
 def test_penalty_is_that_of_transformers():
     for seed, penalty in enumerate([0.5, 1.1, 1.7]):
         logits = random_logits(seed)

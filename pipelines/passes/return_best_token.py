@@ -9,6 +9,7 @@ from torch_mlir.dialects import func
 from llmc.dialects import ArgmaxOp
 from llmc.dialects.index_notation import expand, size
 from llmc.pipelines.passes.base import Pass, symbol_users, trunks
+from llmc.pipelines.passes.logits import is_logits
 
 
 @dataclass(frozen=True)
@@ -24,19 +25,9 @@ class ReturnBestToken(Pass):
         """Extends the functions whose only result is a matrix of floats, and that nobody calls."""
         users = symbol_users(module)
         for trunk in trunks(module):
-            returns_logits = [_is_logits(type_) for type_ in trunk.type.results] == [True]
+            returns_logits = [is_logits(type_) for type_ in trunk.type.results] == [True]
             if returns_logits and len(trunk.body.blocks) == 1 and trunk.sym_name.value not in users:
                 _extend(trunk)
-
-
-def _is_logits(type_: ir.Type) -> bool:
-    return (
-        isinstance(type_, ir.RankedTensorType)
-        and type_.rank == 2
-        and isinstance(type_.element_type, ir.FloatType)
-        and not type_.is_dynamic_dim(1)
-        and type_.shape[1] > 0
-    )
 
 
 def _extend(trunk: func.FuncOp) -> None:

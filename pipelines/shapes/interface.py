@@ -3,7 +3,7 @@
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
-from llmc.runtime.abi import RESET
+from llmc.runtime.abi import RESET, TOP_K
 
 
 def argument_names(function: func.FuncOp) -> list[tuple[str, ...]]:
@@ -12,6 +12,8 @@ def argument_names(function: func.FuncOp) -> list[tuple[str, ...]]:
     ranks = [type_.rank if isinstance(type_, ir.RankedTensorType) else None for type_ in types]
     if function.sym_name.value == RESET and ranks == [None, None]:
         return [("sequences",), ("capacity",)]
+    if function.sym_name.value == TOP_K and ranks == [2, None]:
+        return [("batch", "vocabulary"), ("count",)]
     if ranks in ([2, 2], [2, 1, None, None]) and _are_numbers(types):
         per_rank = {1: ("batch",), 2: ("batch", "tokens")}
         scalars = iter((("sequence",), ("past",)))
