@@ -8,7 +8,7 @@ import numpy as np
 
 from llmc.runtime import abi
 from llmc.runtime.errors import UserError
-from llmc.runtime.vm_function import Results, VmFunction
+from llmc.runtime.vm_function import Results, VmFunction, integers
 from llmc.runtime.worker_cpus import worker_cpus
 
 # A prompt is run in pieces of so many tokens, which bounds the memory of their activations.
@@ -71,6 +71,8 @@ class Engine:
         self._claims = 0
         self._starts: list[int] = []  # those of the last call, for the next one mostly has the same
         self._uploaded_starts: rt.HalBufferView | None = None
+        self._chosen: list[int] = []  # by the last call, and mostly what the next one is given
+        self._chosen_view: rt.HalBufferView | None = None
         self._functions = {
             name: VmFunction(self._context, device, program.lookup_function(name))
             for name in (abi.RESET, abi.PREFILL, abi.DECODE, abi.DECODE_BATCH, abi.TOP_K)
@@ -104,25 +106,29 @@ class Engine:
         for at in range(0, len(tokens), PREFILL_CHUNK):
             piece = tokens[at : at + PREFILL_CHUNK]
             function = abi.DECODE if len(piece) == 1 else abi.PREFILL
-            output = self._run(function, [piece], [start], sequence, past + at)
+            new = self._functions[function].upload(np.array([piece], np.int64))
+            output = self._run(function, new, [start], sequence, past + at)
         return output
 
     def decode(self, tokens: list[int], past: int, starts: list[int]) -> Output:
         """Runs one token of each sequence in column `past`; what follows each."""
         function = abi.DECODE if len(tokens) == 1 else abi.DECODE_BATCH
-        return self._run(function, [[token] for token in tokens], starts, 0, past)
+        new = self._chosen_view
+        if tokens != self._chosen:
+            new = self._functions[function].upload(np.array(tokens, np.int64)[:, None])
+        return self._run(function, new, starts, 0, past)
 
     def _run(
-        self, name: str, tokens: list[list[int]], starts: list[int], sequence: int, past: int
+        self, name: str, new: rt.HalBufferView, starts: list[int], sequence: int, past: int
     ) -> Output:
         function = self._functions[name]
         if starts != self._starts:
             self._starts = list(starts)
             self._uploaded_starts = function.upload(np.array(starts, np.int64))
-        new = function.upload(np.array(tokens, np.int64))
         results = function(new, self._uploaded_starts, sequence, past)
-        best = results.read(1, np.int64).ravel().tolist()
-        return Output(best, results, self._functions[abi.TOP_K])
+        self._chosen_view = results.view(1)
+        self._chosen = integers(self._chosen_view)
+        return Output(list(self._chosen), results, self._functions[abi.TOP_K])
 
 
 @cache

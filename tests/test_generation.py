@@ -52,6 +52,15 @@ def test_top_k_draws_what_all_logits_give(model, monkeypatch):
     assert [each.token_ids for each in few] == [each.token_ids for each in whole]
 
 
+def test_a_step_takes_other_tokens_than_the_module_chose(model):
+    engine, ids = model.engine, model.encode(PROMPTS[0])
+    for token in (5, 9):
+        engine.reset(1, len(ids) + 1)
+        engine.prefill(ids, 0).best[0] = token  # what the engine knows is its own
+        logits = engine.decode([token], len(ids), [0]).logits[0]
+        np.testing.assert_allclose(logits, model.logits([*ids, token]), atol=1e-4)
+
+
 def test_largest_logits_are_those_of_all(model):
     model.engine.reset(1, 4)
     output = model.engine.prefill([1, 2, 3], 0)
