@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from torch_mlir import ir
-from torch_mlir.dialects import arith, func, math
+from torch_mlir.dialects import arith, func, math, vector
 
 from llmc.dialects import PackedQuantizedLinearOp, RMSNormOp
 from llmc.dialects.block_panels import pack_blocks
@@ -13,6 +13,9 @@ from llmc.dialects.blocks import FORMATS
 from llmc.dialects.index_notation import constant, pointwise, sizes, slice_of
 from llmc.pipelines.passes import DispatchKernels, OutlineQuantizedLinears, ScheduleKernels
 from llmc.pipelines.passes.base import find
+from llmc.pipelines.schedules import byte_instructions
+from llmc.pipelines.schedules.byte_instructions import INSTRUCTIONS, plain
+from llmc.pipelines.targets.cpu import CPUTarget
 from tests.scheduled import call, new_context
 
 
@@ -126,6 +129,46 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_kernels(case):
+    check(case)
+
+
+@pytest.mark.parametrize("format_", ["q4_1", "q8_0"])
+def test_two_rows_at_once(monkeypatch, format_):
+    """What Arm's SMMLA is given, on any CPU: the instruction as its manual has it."""
+    monkeypatch.setattr(byte_instructions, "_smmla", smmla)
+    monkeypatch.setitem(INSTRUCTIONS, "smmla", plain)
+    schedule = "quantized_matmul{panels=2,rows=4,together=2,instruction=smmla,lanes=4}"
+    target = "cpu:x86-64-v2"
+    for rows, dynamic in ((4, False), (7, True)):
+        check(Case(rows, 64, 32, format_, dynamic, columns=4, target=target, schedule=schedule))
+
+
+@pytest.mark.parametrize(
+    ("features", "instruction"),
+    [
+        (("dotprod", "i8mm"), "smmla"),
+        (("dotprod",), "sdot"),
+        (("avx2", "avx512vnni", "avxvnni"), "vpdpbusd"),
+        (("avx2",), "vpmaddubsw"),
+        ((), "plain"),
+    ],
+)
+def test_the_best_instruction_of_a_cpu_is_taken(features, instruction):
+    target = CPUTarget("some")
+    vars(target)["_described"] = ("some", features)  # as LLVM would describe it
+    assert target.byte_products.instruction == instruction
+
+
+def smmla(total: ir.Value, activations: ir.Value, weights: ir.Value) -> ir.Value:
+    """Adds the product of a matrix `[2, 8]` of bytes, in words, and the transpose of another."""
+    for word in range(2):
+        rows = vector.shuffle(activations, activations, [word, word, 2 + word, 2 + word])
+        columns = vector.shuffle(weights, weights, [word, 2 + word, word, 2 + word])
+        total = plain(total, [(columns, rows)], True, 128)
+    return total
+
+
+def check(case: Case) -> None:
     arrays = case.arrays()
     with new_context(), ir.Location.unknown():
         module = case.module(arrays)

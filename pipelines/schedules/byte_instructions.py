@@ -2,7 +2,8 @@
 
 Each function adds to `total [J]`, i32, the products of weights, vectors of 4 J bytes, and
 activations, as many bytes of the same four numbers; four neighbours belong to a lane of the total.
-Weights are unsigned, or signed with `signed`; activations are signed and greater than -128.
+Weights are unsigned, or signed with `signed`; activations are signed and greater than -128. Some
+CPUs have an instruction that does it for two rows of activations at once.
 """
 
 from collections.abc import Callable, Sequence
@@ -58,6 +59,24 @@ def sdot(total: ir.Value, pairs: Pairs, signed: bool, most: int) -> ir.Value:
     return total
 
 
+def smmla(rows: Sequence[Pairs]) -> list[ir.Value]:
+    """Arm's SMMLA: the totals of two rows, whose weights are the same and below 128; J is 4.
+
+    An instruction adds to a matrix `[2, 2]` the products of one `[2, 8]`, two rows of activations,
+    and the transpose of another, two columns of weights: words of four bytes meet in eights.
+    """
+    products = [
+        (_words(weights), _words(x), _words(y)) for (weights, x), (_, y) in zip(*rows, strict=True)
+    ]
+    left = right = splat(0, ir.VectorType.get([4], _integer(32)))
+    for (w, x, y), (next_w, next_x, next_y) in zip(products[::2], products[1::2], strict=True):
+        first, second = (vector.shuffle(a, b, [0, 4, 0, 4]) for a, b in ((x, next_x), (y, next_y)))
+        activations = vector.shuffle(first, second, [0, 1, 4, 5])
+        left = _smmla(left, activations, vector.shuffle(w, next_w, [0, 4, 1, 5]))
+        right = _smmla(right, activations, vector.shuffle(w, next_w, [2, 6, 3, 7]))
+    return [vector.shuffle(left, right, lanes) for lanes in ([0, 1, 4, 5], [2, 3, 6, 7])]
+
+
 def plain(total: ir.Value, pairs: Pairs, signed: bool, _most: int) -> ir.Value:
     """Any CPU: bytes are taken out of words of 32 bits, and multiplied as such."""
     for weights, values in pairs:
@@ -72,8 +91,12 @@ INSTRUCTIONS: dict[str, Instructions] = {
     "vpdpbusd": vpdpbusd,
     "vpmaddubsw": vpmaddubsw,
     "sdot": sdot,
+    "smmla": sdot,  # of a row that is left
     "plain": plain,
 }
+
+TWO_ROWS: dict[str, Callable[[Sequence[Pairs]], list[ir.Value]]] = {"smmla": smmla}
+"""From the pairs of two rows, no weight being greater than 128, to their totals."""
 
 
 def _with_sign_of_weight(
@@ -92,6 +115,16 @@ def _byte(words: ir.Value, number: int, signed: bool, type_: ir.Type) -> ir.Valu
     high = arith.shli(whole, splat(24 - 8 * number, type_))
     shift = arith.shrsi if signed else arith.shrui
     return shift(high, splat(24, type_))
+
+
+def _smmla(total: ir.Value, activations: ir.Value, weights: ir.Value) -> ir.Value:
+    bytes_ = ir.VectorType.get([16], _integer(8))
+    operands = (vector.bitcast(bytes_, words) for words in (activations, weights))
+    return _call("llvm.aarch64.neon.smmla.v4i32.v16i8", total.type, total, *operands)
+
+
+def _words(bytes_: ir.Value) -> ir.Value:
+    return vector.bitcast(ir.VectorType.get([_lanes(bytes_) // 4], _integer(32)), bytes_)
 
 
 def _call(name: str, type_: ir.Type, *operands: ir.Value) -> ir.Value:

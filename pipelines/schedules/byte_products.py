@@ -8,7 +8,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import affine, arith, ext, tensor, transform, vector
 
 from llmc.dialects.index_notation import constant, index
-from llmc.pipelines.schedules.byte_instructions import INSTRUCTIONS, splat
+from llmc.pipelines.schedules.byte_instructions import INSTRUCTIONS, TWO_ROWS, Pairs, splat
 from llmc.pipelines.schedules.transform_dialect import ConsumesPayload, Operation
 
 _WORD = 4
@@ -75,14 +75,26 @@ class _Tile:
         sums = splat(0, ir.VectorType.get([*whole, chunks, lanes], element))
         for panel, chunk in product(range(self.panels), range(chunks)):
             weights = self._weights(panel, chunk * lanes, lanes)
-            for row in range(self.rows):
-                pairs = list(zip(weights, self._activations(row, lanes), strict=True))
-                start = splat(0, ir.VectorType.get([lanes], element))
-                total = INSTRUCTIONS[instruction](start, pairs, *self._range())
+            rows = [self._pairs(weights, row, lanes) for row in range(self.rows)]
+            for row, total in enumerate(self._totals(rows, instruction, lanes)):
                 place = [*((row, panel)[dim] for dim in dims), chunk]
                 sums = vector.insert(total, sums, [], place)
         joined = vector.shape_cast(ir.VectorType.get([*whole, self.columns], element), sums)
         return _write(joined, tensor.empty(shape, element), [*dims, 3])
+
+    def _totals(self, rows: list[Pairs], instruction: str, lanes: int) -> Iterator[ir.Value]:
+        """The sums of each row, two rows at a time where the instruction can."""
+        signed, most = self._range()
+        together = TWO_ROWS.get(instruction) if most <= 128 else None
+        while together and len(rows) > 1:
+            yield from together(rows[:2])
+            rows = rows[2:]
+        start = splat(0, ir.VectorType.get([lanes], self.start.type.element_type))
+        for pairs in rows:
+            yield INSTRUCTIONS[instruction](start, pairs, signed, most)
+
+    def _pairs(self, weights: list[ir.Value], row: int, lanes: int) -> Pairs:
+        return list(zip(weights, self._activations(row, lanes), strict=True))
 
     def _range(self) -> tuple[bool, int]:
         """Whether the weights are signed, and the greatest magnitude that they can have."""

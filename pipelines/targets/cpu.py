@@ -32,6 +32,7 @@ _BYTE_PRODUCTS = {
     "avx512vnni": ByteProducts("vpdpbusd", 16, signed=False),
     "avxvnni": ByteProducts("vpdpbusd", 8, signed=False),
     "avx2": ByteProducts("vpmaddubsw", 8, signed=True),
+    "i8mm": ByteProducts("smmla", 4, signed=True),
     "dotprod": ByteProducts("sdot", 4, signed=True),
 }
 """By LLVM's name of the CPU's feature, the fastest first."""
