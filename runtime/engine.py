@@ -8,7 +8,7 @@ import numpy as np
 
 from llmc.runtime import abi
 from llmc.runtime.errors import UserError
-from llmc.runtime.vm_function import Results, VmFunction, integers
+from llmc.runtime.vm_function import Results, VmFunction, numbers
 from llmc.runtime.worker_cpus import worker_cpus
 
 # A prompt is run in pieces of so many tokens, which bounds the memory of their activations.
@@ -27,23 +27,26 @@ class Output:
         self.best = best
         self._results = results
         self._top_k = top_k
-        self._top: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        self._top: dict[int, tuple[list[int], list[float]]] = {}
 
     @cached_property
     def logits(self) -> np.ndarray:
         """Logits `[B, V]`, float32, of the next token."""
         return self._results.read(0, np.float32)
 
-    def top(self, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """The `count` largest logits `[B, count]`, descending, and their tokens, int64.
+    def top(self, count: int, row: int) -> tuple[list[int], list[float]]:
+        """The tokens of sequence `row` with the `count` largest logits, descending, and these.
 
         All where the vocabulary has no more. Undefined where `best` is -1.
         """
         if count not in self._top:  # the sequences of a batch all ask
             logits = self._results.view(0)
             found = self._top_k(logits, min(count, logits.shape[1]))
-            self._top[count] = found.read(0, np.float32), found.read(1, np.int64)
-        return self._top[count]
+            self._top[count] = numbers(found.view(1), "q"), numbers(found.view(0), "f")
+        tokens, values = self._top[count]
+        each = len(tokens) // len(self.best)
+        of_row = slice(row * each, (row + 1) * each)
+        return tokens[of_row], values[of_row]
 
 
 class Engine:
@@ -106,7 +109,7 @@ class Engine:
         for at in range(0, len(tokens), PREFILL_CHUNK):
             piece = tokens[at : at + PREFILL_CHUNK]
             function = abi.DECODE if len(piece) == 1 else abi.PREFILL
-            new = self._functions[function].upload(np.array([piece], np.int64))
+            new = self._functions[function].upload(piece, 1, len(piece))
             output = self._run(function, new, [start], sequence, past + at)
         return output
 
@@ -115,7 +118,7 @@ class Engine:
         function = abi.DECODE if len(tokens) == 1 else abi.DECODE_BATCH
         new = self._chosen_view
         if tokens != self._chosen:
-            new = self._functions[function].upload(np.array(tokens, np.int64)[:, None])
+            new = self._functions[function].upload(tokens, len(tokens), 1)
         return self._run(function, new, starts, 0, past)
 
     def _run(
@@ -124,10 +127,10 @@ class Engine:
         function = self._functions[name]
         if starts != self._starts:
             self._starts = list(starts)
-            self._uploaded_starts = function.upload(np.array(starts, np.int64))
+            self._uploaded_starts = function.upload(starts, len(starts))
         results = function(new, self._uploaded_starts, sequence, past)
         self._chosen_view = results.view(1)
-        self._chosen = integers(self._chosen_view)
+        self._chosen = numbers(self._chosen_view, "q")
         return Output(list(self._chosen), results, self._functions[abi.TOP_K])
 
 

@@ -96,8 +96,7 @@ class _Writer:
         if self._greedy:
             return best
         if self._candidates is not None:
-            logits, tokens = output.top(self._candidates)
-            token = self._sampler.sample_top(tokens[row], logits[row])
+            token = self._sampler.sample_top(*output.top(self._candidates, row))
             if token is not None:
                 return token
         return self._sampler.sample(output.logits[row], self.history)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from random import Random
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +17,7 @@ from .errors import UserError
 # So many of the largest logits are found in less time than it takes to read all of them.
 _FEW = 256
 
-Logits = npt.NDArray[np.float32]  # [vocabulary], or those of some tokens
-Tokens = npt.NDArray[np.int64]
+Logits = npt.NDArray[np.float32]  # [vocabulary]
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class Sampler:
 
     def __init__(self, options: SamplingOptions) -> None:
         self._options = options
-        self._random = np.random.default_rng(options.seed)
+        self._random = Random(options.seed)
         self._seen = np.zeros(0, dtype=np.bool_)  # by token id
         self._read = 0  # ids of the history that are marked in _seen
 
@@ -88,25 +90,33 @@ class Sampler:
             logits = penalise(logits, self._seen, options.repetition_penalty)
         if options.temperature == 0:
             return _best(logits)
-        return self._draw(*distribution(logits, options))
+        if 0 < options.top_k <= _FEW:
+            _best(logits)  # refuses what is not finite
+            tokens = _top_k(logits, options.top_k)
+            tokens = tokens[np.argsort(-logits[tokens], kind="stable")]
+            return self._draw_few(tokens.tolist(), logits[tokens].tolist())
+        ids, probabilities = distribution(logits, options)
+        drawn = np.searchsorted(np.cumsum(probabilities), self._random.random(), side="right")
+        # The sum may fall short of 1 by rounding, and the draw beyond it.
+        return int(ids[min(int(drawn), len(ids) - 1)])
 
-    def sample_top(self, tokens: Tokens, logits: Logits) -> int | None:
+    def sample_top(self, tokens: Sequence[int], logits: Sequence[float]) -> int | None:
         """What `sample` gives, from the `candidates` largest logits, descending, and their tokens.
 
         There are fewer where there are no more. None where all must be seen, for others may tie
         with the last.
         """
         k = self._options.top_k
-        kept = np.count_nonzero(logits >= logits[min(k, len(logits)) - 1])
-        if kept == len(logits) > k:
+        if len(logits) <= k:
+            return self._draw_few(tokens, logits)
+        if logits[k] == logits[k - 1]:
             return None
-        order = np.argsort(tokens[:kept])
-        return self._draw(*_weigh(tokens[order], logits[order], self._options))
+        return self._draw_few(tokens[:k], logits[:k])
 
-    def _draw(self, ids: Tokens, probabilities: npt.NDArray[np.float64]) -> int:
-        drawn = np.searchsorted(np.cumsum(probabilities), self._random.random(), side="right")
-        # The sum may fall short of 1 by rounding, and the draw beyond it.
-        return int(ids[min(int(drawn), len(ids) - 1)])
+    def _draw_few(self, tokens: Sequence[int], logits: Sequence[float]) -> int:
+        sums = list(accumulate(weights_of_few(logits, self._options)))
+        drawn = bisect_right(sums, self._random.random() * sums[-1])
+        return tokens[min(drawn, len(sums) - 1)]
 
     def _read_history(self, history: Sequence[int], vocab_size: int) -> None:
         if len(self._seen) != vocab_size or len(history) < self._read:
@@ -131,24 +141,15 @@ def penalise(logits: Logits, seen: npt.NDArray[np.bool_], penalty: float) -> Log
 
 def distribution(
     logits: Logits, options: SamplingOptions
-) -> tuple[Tokens, npt.NDArray[np.float64]]:
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
     """What to draw from: token ids, in no particular order, and their probabilities.
 
     Applies all options but the repetition penalty; the temperature must be above 0. UserError if
     the largest of the logits is NaN or infinite.
     """
-    _best(logits)  # refuses what is not finite
-    if options.top_k:
-        ids = _top_k(logits, options.top_k)
-        return _weigh(ids, logits[ids], options)
-    return _weigh(np.arange(len(logits)), logits, options)
-
-
-def _weigh(
-    ids: Tokens, logits: Logits, options: SamplingOptions
-) -> tuple[Tokens, npt.NDArray[np.float64]]:
-    """What to draw from, given the tokens that top-k leaves and their logits."""
-    below = logits.astype(np.float64) - logits.max()
+    peak = logits[_best(logits)]
+    ids = _top_k(logits, options.top_k) if options.top_k else np.arange(len(logits))
+    below = logits[ids].astype(np.float64) - peak
     with np.errstate(over="ignore"):  # near temperature 0 all but the peak are infinitely far
         weights = np.exp(below / options.temperature)
     probabilities = weights / weights.sum()
@@ -159,6 +160,20 @@ def _weigh(
         likely = probabilities >= options.min_p * probabilities.max()
         ids, probabilities = ids[likely], probabilities[likely]
     return ids, probabilities / probabilities.sum()
+
+
+def weights_of_few(logits: Sequence[float], options: SamplingOptions) -> list[float]:
+    """What `distribution` gives for the logits that top-k leaves, descending, but for a factor.
+
+    What top-p and min-p leave out is cut off at the end. Without numpy, whose functions take longer
+    to call than these few numbers to compute.
+    """
+    peak, temperature = logits[0], options.temperature
+    weights = [math.exp((logit - peak) / temperature) for logit in logits]
+    if options.top_p < 1:
+        sums = list(accumulate(weights))
+        weights = weights[: bisect_left(sums, options.top_p * sums[-1]) + 1]
+    return [weight for weight in weights if weight >= options.min_p]  # the first one is 1
 
 
 def _best(logits: Logits) -> int:

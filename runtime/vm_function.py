@@ -1,6 +1,9 @@
 """Calls of a module's functions, without what IREE's own Python wrapper spends on each."""
 
+from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import iree.runtime as rt
 import numpy as np
@@ -16,10 +19,11 @@ class VmFunction:
         self._allocator = device.allocator
         self._function = function
 
-    def upload(self, array: np.ndarray) -> rt.HalBufferView:
-        """An int64 array as an argument, which may be used many times."""
+    def upload(self, integers: Sequence[int], *shape: int) -> rt.HalBufferView:
+        """An int64 array of `shape` as an argument, which may be used many times."""
+        held = memoryview(array("q", integers)).cast("B").cast("q", shape)
         return self._allocator.allocate_buffer_copy(
-            _MEMORY, _USAGE, self._device, array, rt.HalElementType.SINT_64
+            _MEMORY, _USAGE, self._device, held, rt.HalElementType.SINT_64
         )
 
     def __call__(self, *arguments: rt.HalBufferView | int) -> "Results":
@@ -34,9 +38,12 @@ class VmFunction:
         return Results(outputs, self._device)
 
 
-def integers(view: rt.HalBufferView) -> list[int]:
-    """The numbers of an int64 array, in order; without numpy, which takes longer for a few."""
-    return memoryview(view.map()).cast("B").cast("q").tolist()
+def numbers(view: rt.HalBufferView, element: Literal["q", "f"]) -> list:
+    """The numbers of an array, in order; `element` is their type in the words of module struct.
+
+    Without numpy, whose functions take longer to call than a few numbers to copy.
+    """
+    return memoryview(view.map()).cast("B").cast(element).tolist()
 
 
 _MEMORY = int(rt.MemoryType.DEVICE_LOCAL)

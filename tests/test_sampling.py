@@ -19,6 +19,7 @@ from llmc.runtime.sampling import (
     distribution,
     penalise,
     require_finite,
+    weights_of_few,
 )
 
 VOCAB = 5000
@@ -130,10 +131,27 @@ def test_candidates_are_few_or_all(options, candidates):
     assert options.candidates == candidates
 
 
-def largest(logits: np.ndarray, options: SamplingOptions) -> tuple[np.ndarray, np.ndarray]:
+def largest(logits: np.ndarray, options: SamplingOptions) -> tuple[list[int], list[float]]:
     """Tokens and logits of the candidates, as a module finds them."""
     tokens = np.argsort(-logits, kind="stable")[: options.candidates]
-    return tokens, logits[tokens]
+    return tokens.tolist(), logits[tokens].tolist()
+
+
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 5.0])
+@pytest.mark.parametrize("top_p", [0.0, 0.5, 0.95, 1.0])
+@pytest.mark.parametrize("min_p", [0.0, 0.05, 1.0])
+def test_weights_of_few_are_the_distribution(temperature, top_p, min_p):
+    options = SamplingOptions(temperature=temperature, top_k=40, top_p=top_p, min_p=min_p)
+    for seed in range(20):
+        logits = random_logits(seed)
+        ids, probabilities = distribution(logits, options)
+        tokens = np.argsort(-logits)[: options.top_k]
+        weights = np.array(weights_of_few(logits[tokens].tolist(), options))
+        kept = tokens[: len(weights)]
+        assert set(kept) == set(ids)
+        theirs = dict(zip(ids, probabilities, strict=True))
+        expected = [theirs[token] for token in kept]
+        np.testing.assert_allclose(weights / weights.sum(), expected, rtol=1e-11)
 
 
 def test_penalty_is_that_of_transformers():
