@@ -61,7 +61,8 @@ def measure(model: Model, watch: Stopwatch, tokens: int, options: dict[str, Any]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Prints a line for each way, medians of all rounds but the first."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("bundle", type=Path)
     parser.add_argument("--tokens", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=7)

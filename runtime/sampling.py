@@ -17,6 +17,9 @@ from .errors import UserError
 # So many of the largest logits are found in less time than it takes to read all of them.
 _FEW = 256
 
+# Of all weights, so many are drawn from once their part is.
+_PART = 256
+
 Logits = npt.NDArray[np.float32]  # [vocabulary]
 
 
@@ -95,10 +98,8 @@ class Sampler:
             tokens = _top_k(logits, options.top_k)
             tokens = tokens[np.argsort(-logits[tokens], kind="stable")]
             return self._draw_few(tokens.tolist(), logits[tokens].tolist())
-        ids, probabilities = distribution(logits, options)
-        drawn = np.searchsorted(np.cumsum(probabilities), self._random.random(), side="right")
-        # The sum may fall short of 1 by rounding, and the draw beyond it.
-        return int(ids[min(int(drawn), len(ids) - 1)])
+        ids, weights = weights_of_all(logits, options)
+        return int(ids[_draw(weights, self._random.random())])
 
     def sample_top(self, tokens: Sequence[int], logits: Sequence[float]) -> int | None:
         """What `sample` gives, from the `candidates` largest logits, descending, and their tokens.
@@ -116,7 +117,7 @@ class Sampler:
     def _draw_few(self, tokens: Sequence[int], logits: Sequence[float]) -> int:
         sums = list(accumulate(weights_of_few(logits, self._options)))
         drawn = bisect_right(sums, self._random.random() * sums[-1])
-        return tokens[min(drawn, len(sums) - 1)]
+        return tokens[min(drawn, bisect_left(sums, sums[-1]))]
 
     def _read_history(self, history: Sequence[int], vocab_size: int) -> None:
         if len(self._seen) != vocab_size or len(history) < self._read:
@@ -139,31 +140,33 @@ def penalise(logits: Logits, seen: npt.NDArray[np.bool_], penalty: float) -> Log
     return penalised
 
 
-def distribution(
+def weights_of_all(
     logits: Logits, options: SamplingOptions
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
-    """What to draw from: token ids, in no particular order, and their probabilities.
+    """What to draw from: token ids, in no particular order, and what their probabilities are like.
 
     Applies all options but the repetition penalty; the temperature must be above 0. UserError if
     the largest of the logits is NaN or infinite.
     """
     peak = logits[_best(logits)]
-    ids = _top_k(logits, options.top_k) if options.top_k else np.arange(len(logits))
-    below = logits[ids].astype(np.float64) - peak
+    ids = np.arange(len(logits))
+    if options.top_k:
+        ids = _top_k(logits, options.top_k)
+        logits = logits[ids]
+    below = logits.astype(np.float64) - peak
     with np.errstate(over="ignore"):  # near temperature 0 all but the peak are infinitely far
         weights = np.exp(below / options.temperature)
-    probabilities = weights / weights.sum()
     if options.top_p < 1:
-        kept = _top_p(probabilities, options.top_p)
-        ids, probabilities = ids[kept], probabilities[kept]
+        kept = _top_p(weights, options.top_p)
+        ids, weights = ids[kept], weights[kept]
     if options.min_p > 0:
-        likely = probabilities >= options.min_p * probabilities.max()
-        ids, probabilities = ids[likely], probabilities[likely]
-    return ids, probabilities / probabilities.sum()
+        likely = weights >= options.min_p  # that of the peak is 1
+        ids, weights = ids[likely], weights[likely]
+    return ids, weights
 
 
 def weights_of_few(logits: Sequence[float], options: SamplingOptions) -> list[float]:
-    """What `distribution` gives for the logits that top-k leaves, descending, but for a factor.
+    """What `weights_of_all` gives, for the logits that top-k leaves, descending.
 
     What top-p and min-p leave out is cut off at the end. Without numpy, whose functions take longer
     to call than these few numbers to compute.
@@ -173,7 +176,7 @@ def weights_of_few(logits: Sequence[float], options: SamplingOptions) -> list[fl
     if options.top_p < 1:
         sums = list(accumulate(weights))
         weights = weights[: bisect_left(sums, options.top_p * sums[-1]) + 1]
-    return [weight for weight in weights if weight >= options.min_p]  # the first one is 1
+    return [weight for weight in weights if weight >= options.min_p]
 
 
 def _best(logits: Logits) -> int:
@@ -195,18 +198,39 @@ def _top_k(logits: Logits, k: int) -> npt.NDArray[np.intp]:
     return np.flatnonzero(logits >= np.partition(logits, rank)[rank])
 
 
-def _top_p(probabilities: npt.NDArray[np.float64], p: float) -> npt.NDArray[np.intp]:
-    """The fewest indices whose probabilities sum to `p`, the most probable first.
+def _top_p(weights: npt.NDArray[np.float64], p: float) -> npt.NDArray[np.intp]:
+    """The fewest indices whose weights sum to `p` of all, the heaviest first.
 
     Holtzman et al., nucleus sampling (2019), https://arxiv.org/abs/1904.09751. The nucleus is
     mostly small: sorts the head of the distribution, and a larger one if that does not hold `p`.
     """
-    size = len(probabilities)
+    size = len(weights)
+    border = p * weights.sum()
     count = min(256, size)
     while True:
-        head = np.argpartition(probabilities, size - count)[size - count :]
-        head = head[np.argsort(-probabilities[head], kind="stable")]
-        cumulative = np.cumsum(probabilities[head])
-        if cumulative[-1] >= p or count == size:
-            return head[: np.searchsorted(cumulative, p) + 1]
+        head = np.argpartition(weights, size - count)[size - count :]
+        head = head[np.argsort(-weights[head], kind="stable")]
+        sums = np.cumsum(weights[head])
+        if sums[-1] >= border or count == size:
+            return head[: np.searchsorted(sums, border) + 1]
         count = min(16 * count, size)
+
+
+def _draw(weights: npt.NDArray[np.float64], random: float) -> int:
+    """The index at which `random`, from 0 to 1, of all weights is reached.
+
+    First the part of so many weights, then the index within it: one after the other, as running
+    sums are made, numbers are added up several times as slowly as all at once.
+    """
+    sums = np.cumsum(np.add.reduceat(weights, np.arange(0, len(weights), _PART)))
+    wanted = random * sums[-1]
+    part = _reach(sums, wanted)
+    if part:
+        wanted -= sums[part - 1]
+    begin = part * _PART
+    return begin + _reach(np.cumsum(weights[begin : begin + _PART]), wanted)
+
+
+def _reach(sums: npt.NDArray[np.float64], wanted: float) -> int:
+    """The first index with more than `wanted`; where rounding leaves none, with all there is."""
+    return min(int(np.searchsorted(sums, wanted, "right")), int(np.searchsorted(sums, sums[-1])))

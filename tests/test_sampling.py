@@ -1,5 +1,6 @@
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,9 +17,9 @@ from llmc.runtime.errors import UserError
 from llmc.runtime.sampling import (
     Sampler,
     SamplingOptions,
-    distribution,
     penalise,
     require_finite,
+    weights_of_all,
     weights_of_few,
 )
 
@@ -69,9 +70,9 @@ def transformers_distribution(logits: np.ndarray, options: SamplingOptions) -> n
 def test_distribution_is_that_of_transformers(options, spread):
     for seed in range(5):
         logits = random_logits(seed, spread=spread)
-        ids, probabilities = distribution(logits, options)
+        ids, weights = weights_of_all(logits, options)
         ours = np.zeros(VOCAB)
-        ours[ids] = probabilities
+        ours[ids] = weights / weights.sum()
         theirs = transformers_distribution(logits, options)
         assert set(np.flatnonzero(ours)) == set(np.flatnonzero(theirs))
         np.testing.assert_allclose(ours, theirs, rtol=1e-11)
@@ -80,7 +81,7 @@ def test_distribution_is_that_of_transformers(options, spread):
 def test_tokens_that_tie_with_the_last_of_top_k_stay():
     logits = np.array([1, 3, 2, 2, 2, 0], dtype=np.float32)
     options = SamplingOptions(temperature=1.0, top_k=2)
-    ids, _ = distribution(logits, options)
+    ids, _ = weights_of_all(logits, options)
     assert sorted(ids) == [1, 2, 3, 4]
     assert set(np.flatnonzero(transformers_distribution(logits, options))) == set(ids)
 
@@ -144,14 +145,13 @@ def test_weights_of_few_are_the_distribution(temperature, top_p, min_p):
     options = SamplingOptions(temperature=temperature, top_k=40, top_p=top_p, min_p=min_p)
     for seed in range(20):
         logits = random_logits(seed)
-        ids, probabilities = distribution(logits, options)
+        ids, weights = weights_of_all(logits, options)
+        expected = dict(zip(ids, weights, strict=True))
         tokens = np.argsort(-logits)[: options.top_k]
-        weights = np.array(weights_of_few(logits[tokens].tolist(), options))
-        kept = tokens[: len(weights)]
-        assert set(kept) == set(ids)
-        theirs = dict(zip(ids, probabilities, strict=True))
-        expected = [theirs[token] for token in kept]
-        np.testing.assert_allclose(weights / weights.sum(), expected, rtol=1e-11)
+        few = weights_of_few(logits[tokens].tolist(), options)
+        found = dict(zip(tokens, few, strict=False))  # it cuts off at the end
+        assert found.keys() == expected.keys()
+        np.testing.assert_allclose([found[id_] for id_ in ids], weights, rtol=1e-11)
 
 
 def test_penalty_is_that_of_transformers():
@@ -233,22 +233,24 @@ def test_seed_decides_the_tokens():
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("options", "vocab"),
     [
-        SamplingOptions(temperature=1.0, seed=0),
-        SamplingOptions(temperature=0.8, top_k=6, top_p=0.9, min_p=0.05, seed=0),
+        (SamplingOptions(temperature=1.0, seed=0), 12),
+        (SamplingOptions(temperature=1.0, seed=0), 700),
+        (SamplingOptions(temperature=0.8, top_k=6, top_p=0.9, min_p=0.05, seed=0), 12),
+        (SamplingOptions(temperature=0.8, top_k=300, top_p=0.9, seed=0), 700),
     ],
-    ids=["all", "filtered"],
+    ids=["all", "many", "filtered", "many_filtered"],
 )
-def test_tokens_come_as_often_as_the_distribution_says(options):
-    logits = random_logits(11, vocab=12, spread=1.0)
+def test_tokens_come_as_often_as_the_distribution_says(options, vocab):
+    logits = random_logits(11, vocab, spread=1.0)
     draws = 20000
     sampler = Sampler(options)
-    counts = np.bincount([sampler.sample(logits, []) for _ in range(draws)], minlength=12)
+    counts = np.bincount([sampler.sample(logits, []) for _ in range(draws)], minlength=vocab)
     probabilities = transformers_distribution(logits, options)
-    # Five standard deviations of a binomial count.
+    # Five standard deviations of a binomial count, and what is left out never.
     allowed = 5 * np.sqrt(draws * probabilities * (1 - probabilities))
-    assert np.all(np.abs(counts - draws * probabilities) <= allowed)
+    assert np.all(np.abs(counts - draws * probabilities) <= allowed + (probabilities > 0))
 
 
 @pytest.mark.filterwarnings("error")
@@ -271,6 +273,16 @@ def test_tokens_that_the_model_forbids_are_never_drawn():
     logits = np.array([-math.inf, 0, -math.inf, 0], dtype=np.float32)
     sampler = Sampler(SamplingOptions(temperature=1.0, top_k=3, seed=0))
     assert {sampler.sample(logits, []) for _ in range(100)} == {1, 3}
+
+
+@pytest.mark.parametrize("top_k", [0, 10, 900])
+def test_a_draw_at_either_end_finds_a_token_that_may_come(monkeypatch, top_k):
+    logits = np.full(1000, -math.inf, dtype=np.float32)
+    logits[[300, 301, 640]] = 0
+    sampler = Sampler(SamplingOptions(temperature=1.0, top_k=top_k))
+    for random, token in ((0.0, 300), (0.5, 301), (1.0, 640)):  # 1 is what rounding may make
+        monkeypatch.setattr(sampler, "_random", SimpleNamespace(random=lambda r=random: r))
+        assert sampler.sample(logits, []) == token
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
