@@ -5,6 +5,7 @@ import re
 import iree.compiler
 import pytest
 from torch_mlir import ir
+from transformers import PreTrainedConfig
 
 from llmc.frontend.importer import import_programs
 from llmc.frontend.interception import IMPLEMENTATION
@@ -20,17 +21,22 @@ from tests.tiny_models import tiny_config, tiny_model
 DEPTHS = (2, 5)
 
 
-def compile_decode(layers: int) -> tuple[int, str]:
-    """All dispatches of the decode variant of a llama of so many layers, and its stream dialect."""
-    config = tiny_config("llama")
-    config.num_hidden_layers = layers
+def lower_decode(config: PreTrainedConfig, storage: str = "f32") -> ir.Module:
+    """The decode variant of a random model, as IREE is given it."""
     model = tiny_model(config)
     model.set_attn_implementation(IMPLEMENTATION)
     decode = next(variant for variant in VARIANTS if variant.name == abi.DECODE)
     module = import_programs([export_variant(model, decode, context=64)], ir.Context())
-    for stage in stages("cpu", "f32"):
+    for stage in stages("cpu", storage):
         run(stage.steps(), module)
-    flow = form_dispatches(module, CPUTarget())
+    return module
+
+
+def compile_decode(layers: int) -> tuple[int, str]:
+    """All dispatches of the decode variant of a llama of so many layers, and its stream dialect."""
+    config = tiny_config("llama")
+    config.num_hidden_layers = layers
+    flow = form_dispatches(lower_decode(config), CPUTarget())
     flags = [*CPUTarget().flags, *OPTIONS, "--compile-from=flow", "--compile-to=stream"]
     text = iree.compiler.compile_str(str(flow), extra_args=flags).decode()
     return sum(count_dispatches(flow).values()), text
@@ -63,6 +69,15 @@ def test_a_step_is_submitted_once(decodes):
 def test_dispatches_are_those_of_every_layer(decodes):
     for dispatches, text in decodes.values():
         assert len(re.findall(r"stream\.cmd\.dispatch", text)) == dispatches
+
+
+@pytest.mark.parametrize("storage", ["f32", "q4_0"])
+@pytest.mark.parametrize("family", ["llama", "qwen2"])
+def test_all_layers_are_one_dispatch(family, storage):
+    module = lower_decode(tiny_config(family), storage)
+    symbols = [op.attributes["sym_name"].value for op in module.body if "sym_name" in op.attributes]
+    layers = [name for name in symbols if name.startswith("decode.layer")]
+    assert len(layers) == 1 and layers[0].startswith("decode.layer0_0_2_")
 
 
 def test_a_layer_copies_neither_cache_nor_weights(decodes):

@@ -52,8 +52,13 @@ def as_rows(value: ir.Value, width: int, dynamic: bool = False) -> ir.Value:
     if dynamic and not rows.type.is_dynamic_dim(0):
         shape = [ir.ShapedType.get_dynamic_size(), rows.type.shape[1]]
         rows = tensor.cast(ir.RankedTensorType.get(shape, rows.type.element_type), rows)
-    tokens, length = sizes(rows)
-    return expand(rows, [[tokens], [length // width, width]])
+    return split_last(rows, width)
+
+
+def split_last(value: ir.Value, width: int) -> ir.Value:
+    """`value [..., N]` as `[..., N / width, width]`."""
+    *leading, length = sizes(value)
+    return expand(value, [*([extent] for extent in leading), [length // width, width]])
 
 
 def _stack_and_number(value: ir.Value) -> tuple[ir.Value, ir.Value | None]:

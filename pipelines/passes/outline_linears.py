@@ -19,7 +19,7 @@ from llmc.dialects.index_notation import (
 from llmc.pipelines.kernels.panel_linear import panel_linear
 from llmc.pipelines.passes.base import Pass, find
 from llmc.pipelines.passes.kernel_functions import KernelFunctions
-from llmc.pipelines.passes.kernel_operands import KernelOperands, Reader
+from llmc.pipelines.passes.kernel_operands import KernelOperands, Reader, split_last
 from llmc.pipelines.passes.linear_epilogue import Epilogue, find_epilogue, follow
 from llmc.pipelines.passes.linear_prologue import norm_before, read_lengths_before
 
@@ -79,9 +79,9 @@ class _Layer:
         """Calls, here, a kernel; returns what takes the place of the epilogue's result."""
         operands = KernelOperands()
         x = operands.read(self._rows(self.linear.x if self.norm is None else self.norm.x))
-        scale = self._read(operands, None if self.norm is None else self.norm.weight)
+        scale = self._scale(operands)
         weight = operands.read(self.linear.weight)
-        bias = self._read(operands, self._bias())
+        bias = self._bias(operands)
         others = [operands.read(self._panels_of(value)) for value in self.epilogue.others()]
 
         def build(*arguments: ir.Value) -> list[ir.Value]:
@@ -96,11 +96,17 @@ class _Layer:
         (y,) = kernels.call(MATVEC if self.is_one_row else MATMUL, operands.values, build)
         return self._shaped(y)
 
-    def _bias(self) -> ir.Value | None:
+    def _scale(self, operands: KernelOperands) -> Reader | None:
+        """The weight of the norm, if it has one."""
+        if self.norm is None or self.norm.weight is None:
+            return None
+        return operands.read(self.norm.weight)
+
+    def _bias(self, operands: KernelOperands) -> Reader | None:
         """The bias `[P, J]`; None where there is none, or it is added outside."""
         if self.linear.bias is None or not self.is_whole:
             return None
-        return expand(self.linear.bias, [[self.panels, self.columns]])
+        return operands.read(self.linear.bias, lambda bias: split_last(bias, self.columns))
 
     def _rows(self, value: ir.Value) -> ir.Value:
         """`value [..., N]` as `[T, N]`, several rows being a number that is not known."""
@@ -113,9 +119,7 @@ class _Layer:
 
     def _panels_of(self, value: ir.Value) -> ir.Value:
         """`value [..., N]` as `[T, N/J, J]`."""
-        rows = self._rows(value)
-        tokens, length = sizes(rows)
-        return expand(rows, [[tokens], [length // self.columns, self.columns]])
+        return split_last(self._rows(value), self.columns)
 
     def _shaped(self, y: ir.Value) -> ir.Value:
         """The kernel's result `[T, P, J]` as the epilogue's."""
@@ -131,10 +135,6 @@ class _Layer:
             shape = [prod(leading), outputs]
             y = tensor.cast(ir.RankedTensorType.get(shape, type_.element_type), y)
         return y if len(leading) == 1 else expand(y, [leading, [outputs]])
-
-    @staticmethod
-    def _read(operands: KernelOperands, value: ir.Value | None) -> Reader | None:
-        return None if value is None else operands.read(value)
 
 
 def _normalised(row: ir.Value, norm: RMSNormOp, weight: ir.Value | None) -> ir.Value:

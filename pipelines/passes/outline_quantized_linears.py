@@ -28,7 +28,7 @@ from llmc.pipelines.kernels.quantized_linear import (
 )
 from llmc.pipelines.passes.base import Pass, find
 from llmc.pipelines.passes.kernel_functions import KernelFunctions
-from llmc.pipelines.passes.kernel_operands import KernelOperands, Reader, as_rows
+from llmc.pipelines.passes.kernel_operands import KernelOperands, Reader, as_rows, split_last
 from llmc.pipelines.passes.linear_epilogue import Epilogue, find_epilogue, follow
 from llmc.pipelines.passes.linear_prologue import norm_before, read_lengths_before
 from llmc.pipelines.targets.cpu import CPUTarget
@@ -136,7 +136,7 @@ class _Layer:
         def normed(arguments: Sequence[ir.Value]) -> QuantizedRows:
             factors = None if weight is None else weight(arguments)
             if factors is not None:
-                factors = expand(factors, [[size(factors, 0) // VALUES, VALUES]])
+                factors = split_last(factors, VALUES)
             return self._quantize(
                 x(arguments), Norm(norm.epsilon.value, factors, norm.offset.value)
             )
@@ -195,10 +195,9 @@ class _Layer:
 
     def _bias(self, operands: KernelOperands) -> Reader | None:
         """The bias `[P, J]`; None where there is none, or it is added outside."""
-        bias = self.linear.bias
-        if bias is None or not self.is_whole:
+        if self.linear.bias is None or not self.is_whole:
             return None
-        return operands.read(expand(bias, [[self.panels, self.columns]]))
+        return operands.read(self.linear.bias, lambda bias: split_last(bias, self.columns))
 
     def _rows(self, value: ir.Value, width: int) -> ir.Value:
         return as_rows(value, width, dynamic=not self.is_one_row)

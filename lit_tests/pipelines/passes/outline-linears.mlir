@@ -71,11 +71,30 @@ func.func @surroundings(%x: tensor<1x8xf32>, %s: tensor<8xf32>, %w: tensor<2x8x4
   return %z : tensor<1x8xf32>
 }
 
+// Of the weights of all layers a kernel takes its own, be they a matrix, a norm's or a bias.
+// CHECK-LABEL: func.func @stacks(
+// CHECK-SAME:    %{{.*}}, %[[NORMS:.*]]: tensor<3x8xf32>, %[[WEIGHTS:.*]]: tensor<3x2x8x4xf32>, %[[BIASES:.*]]: tensor<3x8xf32>, %[[LAYER:.*]]: index
+// CHECK:         %[[PANELS:.*]] = tensor.expand_shape %[[BIASES]] {{\[\[}}0], [1, 2]] {{.*}} into tensor<3x2x4xf32>
+// CHECK:         call @[[STACKS:.*]](%{{.*}}, %[[NORMS]], %[[LAYER]], %[[WEIGHTS]], %[[PANELS]])
+func.func @stacks(%x: tensor<1x8xf32>, %norms: tensor<3x8xf32>, %weights: tensor<3x2x8x4xf32>, %biases: tensor<3x8xf32>, %layer: index) -> tensor<1x8xf32> {
+  %norm = tensor.extract_slice %norms[%layer, 0] [1, 8] [1, 1] : tensor<3x8xf32> to tensor<8xf32>
+  %w = tensor.extract_slice %weights[%layer, 0, 0, 0] [1, 2, 8, 4] [1, 1, 1, 1] : tensor<3x2x8x4xf32> to tensor<2x8x4xf32>
+  %b = tensor.extract_slice %biases[%layer, 0] [1, 8] [1, 1] : tensor<3x8xf32> to tensor<8xf32>
+  %n = "llmc.rms_norm"(%x, %norm) {epsilon = 1.0e-5 : f64, offset = 0.0 : f64, operandSegmentSizes = array<i32: 1, 1>}
+      : (tensor<1x8xf32>, tensor<8xf32>) -> tensor<1x8xf32>
+  %y = "llmc.packed_linear"(%n, %w, %b) {operandSegmentSizes = array<i32: 1, 1, 1>, tile = 4 : i64}
+      : (tensor<1x8xf32>, tensor<2x8x4xf32>, tensor<8xf32>) -> tensor<1x8xf32>
+  return %y : tensor<1x8xf32>
+}
+
 // CHECK:       func.func private @[[VEC]]({{.*}} attributes {llmc.kernel = "panel_matvec"}
 // CHECK:         arith.extf
 // CHECK:       func.func private @[[MAT]]({{.*}} attributes {llmc.kernel = "panel_matmul"}
 // CHECK:       func.func private @[[FUSED]]({{.*}} attributes {llmc.kernel = "panel_matvec"}
 // CHECK:         llmc.rms_norm
+// CHECK:       func.func private @[[STACKS]](
+// CHECK-SAME:    %[[LAYER:[^:]*]]: index, %{{[^:]*}}: tensor<3x2x8x4xf32>, %[[PANELS:[^:]*]]: tensor<3x2x4xf32>
+// CHECK:         tensor.extract_slice %[[PANELS]][%[[LAYER]], 0, 0] [1, 2, 4] [1, 1, 1]
 // CHECK-NOT:   func.func
 
 // -----

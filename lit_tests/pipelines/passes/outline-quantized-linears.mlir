@@ -5,27 +5,32 @@
 #map = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
 
 // One row: the norm before it and the addition after it are the kernel's. It takes the weights of
-// all layers and the number of its own.
+// all layers, biases among them, and the number of its own.
 // CHECK-LABEL: func.func @one_row(
-// CHECK-SAME:    %[[X:.*]]: tensor<1x1x64xf32>, %[[NORM:.*]]: tensor<3x64xf32>, %[[W:.*]]: tensor<3x4x2x320xi8>, %[[LAYER:.*]]: index
+// CHECK-SAME:    %[[X:.*]]: tensor<1x1x64xf32>, %[[NORM:.*]]: tensor<3x64xf32>, %[[W:.*]]: tensor<3x4x2x320xi8>, %[[B:.*]]: tensor<3x64xf32>, %[[LAYER:.*]]: index
 // CHECK-NOT:     llmc.rms_norm
 // CHECK:         %[[HALVES:.*]] = "llmc.bitcast"(%[[W]]) : {{.*}} -> tensor<3x4x2x160xf16>
-// CHECK:         call @quantized_matvec_0({{.*}}, %[[NORM]], %[[LAYER]], %[[W]], %[[HALVES]], {{.*}}) : {{.*}} -> tensor<1x4x16xf32>
+// CHECK:         %[[BIASES:.*]] = tensor.expand_shape %[[B]] {{\[\[}}0], [1, 2]] {{.*}} into tensor<3x4x16xf32>
+// CHECK:         call @quantized_matvec_0({{.*}}, %[[NORM]], %[[LAYER]], %[[W]], %[[HALVES]], %[[BIASES]], {{.*}}) : {{.*}} -> tensor<1x4x16xf32>
 // CHECK-NOT:     arith.addf
 // CHECK:         return
 // CHECK-LABEL: func.func private @quantized_matvec_0
+// CHECK-SAME:    %[[LAYER:[^:]*]]: index
+// CHECK-SAME:    %[[BIASES:[^:]*]]: tensor<3x4x16xf32>
 // CHECK-SAME:    llmc.kernel = "quantized_matvec"
 // CHECK:         linalg.generic {{.*}}llmc.stage = "dots0"
 // CHECK:         linalg.generic {{.*}}llmc.stage = "sums0"
+// CHECK:         tensor.extract_slice %[[BIASES]][%[[LAYER]], 0, 0] [1, 4, 16] [1, 1, 1]
 // CHECK:         linalg.generic {{.*}}llmc.result
 // CHECK:           arith.addf
-func.func @one_row(%x: tensor<1x1x64xf32>, %norms: tensor<3x64xf32>, %weights: tensor<3x4x2x320xi8>, %layer: index) -> tensor<1x1x64xf32> {
+func.func @one_row(%x: tensor<1x1x64xf32>, %norms: tensor<3x64xf32>, %weights: tensor<3x4x2x320xi8>, %biases: tensor<3x64xf32>, %layer: index) -> tensor<1x1x64xf32> {
   %norm = tensor.extract_slice %norms[%layer, 0] [1, 64] [1, 1] : tensor<3x64xf32> to tensor<64xf32>
   %w = tensor.extract_slice %weights[%layer, 0, 0, 0] [1, 4, 2, 320] [1, 1, 1, 1] : tensor<3x4x2x320xi8> to tensor<4x2x320xi8>
+  %bias = tensor.extract_slice %biases[%layer, 0] [1, 64] [1, 1] : tensor<3x64xf32> to tensor<64xf32>
   %normed = "llmc.rms_norm"(%x, %norm) {epsilon = 1.0e-5 : f64, offset = 0.0 : f64, operandSegmentSizes = array<i32: 1, 1>}
     : (tensor<1x1x64xf32>, tensor<64xf32>) -> tensor<1x1x64xf32>
-  %y = "llmc.packed_quantized_linear"(%normed, %w) {format = "q4_1", operandSegmentSizes = array<i32: 1, 1, 0>}
-    : (tensor<1x1x64xf32>, tensor<4x2x320xi8>) -> tensor<1x1x64xf32>
+  %y = "llmc.packed_quantized_linear"(%normed, %w, %bias) {format = "q4_1", operandSegmentSizes = array<i32: 1, 1, 1>}
+    : (tensor<1x1x64xf32>, tensor<4x2x320xi8>, tensor<64xf32>) -> tensor<1x1x64xf32>
   %room = tensor.empty() : tensor<1x1x64xf32>
   %sum = linalg.generic {indexing_maps = [#map, #map, #map], iterator_types = ["parallel", "parallel", "parallel"]}
       ins(%x, %y : tensor<1x1x64xf32>, tensor<1x1x64xf32>) outs(%room : tensor<1x1x64xf32>) {
