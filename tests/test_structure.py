@@ -72,7 +72,7 @@ def test_dispatches_are_those_of_every_layer(decodes):
 
 
 @pytest.mark.parametrize("storage", ["f32", "q4_0"])
-@pytest.mark.parametrize("family", ["llama", "qwen2"])
+@pytest.mark.parametrize("family", ["llama", "qwen2", "gemma"])
 def test_all_layers_are_one_dispatch(family, storage):
     module = lower_decode(tiny_config(family), storage)
     symbols = [op.attributes["sym_name"].value for op in module.body if "sym_name" in op.attributes]

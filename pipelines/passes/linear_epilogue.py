@@ -8,8 +8,8 @@ from llmc.dialects.index_notation import letters, pointwise
 from llmc.pipelines.passes.base import clone_with
 from llmc.pipelines.passes.generics import is_elementwise
 
-_MOST = 8
-"""How many operations may follow a layer in its kernel."""
+_MOST = 12
+"""How many operations may follow a layer in its kernel; a gated GELU by tanh is ten."""
 
 
 @dataclass(frozen=True)
