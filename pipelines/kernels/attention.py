@@ -73,7 +73,7 @@ class AttentionShape:
 def attention(shape: AttentionShape, widest: int, widened: bool) -> Kernel:
     """Operands `query`, `keys [L, S, G, C, D]`, `values [L, S, G, C, E]`, `start [B]`.
 
-    Query and result `[B, H, T, E]` are float32, the caches of that or a narrower type. The scalars
+    Query and result `[B, T, H, E]` are float32, the caches of that or a narrower type. The scalars
     are the layer, the first sequence and the columns held before the query's (see `llmc.attention`
     for what a row sees). `widest` is the number of floats in a vector register; `widened` says that
     the caches' type is a narrower one.
@@ -287,7 +287,7 @@ class _Tile:
                 norm = load(self.scores, [index(0), index(first)], side)
                 places = ([arith.addi(e, index(i)), index(first)] for i in range(side))
                 mixed = [arith.mulf(load(self.sums, place, side), norm) for place in places]
-                for row, place in zip(transpose(mixed), self.rows.places[first:], strict=False):
+                for row, place in zip(transpose(mixed), self.rows.outputs[first:], strict=False):
                     vector.store(row, out, [*place, e])
             scf.yield_([])
 

@@ -9,7 +9,8 @@ from llmc.dialects.index_notation import index
 class QueryRows:
     """The query rows of one workgroup: row r is token r / sharing of head r mod sharing.
 
-    The last workgroup is filled up with the last row: it is computed and written again.
+    `places` are where they lie in `[B, H, T]`, `outputs` in `[B, T, H]`. The last workgroup is
+    filled up with the last row: it is computed and written again.
     """
 
     def __init__(
@@ -25,13 +26,14 @@ class QueryRows:
         heads = index(sharing)
         last = arith.subi(arith.muli(tokens, heads), index(1))
         first = arith.muli(tile, index(lanes))
-        self.places = []
+        self.places, self.outputs = [], []
         columns = []
         for lane in range(lanes):
             row = arith.minui(arith.addi(first, index(lane)), last)
             token = arith.divui(row, heads)
             head = arith.addi(arith.muli(key_head, heads), arith.remui(row, heads))
             self.places.append([batch, head, token])
+            self.outputs.append([batch, token, head])
             columns.append(arith.addi(past, token))
         self.first_column, self.last_column = columns[0], columns[-1]
         i32 = ir.IntegerType.get_signless(32)

@@ -12,33 +12,38 @@ from llmc.pipelines.kernels.vectors import store
 _TOKENS = 16
 
 
-def rotary(batch: int, heads: int, widest: int) -> Kernel:
-    """Operands `x [B, H, T, D]`, `cos` and `sin [B or 1, T, R]`, result as x, all of float32.
+def rotary(batch: int, heads: int, channels: int, offset: int | None, widest: int) -> Kernel:
+    """Operands `x`, `cos` and `sin [B or 1, T, R]`, result `[B, H, T, D]`, all of float32.
 
-    T is open. `widest` is the number of floats in a vector register. Linalg has no name for a
-    channel's partner but as a reduction over pairs, which IREE 3.13 does number by number.
+    `x` is as the result, or, where an `offset` is given, `[B, _, N]`, of which H heads of D
+    channels count from there on. T is open. `widest` is the number of floats in a vector register.
+    Linalg has no name for a channel's partner but as a reduction over pairs, which IREE 3.13 does
+    number by number.
     """
 
     def grid(extents: list[ir.Value]) -> tuple[Size, Size]:
-        return arith.ceildivui(extents[0], index(_TOKENS)), batch * heads
+        return arith.ceildivui(extents[-1], index(_TOKENS)), batch * heads
 
     def build(
         tile: ir.Value,
-        row: ir.Value,
+        number: ir.Value,
         extents: list[ir.Value],
         x: ir.Value,
         cos: ir.Value,
         sin: ir.Value,
         out: ir.Value,
     ) -> None:
-        sequence, head = (op(row, index(heads)) for op in (arith.divui, arith.remui))
+        sequence, head = (op(number, index(heads)) for op in (arith.divui, arith.remui))
         begin = arith.muli(tile, index(_TOKENS))
-        end = arith.minui(arith.addi(begin, index(_TOKENS)), extents[0])
+        end = arith.minui(arith.addi(begin, index(_TOKENS)), extents[-1])
         for token in scf.for_(begin, end, index(1)):
-            where = [sequence, head, token]
-            channels = HeadRow(x, where, index(0), x.type.shape[3], widest)
+            place = [sequence, head, token]
+            row = HeadRow(x, place, index(0), channels, widest)
+            if offset is not None:
+                first = arith.addi(index(offset), arith.muli(head, index(channels)))
+                row = HeadRow(x, [sequence, token], first, channels, widest)
             rotation = Rotation(cos, sin, sequence, token)
-            channels.rotate(rotation, lambda y, at: store(y, out, [*where, at]))  # noqa: B023
+            row.rotate(rotation, lambda y, at: store(y, out, [*place, at]))  # noqa: B023
             scf.yield_([])
 
-    return Kernel("rotary", grid, build)
+    return Kernel("rotary" if offset is None else f"rotary_{offset}", grid, build)

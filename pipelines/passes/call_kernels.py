@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith
+from torch_mlir.dialects import arith, linalg, tensor
 
 from llmc.dialects import (
     ArgmaxOp,
@@ -30,6 +30,7 @@ from llmc.pipelines.kernels.rotary import rotary
 from llmc.pipelines.kernels.top_k import top_k
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass, find
+from llmc.pipelines.passes.head_rows import token_rows
 
 
 @dataclass(frozen=True)
@@ -88,13 +89,18 @@ def _attend(op: CachedAttentionOp, lanes: int) -> list[ir.Value]:
         op.window.value,
         op.softcap.value,
     )
-    return dispatch(
+    tokens = size(op.query, 2)
+    extents = [batch, ir.ShapedType.get_dynamic_size(), heads, value_channels]
+    (rows,) = dispatch(
         attention(shape, lanes, op.keys.type.element_type != ir.F32Type.get()),
         [op.query, op.keys, op.values, op.start],
-        [op.out.type],
-        [size(op.query, 2)],
+        [ir.RankedTensorType.get(extents, op.out.type.element_type)],
+        [tokens],
         scalars=[op.layer, op.sequence, op.past],
     )
+    # As the linear layer after it wants the rows, whose own transposition this one undoes.
+    room = tensor.empty([batch, heads, tokens, value_channels], op.out.type.element_type)
+    return list(linalg.transpose(rows, outs=[room], permutation=[0, 2, 1, 3]).results)
 
 
 def _argmax(op: ArgmaxOp, lanes: int) -> list[ir.Value]:
@@ -169,9 +175,11 @@ def _dynamic_rows(per_row: ir.Value) -> list[ir.Value]:
 
 
 def _rotary(op: RotaryOp, lanes: int) -> list[ir.Value]:
-    batch, heads, _, _ = op.x.type.shape
-    extents = [size(op.x, 2)]
-    return dispatch(rotary(batch, heads, lanes), [op.x, op.cos, op.sin], [op.out.type], extents)
+    batch, heads, _, channels = op.x.type.shape
+    rows = token_rows(op.x)
+    kernel = rotary(batch, heads, channels, None if rows is None else rows.offset, lanes)
+    x = op.x if rows is None else rows.value
+    return dispatch(kernel, [x, op.cos, op.sin], [op.out.type], [size(op.x, 2)])
 
 
 def _top_k(op: TopKOp, lanes: int) -> list[ir.Value]:

@@ -1,4 +1,4 @@
-"""Where the heads of one token lie in the row of a linear layer."""
+"""Where the heads of tokens lie in the rows of a linear layer."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from llmc.dialects.index_notation import collapse
 
 @dataclass(frozen=True)
 class HeadRows:
-    """`value [B, N]`, and the channel from which on the heads follow one another."""
+    """`value [B, N]` or `[B, T, N]`, and the channel from which on the heads follow each other."""
 
     value: ir.Value
     offset: int
@@ -32,8 +32,22 @@ def head_rows(heads: ir.Value) -> HeadRows:
     return HeadRows(collapse(source, [1, 2]), offset)
 
 
+def token_rows(heads: ir.Value) -> HeadRows | None:
+    """The rows `[B, T or more, N]` that `heads [B, H, T, D]` are cut from; None if from none."""
+    rows = _row_before_cutting(heads)
+    slice_ = rows and made_by(rows, "tensor.extract_slice")
+    if not slice_:
+        return rows and HeadRows(rows, 0)
+    cut: tensor.ExtractSliceOp = slice_.opview
+    *first, offset = cut.static_offsets
+    is_part = cut.source.type.rank == 3 and first == [0, 0] and list(cut.static_strides) == [1] * 3
+    if not is_part or offset == ir.ShapedType.get_dynamic_size():
+        return HeadRows(rows, 0)
+    return HeadRows(cut.source, offset)
+
+
 def _row_before_cutting(heads: ir.Value) -> ir.Value | None:
-    """The row `[B, 1, N]` of which `heads` are a reshape and a transpose."""
+    """The row `[B, T, N]` of which `heads` are a reshape and a transpose."""
     transpose = made_by(heads, "linalg.transpose")
     if transpose is None or list(transpose.opview.permutation) != [0, 2, 1, 3]:
         return None
