@@ -4,7 +4,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, scf
 
 from llmc.dialects.index_notation import Size, index
-from llmc.pipelines.kernels.head_row import HeadRow, Rotation
+from llmc.pipelines.kernels.head_row import HeadRows, Rotation
 from llmc.pipelines.kernels.kernel import Kernel
 from llmc.pipelines.kernels.vectors import store
 
@@ -36,13 +36,11 @@ def rotary(batch: int, heads: int, channels: int, offset: int | None, widest: in
         sequence, head = (op(number, index(heads)) for op in (arith.divui, arith.remui))
         begin = arith.muli(tile, index(_TOKENS))
         end = arith.minui(arith.addi(begin, index(_TOKENS)), extents[-1])
+        heads_of_x = HeadRows(x, channels, offset, widest)
         for token in scf.for_(begin, end, index(1)):
             place = [sequence, head, token]
-            row = HeadRow(x, place, index(0), channels, widest)
-            if offset is not None:
-                first = arith.addi(index(offset), arith.muli(head, index(channels)))
-                row = HeadRow(x, [sequence, token], first, channels, widest)
             rotation = Rotation(cos, sin, sequence, token)
+            row = heads_of_x.row(*place)
             row.rotate(rotation, lambda y, at: store(y, out, [*place, at]))  # noqa: B023
             scf.yield_([])
 

@@ -9,6 +9,7 @@ from torch_mlir.dialects import arith, linalg, tensor
 
 from llmc.dialects import (
     ArgmaxOp,
+    CacheAppendOp,
     CachedAttentionOp,
     DecodeAttentionOp,
     GroupedExpertLinearOp,
@@ -17,7 +18,8 @@ from llmc.dialects import (
     RotaryOp,
     TopKOp,
 )
-from llmc.dialects.index_notation import index, size, slice_of
+from llmc.dialects.index_notation import as_value, index, size, slice_of
+from llmc.pipelines.kernels.append import append
 from llmc.pipelines.kernels.argmax import argmax
 from llmc.pipelines.kernels.attention import AttentionShape, attention
 from llmc.pipelines.kernels.counters import Counters
@@ -30,16 +32,17 @@ from llmc.pipelines.kernels.rotary import rotary
 from llmc.pipelines.kernels.top_k import top_k
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass, find
-from llmc.pipelines.passes.head_rows import token_rows
+from llmc.pipelines.passes.head_rows import before_narrowing, made_by, token_rows
 
 
 @dataclass(frozen=True)
 class CallKernels(Pass):
     """Puts the kernels into the module, each once, and dispatches them where they are needed.
 
-    `lanes` is the number of floats in a vector register. Attention and rotary
-    embedding of a fixed number of tokens, or of other floats than f32, have no kernel and are left
-    alone. Changes numerics: a kernel sums in
+    `lanes` is the number of floats in a vector register. Attention, rotary embedding and appends to
+    the KV cache of a fixed number of tokens, or of other floats than f32, have no kernel and are
+    left alone. Rotary embedding and appends read heads where they lie in the rows of a linear
+    layer; an append takes in rotary embedding and narrowing. Changes numerics: a kernel sums in
     another order, that of attention with its softmax block by block.
     """
 
@@ -49,14 +52,20 @@ class CallKernels(Pass):
     def apply(self, module: ir.Module) -> None:
         """Rewrites operation by operation."""
         module.context.allow_unregistered_dialects = True
-        for op in find(module.operation, *KERNELS):
+        # What appends takes in the operations before it.
+        found = find(module.operation, *KERNELS)
+        for op in sorted(found, key=lambda op: op.name != "llmc.cache_append"):
             if not has_kernel(op):
                 continue
-            with ir.InsertionPoint(op), op.location:
-                results = KERNELS[op.name](op.opview, self.lanes)
-            for old, new in zip(op.results, results, strict=True):
-                old.replace_all_uses_with(new)
+            if _is_used(op):
+                with ir.InsertionPoint(op), op.location:
+                    results = KERNELS[op.name](op.opview, self.lanes)
+                for old, new in zip(op.results, results, strict=True):
+                    old.replace_all_uses_with(new)
+            makers = [value.owner for value in op.operands]
             op.erase()
+            for maker in makers:
+                _erase_unused_generic(maker)
 
 
 def has_kernel(op: ir.Operation) -> bool:
@@ -70,6 +79,42 @@ def _has_tokens(op: CachedAttentionOp | RotaryOp) -> bool:
     heads = op.operands[0].type
     open_dims = [heads.is_dynamic_dim(dim) for dim in range(heads.rank)]
     return open_dims == [False, False, True, False] and heads.element_type == ir.F32Type.get()
+
+
+def _is_used(op: ir.Operation) -> bool:
+    return any(True for result in op.results for _ in result.uses)
+
+
+def _erase_unused_generic(op: ir.OpView | ir.Operation | ir.Block) -> None:
+    """What narrowed rows that a kernel narrows itself would keep alive what made them."""
+    if not isinstance(op, ir.Block) and op.name == "linalg.generic" and not _is_used(op.operation):
+        op.operation.erase()
+
+
+def _has_rows(op: CacheAppendOp) -> bool:
+    """Whether of the extents of its rows the number of tokens alone is open, made of f32."""
+    rows = before_narrowing(op.rows)
+    open_dims = [rows.type.is_dynamic_dim(dim) for dim in range(4)]
+    return open_dims == [False, False, True, False] and rows.type.element_type == ir.F32Type.get()
+
+
+def _append(op: CacheAppendOp, lanes: int) -> list[ir.Value]:
+    heads = before_narrowing(op.rows)
+    turned = made_by(heads, "llmc.rotary")
+    tables = [] if turned is None else [turned.opview.cos, turned.opview.sin]
+    heads = heads if turned is None else turned.opview.x
+    batch, count, _, channels = heads.type.shape
+    rows = token_rows(heads)
+    kernel = append(
+        batch, count, channels, None if rows is None else rows.offset, bool(tables), lanes
+    )
+    return dispatch(
+        kernel,
+        [heads if rows is None else rows.value, *tables],
+        [],
+        scalars=[op.layer, op.sequence, op.column, as_value(size(heads, 2))],
+        updated=[op.cache],
+    )
 
 
 def _holds_f32(op: DecodeAttentionOp) -> bool:
@@ -189,6 +234,7 @@ def _top_k(op: TopKOp, lanes: int) -> list[ir.Value]:
 
 
 _REQUIRED: dict[str, Callable[..., bool]] = {
+    "llmc.cache_append": _has_rows,
     "llmc.cached_attention": _has_tokens,
     "llmc.decode_attention": _holds_f32,
     "llmc.rotary": _has_tokens,
@@ -197,6 +243,7 @@ _REQUIRED: dict[str, Callable[..., bool]] = {
 
 KERNELS: dict[str, Callable[..., list[ir.Value]]] = {
     "llmc.argmax": _argmax,
+    "llmc.cache_append": _append,
     "llmc.cached_attention": _attend,
     "llmc.decode_attention": _decode_attention,
     "llmc.group_rows": _group_rows,

@@ -9,9 +9,8 @@ from llmc.dialects import AttentionOp, CacheAppendOp, DecodeAttentionOp
 from llmc.dialects.attributes import f64, i64
 from llmc.dialects.index_notation import expand, size
 from llmc.pipelines.passes.base import Pass, find
-from llmc.pipelines.passes.generics import applied, is_elementwise
 from llmc.pipelines.passes.head_norms import without_norms
-from llmc.pipelines.passes.head_rows import HeadRows, head_rows, made_by
+from llmc.pipelines.passes.head_rows import HeadRows, before_narrowing, head_rows, made_by
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ def _is_after(user: ir.Operation, attention: AttentionOp) -> bool:
 
 def _fuse(attention: AttentionOp, keys: CacheAppendOp, values: CacheAppendOp) -> None:
     reads = [attention.key.owner, attention.value.owner]
-    key, value = (_before_narrowing(append.rows) for append in (keys, values))
+    key, value = (before_narrowing(append.rows) for append in (keys, values))
     query, key, tables = _without_rotary(attention.query, key)
     batch, heads, _, _ = query.type.shape
     width = value.type.shape[3]
@@ -109,14 +108,6 @@ def _fuse(attention: AttentionOp, keys: CacheAppendOp, values: CacheAppendOp) ->
     for append, new in ((keys, fused.new_keys), (values, fused.new_values)):
         append.out.replace_all_uses_with(new)
         append.operation.erase()
-
-
-def _before_narrowing(rows: ir.Value) -> ir.Value:
-    """The float32 numbers that `rows` holds in the cache's type."""
-    narrow = made_by(rows, "linalg.generic")
-    if narrow is None or applied(narrow) != "arith.truncf" or not is_elementwise(narrow):
-        return rows
-    return narrow.operands[0]
 
 
 def _without_rotary(

@@ -150,6 +150,41 @@ func.func @rotary(%x: tensor<1x4x?x16xf32>, %cos: tensor<1x?x8xf32>, %one: tenso
   return %y, %z : tensor<1x4x?x16xf32>, tensor<1x4x1x16xf32>
 }
 
+// Keys are read where they lie in the rows of a linear layer, turned, narrowed and written in place.
+// CHECK-LABEL: func.func @append(
+// CHECK-NOT:     llmc.
+// CHECK:         "flow.dispatch"({{.+}}, %arg0, %arg1, %arg2,
+// CHECK-SAME:      entry_points = [@append_32_1xDx64xf32_1xDx16xf32_1xDx16xf32_2xDx2xDx16xf16::
+// CHECK-SAME:      tied_operands = [
+func.func @append(%rows: tensor<1x?x64xf32>, %table: tensor<1x?x16xf32>, %cache: tensor<2x?x2x?x16xf16>, %i: index)
+    -> tensor<2x?x2x?x16xf16> {
+  %c1 = arith.constant 1 : index
+  %t = tensor.dim %rows, %c1 : tensor<1x?x64xf32>
+  %part = tensor.extract_slice %rows[0, 0, 32] [1, %t, 32] [1, 1, 1] : tensor<1x?x64xf32> to tensor<1x?x32xf32>
+  %cut = tensor.expand_shape %part [[0], [1], [2, 3]] output_shape [1, %t, 2, 16] : tensor<1x?x32xf32> into tensor<1x?x2x16xf32>
+  %e = tensor.empty(%t) : tensor<1x2x?x16xf32>
+  %x = linalg.transpose ins(%cut : tensor<1x?x2x16xf32>) outs(%e : tensor<1x2x?x16xf32>) permutation = [0, 2, 1, 3]
+  %y = "llmc.rotary"(%x, %table, %table) : (tensor<1x2x?x16xf32>, tensor<1x?x16xf32>, tensor<1x?x16xf32>) -> tensor<1x2x?x16xf32>
+  %f = tensor.empty(%t) : tensor<1x2x?x16xf16>
+  %n = linalg.generic {indexing_maps = [affine_map<(a, b, c, d) -> (a, b, c, d)>, affine_map<(a, b, c, d) -> (a, b, c, d)>],
+                       iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%y : tensor<1x2x?x16xf32>) outs(%f : tensor<1x2x?x16xf16>) {
+  ^bb0(%a: f32, %b: f16):
+    %0 = arith.truncf %a : f32 to f16
+    linalg.yield %0 : f16
+  } -> tensor<1x2x?x16xf16>
+  %new = "llmc.cache_append"(%cache, %n, %i, %i, %i) : (tensor<2x?x2x?x16xf16>, tensor<1x2x?x16xf16>, index, index, index) -> tensor<2x?x2x?x16xf16>
+  return %new : tensor<2x?x2x?x16xf16>
+}
+
+// One token's rows are appended by linalg.
+// CHECK-LABEL: func.func @one_token
+// CHECK:         llmc.cache_append
+func.func @one_token(%row: tensor<1x2x1x16xf32>, %cache: tensor<2x?x2x?x16xf32>, %i: index) -> tensor<2x?x2x?x16xf32> {
+  %new = "llmc.cache_append"(%cache, %row, %i, %i, %i) : (tensor<2x?x2x?x16xf32>, tensor<1x2x1x16xf32>, index, index, index) -> tensor<2x?x2x?x16xf32>
+  return %new : tensor<2x?x2x?x16xf32>
+}
+
 // -----
 
 // Rows that do not fit are told before the pass runs.
