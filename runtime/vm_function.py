@@ -8,6 +8,8 @@ from typing import Literal
 import iree.runtime as rt
 import numpy as np
 
+from llmc.runtime.wakeup import without_preemption
+
 
 class VmFunction:
     """A function of a loaded module that takes arrays on the device and integers."""
@@ -34,7 +36,8 @@ class VmFunction:
                 inputs.push_int(argument)
             else:
                 inputs.push_ref(argument)
-        self._context.invoke(self._function, inputs, outputs)
+        with without_preemption():
+            self._context.invoke(self._function, inputs, outputs)
         return Results(outputs, self._device)
 
 
