@@ -11,7 +11,7 @@ def without_preemption() -> Iterator[None]:
 
     IREE 3.13's wait ends in a loop until that worker has left its callback: on the worker's CPU it
     would go round for a whole time slice, milliseconds. Batch threads do not preempt (sched(7)).
-    Does nothing where threads have another policy, or may not change it, or the system is not Linux.
+    Does nothing to a thread of another policy, where it may not change it, or not on Linux.
     """
     is_batch = _set_policy("SCHED_OTHER", "SCHED_BATCH")
     try:
