@@ -15,6 +15,13 @@ _VIEWS = (
 )
 _LOAD, _STORE, _DISPATCH = "util.global.load", "util.global.store", "flow.dispatch"
 _OTHERS = ("arith.constant", "tensor.dim", "tensor.empty", "func.return")
+# This MLIR does not know IREE's operations, and so does not hold them to having these.
+_ATTRIBUTES = {
+    _LOAD: ("global",),
+    _STORE: ("global",),
+    _DISPATCH: ("entry_points", "operandSegmentSizes", "tied_operands"),
+}
+_EXECUTABLE = ["stream.executable.export", "builtin.module", "stream.executable.end"]
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,8 @@ def dispatch_chain(function: func.FuncOp) -> DispatchChain | None:
     symbols = ir.SymbolTable(function.operation.parent)
     chain = DispatchChain()
     for op in (op.operation for op in function.entry_block):
+        if any(name not in op.attributes for name in _ATTRIBUTES.get(op.name, ())):
+            return None
         if op.name == _LOAD:
             chain.loads.setdefault(_global(op), op.results[0])
         elif op.name == _STORE:
@@ -75,7 +84,7 @@ def dispatch_chain(function: func.FuncOp) -> DispatchChain | None:
             chain.updated.append(name)
         elif op.name == _DISPATCH:
             dispatch = _dispatch(chain, op)
-            if dispatch.symbol not in symbols:
+            if not _is_executable(symbols, dispatch.symbol):
                 return None
             chain.dispatches.append(dispatch)
         elif op.name not in (*_VIEWS, *_OTHERS) or not _keeps_order(op):
@@ -105,6 +114,14 @@ def _segments(op: ir.Operation) -> list[list[ir.Value]]:
 
 def _global(op: ir.Operation) -> str:
     return ir.FlatSymbolRefAttr(op.attributes["global"]).value
+
+
+def _is_executable(symbols: ir.SymbolTable, name: str) -> bool:
+    """Whether `name` is an executable with one entry point, which is code of ours."""
+    if name not in symbols or symbols[name].operation.name != "stream.executable":
+        return False
+    (block,) = symbols[name].operation.regions[0].blocks
+    return [op.operation.name for op in block] == _EXECUTABLE
 
 
 def _keeps_order(op: ir.Operation) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import func
@@ -10,6 +10,7 @@ from torch_mlir.dialects import func
 from llmc.pipelines.kernels.counters import Counters
 from llmc.pipelines.kernels.kernel import dispatch, module_around
 from llmc.pipelines.kernels.persistent import COUNTERS
+from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass, clone_with, functions, symbol_users, trunks
 from llmc.pipelines.passes.dispatch_chain import dispatch_chain
 from llmc.pipelines.passes.layer_phases import LayerPhases
@@ -27,7 +28,7 @@ class PersistLayers(Pass):
     """
 
     name: ClassVar[str] = "persist-layers"
-    workgroups: int = 64
+    workgroups: Annotated[int, Range(1, 2**20)] = 64
 
     def apply(self, module: ir.Module) -> None:
         """Replaces calls, and erases the functions and kernels that are no longer used."""

@@ -1,5 +1,7 @@
 // RUN: llmc-opt %s --persist-layers --allow-unregistered-dialect --split-input-file --verify-diagnostics | filecheck %s
 // RUN: llmc-opt %s --persist-layers=workgroups=8 --allow-unregistered-dialect --split-input-file --verify-diagnostics | filecheck %s --check-prefix=FEW
+// RUN: not llmc-opt %s --persist-layers=workgroups=0 --allow-unregistered-dialect 2>&1 | filecheck %s --check-prefix=NONE
+// NONE: error: option 'workgroups' of pass 'persist-layers' must be from 1 to 1048576, not 0
 
 // Two layers become one dispatch, whose phases are the two dispatches of a layer. The kernel takes
 // tasks from a counter as soon as what they need is done, and what lies on its stack lies there
@@ -150,6 +152,32 @@ func.func private @computes.layer0(%x: tensor<4xf32>, %layer: index) -> tensor<4
 func.func @computes(%x: tensor<4xf32>) -> tensor<4xf32> {
   %c0 = arith.constant 0 : index
   %a = call @computes.layer0(%x, %c0) : (tensor<4xf32>, index) -> tensor<4xf32>
+  return %a : tensor<4xf32>
+}
+
+// -----
+
+// Nor can what only looks like a dispatch of a kernel of ours.
+// CHECK-LABEL: func.func @unfinished(
+// CHECK:         call @unfinished.layer0
+// CHECK-LABEL: func.func @of_no_executable(
+// CHECK:         call @of_no_executable.layer0
+func.func private @unfinished.layer0(%x: tensor<4xf32>, %layer: index) -> tensor<4xf32> attributes {llmc.layer_argument = 1 : index} {
+  %a = "flow.dispatch"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %a : tensor<4xf32>
+}
+func.func @unfinished(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %c0 = arith.constant 0 : index
+  %a = call @unfinished.layer0(%x, %c0) : (tensor<4xf32>, index) -> tensor<4xf32>
+  return %a : tensor<4xf32>
+}
+func.func private @of_no_executable.layer0(%x: tensor<4xf32>, %layer: index) -> tensor<4xf32> attributes {llmc.layer_argument = 1 : index} {
+  %a = "flow.dispatch"(%x) {entry_points = [@unfinished::@unfinished], operandSegmentSizes = array<i32: 0, 1, 0, 0>, tied_operands = [-1 : index]} : (tensor<4xf32>) -> tensor<4xf32>
+  return %a : tensor<4xf32>
+}
+func.func @of_no_executable(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %c0 = arith.constant 0 : index
+  %a = call @of_no_executable.layer0(%x, %c0) : (tensor<4xf32>, index) -> tensor<4xf32>
   return %a : tensor<4xf32>
 }
 
