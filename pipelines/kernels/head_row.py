@@ -114,22 +114,3 @@ class HeadRow:
         for at in scf.for_(index(start), index(end), index(lanes)):
             write(read(at, lanes), at)
             scf.yield_([])
-
-
-@dataclass(frozen=True)
-class HeadRows:
-    """Heads of D `channels` of all tokens: `x [B, H, T, D]`, or `[B, _, N]` from `offset` on."""
-
-    x: ir.Value
-    channels: int
-    offset: int | None
-    lanes: int
-
-    def row(self, sequence: ir.Value, head: ir.Value, token: ir.Value) -> HeadRow:
-        """The head of one token."""
-        if self.offset is None:
-            place, first = [sequence, head, token], index(0)
-        else:
-            place = [sequence, token]
-            first = arith.addi(index(self.offset), arith.muli(head, index(self.channels)))
-        return HeadRow(self.x, place, first, self.channels, self.lanes)

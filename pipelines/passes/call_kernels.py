@@ -29,6 +29,7 @@ from llmc.pipelines.kernels.group_rows import group_rows
 from llmc.pipelines.kernels.kernel import Kernel, dispatch, module_around
 from llmc.pipelines.kernels.partial_attention import PARTS, room_size, room_type
 from llmc.pipelines.kernels.rotary import rotary
+from llmc.pipelines.kernels.token_heads import TokenHeads
 from llmc.pipelines.kernels.top_k import top_k
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass, find
@@ -103,14 +104,10 @@ def _append(op: CacheAppendOp, lanes: int) -> list[ir.Value]:
     turned = made_by(heads, "llmc.rotary")
     tables = [] if turned is None else [turned.opview.cos, turned.opview.sin]
     heads = heads if turned is None else turned.opview.x
-    batch, count, _, channels = heads.type.shape
-    rows = token_rows(heads)
-    kernel = append(
-        batch, count, channels, None if rows is None else rows.offset, bool(tables), lanes
-    )
+    x, token_heads = _where_they_lie(heads, lanes)
     return dispatch(
-        kernel,
-        [heads if rows is None else rows.value, *tables],
+        append(token_heads, rotated=bool(tables)),
+        [x, *tables],
         [],
         scalars=[op.layer, op.sequence, op.column, as_value(size(heads, 2))],
         updated=[op.cache],
@@ -220,11 +217,17 @@ def _dynamic_rows(per_row: ir.Value) -> list[ir.Value]:
 
 
 def _rotary(op: RotaryOp, lanes: int) -> list[ir.Value]:
-    batch, heads, _, channels = op.x.type.shape
-    rows = token_rows(op.x)
-    kernel = rotary(batch, heads, channels, None if rows is None else rows.offset, lanes)
-    x = op.x if rows is None else rows.value
-    return dispatch(kernel, [x, op.cos, op.sin], [op.out.type], [size(op.x, 2)])
+    x, heads = _where_they_lie(op.x, lanes)
+    return dispatch(rotary(heads), [x, op.cos, op.sin], [op.out.type], [size(op.x, 2)])
+
+
+def _where_they_lie(heads: ir.Value, lanes: int) -> tuple[ir.Value, TokenHeads]:
+    """What holds `heads [B, H, T, D]`: the rows that they are cut from, or they."""
+    batch, count, _, channels = heads.type.shape
+    rows = token_rows(heads)
+    if rows is None:
+        return heads, TokenHeads(batch, count, channels, None, lanes)
+    return rows.value, TokenHeads(batch, count, channels, rows.offset, lanes)
 
 
 def _top_k(op: TopKOp, lanes: int) -> list[ir.Value]:
