@@ -26,10 +26,7 @@ class ArgmaxOp(Operation, name="argmax", traits=[ext.Pure]):
     @verified
     def verify_invariants(self) -> None:
         """Checks extents and element types."""
-        rows = tensor_of(self.x, "x", 2)[0]
-        floats("x", self.x)
-        static("x", self.x, 1)
-        filled("x", self.x, 1)
+        rows = rows_of_floats("x", self.x)
         same("out", "dimension 0", tensor_of(self.out, "out", 1)[0], rows)
         element_is("out", self.out, "i64")
 
@@ -51,6 +48,15 @@ class ArgmaxOp(Operation, name="argmax", traits=[ext.Pure]):
             return arith.select(is_finite(largest), arith.minsi(best, place), constant(-1, i64))
 
         return reduce("rn,r->r", first, columns, self.x, largest, element=i64)
+
+
+def rows_of_floats(name: str, value: ir.Value) -> int | None:
+    """Checks that `value` is `[R, N]` of floats, N being known and not 0; R, None where dynamic."""
+    rows = tensor_of(value, name, 2)[0]
+    floats(name, value)
+    static(name, value, 1)
+    filled(name, value, 1)
+    return rows
 
 
 def equal(a: ir.Value, b: ir.Value) -> ir.Value:

@@ -7,18 +7,8 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext
 
-from llmc.dialects.argmax import equal
-from llmc.dialects.checks import (
-    element_is,
-    filled,
-    floats,
-    require,
-    same,
-    same_element,
-    static,
-    tensor_of,
-    verified,
-)
+from llmc.dialects.argmax import equal, rows_of_floats
+from llmc.dialects.checks import element_is, require, same, same_element, tensor_of, verified
 from llmc.dialects.group_rows import add_if
 from llmc.dialects.index_notation import loop_index, reduce
 from llmc.dialects.llmc import Operation
@@ -42,10 +32,7 @@ class TopKOp(Operation, name="top_k", traits=[ext.Pure]):
     @verified
     def verify_invariants(self) -> None:
         """Checks extents, those of `count` being dynamic, and element types."""
-        rows = tensor_of(self.x, "x", 2)[0]
-        floats("x", self.x)
-        static("x", self.x, 1)
-        filled("x", self.x, 1)
+        rows = rows_of_floats("x", self.x)
         for name, value in (("values", self.values), ("places", self.places)):
             found, count = tensor_of(value, name, 2)
             same(name, "dimension 0", found, rows)

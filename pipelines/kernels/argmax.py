@@ -8,20 +8,20 @@ from torch_mlir.dialects import arith, memref
 
 from llmc.dialects.argmax import is_finite
 from llmc.dialects.index_notation import constant, index
-from llmc.pipelines.kernels.first_largest import REGISTERS, first_largest, read_row
+from llmc.pipelines.kernels.first_largest import first_largest, kernel_of_rows, read_row
 from llmc.pipelines.kernels.kernel import Kernel
 
 
 def argmax(x: ir.RankedTensorType, lanes: int) -> Kernel:
     """Operand `x [R, N]`, result `[R]`."""
-    rows, columns = x.shape
-    numbers = ir.VectorType.get([min(REGISTERS * lanes, columns)], x.element_type)
-
-    def grid(extents: list[ir.Value]) -> tuple[ir.Value | int, int]:
-        return (extents[0] if x.is_dynamic_dim(0) else rows), 1
+    columns = x.shape[1]
 
     def build(
-        row: ir.Value, _: ir.Value, _extents: list[ir.Value], x: ir.Value, out: ir.Value
+        numbers: ir.VectorType,
+        row: ir.Value,
+        _extents: list[ir.Value],
+        x: ir.Value,
+        out: ir.Value,
     ) -> None:
         i32 = ir.IntegerType.get_signless(32)
         read, nowhere = read_row(x, row, numbers), constant(columns, i32)
@@ -29,4 +29,4 @@ def argmax(x: ir.RankedTensorType, lanes: int) -> Kernel:
         place = arith.select(is_finite(largest), place, constant(-1, i32))
         memref.store(arith.extsi(out.type.element_type, place), out, [row])
 
-    return Kernel("argmax", grid, build)
+    return kernel_of_rows("argmax", x, lanes, build)

@@ -8,13 +8,34 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, scf, vector
 
 from llmc.dialects.argmax import equal
-from llmc.dialects.index_notation import constant, index
+from llmc.dialects.index_notation import Size, constant, index
+from llmc.pipelines.kernels.kernel import Kernel
 
 # Registers that numbers are read into together, so that none waits for the one before.
-REGISTERS = 4
+_REGISTERS = 4
 
 Read: TypeAlias = Callable[[ir.Value], tuple[ir.Value, ir.Value]]
 """From an index to vectors of numbers that stand there and of their places, the latter of i32."""
+
+
+def kernel_of_rows(
+    name: str, x: ir.RankedTensorType, lanes: int, build: Callable[..., None]
+) -> Kernel:
+    """A kernel of one workgroup for each row of its operand, of type `x [R, N]`.
+
+    `build(numbers, row, extents, *buffers)` writes what it does, `numbers` being the type of the
+    vectors to read a row by.
+    """
+    rows, columns = x.shape
+    numbers = ir.VectorType.get([min(_REGISTERS * lanes, columns)], x.element_type)
+
+    def grid(extents: list[ir.Value]) -> tuple[Size, Size]:
+        return (extents[0] if x.is_dynamic_dim(0) else rows), 1
+
+    def run(row: ir.Value, _: ir.Value, extents: list[ir.Value], *buffers: ir.Value) -> None:
+        build(numbers, row, extents, *buffers)
+
+    return Kernel(name, grid, run)
 
 
 def first_largest(

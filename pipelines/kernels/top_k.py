@@ -16,9 +16,9 @@ from torch_mlir.dialects import arith, memref, scf, vector
 from llmc.dialects.argmax import equal
 from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.kernels.first_largest import (
-    REGISTERS,
     Read,
     first_largest,
+    kernel_of_rows,
     places,
     read_row,
 )
@@ -27,15 +27,10 @@ from llmc.pipelines.kernels.kernel import Kernel
 
 def top_k(x: ir.RankedTensorType, lanes: int) -> Kernel:
     """Operand `x [R, N]`, results `values [R, K]` and `places [R, K]`."""
-    rows, columns = x.shape
-    numbers = ir.VectorType.get([min(REGISTERS * lanes, columns)], x.element_type)
-
-    def grid(extents: list[ir.Value]) -> tuple[ir.Value | int, int]:
-        return (extents[0] if x.is_dynamic_dim(0) else rows), 1
 
     def build(
+        numbers: ir.VectorType,
         row: ir.Value,
-        _: ir.Value,
         extents: list[ir.Value],
         x: ir.Value,
         values: ir.Value,
@@ -48,7 +43,7 @@ def top_k(x: ir.RankedTensorType, lanes: int) -> Kernel:
             memref.store(arith.extsi(found.type.element_type, place), found, [row, rank])
             scf.yield_([])
 
-    return Kernel("top_k", grid, build)
+    return kernel_of_rows("top_k", x, lanes, build)
 
 
 @dataclass(frozen=True)
