@@ -70,6 +70,11 @@ def upwards(op: ir.Operation) -> Iterator[ir.Operation]:
         yield from upwards(op.parent.operation)
 
 
+def is_used(op: ir.Operation) -> bool:
+    """Whether anything reads a result of `op`."""
+    return any(True for result in op.results for _ in result.uses)
+
+
 def find(root: ir.Operation, *names: str) -> list[ir.Operation]:
     """The operations under `root` that bear one of `names`."""
     return [op for op in walk(root) if op.name in names]

@@ -32,7 +32,7 @@ from llmc.pipelines.kernels.rotary import rotary
 from llmc.pipelines.kernels.token_heads import TokenHeads
 from llmc.pipelines.kernels.top_k import top_k
 from llmc.pipelines.option_text import Range
-from llmc.pipelines.passes.base import Pass, find
+from llmc.pipelines.passes.base import Pass, find, is_used
 from llmc.pipelines.passes.head_rows import before_narrowing, made_by, token_rows
 
 
@@ -58,7 +58,7 @@ class CallKernels(Pass):
         for op in sorted(found, key=lambda op: op.name != "llmc.cache_append"):
             if not has_kernel(op):
                 continue
-            if _is_used(op):
+            if is_used(op):
                 with ir.InsertionPoint(op), op.location:
                     results = KERNELS[op.name](op.opview, self.lanes)
                 for old, new in zip(op.results, results, strict=True):
@@ -82,13 +82,9 @@ def _has_tokens(op: CachedAttentionOp | RotaryOp) -> bool:
     return open_dims == [False, False, True, False] and heads.element_type == ir.F32Type.get()
 
 
-def _is_used(op: ir.Operation) -> bool:
-    return any(True for result in op.results for _ in result.uses)
-
-
 def _erase_unused_generic(op: ir.OpView | ir.Operation | ir.Block) -> None:
     """What narrowed rows that a kernel narrows itself would keep alive what made them."""
-    if not isinstance(op, ir.Block) and op.name == "linalg.generic" and not _is_used(op.operation):
+    if not isinstance(op, ir.Block) and op.name == "linalg.generic" and not is_used(op.operation):
         op.operation.erase()
 
 

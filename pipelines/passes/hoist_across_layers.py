@@ -10,6 +10,7 @@ from llmc.pipelines.passes.base import (
     Pass,
     ancestor_in,
     calls_of,
+    is_used,
     layer_functions,
     set_arguments,
     set_operands,
@@ -76,7 +77,7 @@ def _hoist(function: func.FuncOp, calls: list[func.CallOp]) -> None:
     for call in calls:
         set_operands(call, [*call.operands, *(values[value] for value in wanted)])
     for op in reversed(moved):
-        if not any(True for result in op.results for _ in result.uses):
+        if not is_used(op):
             op.erase()
 
 

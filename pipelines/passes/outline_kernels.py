@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from torch_mlir import ir
 
-from llmc.pipelines.passes.base import Pass, clone_with, functions
+from llmc.pipelines.passes.base import Pass, clone_with, functions, is_used
 from llmc.pipelines.passes.kernel_functions import KernelFunctions
 from llmc.pipelines.passes.kernel_groups import Group, find_groups, is_repeatable
 from llmc.pipelines.schedules.verbs import KIND
@@ -60,6 +60,5 @@ def _outline(group: Group, kernels: KernelFunctions) -> None:
 def _erase_unused(block: ir.Block) -> None:
     """Erases constants and empty tensors that kernels have of their own now."""
     for op in reversed([op.operation for op in block]):
-        is_used = any(True for result in op.results for _ in result.uses)
-        if is_repeatable(op) and not is_used:
+        if is_repeatable(op) and not is_used(op):
             op.erase()

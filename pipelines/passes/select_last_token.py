@@ -7,7 +7,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
 from llmc.dialects.index_notation import Size, as_value, size, sizes, slice_of
-from llmc.pipelines.passes.base import Pass, find
+from llmc.pipelines.passes.base import Pass, find, is_used
 from llmc.pipelines.passes.row_reads import Reads, reads_of
 
 
@@ -120,7 +120,7 @@ def _retire(producer: ir.Operation) -> None:
             with ir.InsertionPoint(use), use.location:
                 use.result.replace_all_uses_with(as_value(size(producer.operands[number], dim)))
             use.operation.erase()
-    if not any(True for result in producer.results for _ in result.uses):
+    if not is_used(producer):
         producer.erase()
 
 
