@@ -120,8 +120,8 @@ def _is_executable(symbols: ir.SymbolTable, name: str) -> bool:
     """Whether `name` is an executable with one entry point, which is code of ours."""
     if name not in symbols or symbols[name].operation.name != "stream.executable":
         return False
-    (block,) = symbols[name].operation.regions[0].blocks
-    return [op.operation.name for op in block] == _EXECUTABLE
+    blocks = [block for region in symbols[name].operation.regions for block in region]
+    return [[op.operation.name for op in block] for block in blocks] == [_EXECUTABLE]
 
 
 def _keeps_order(op: ir.Operation) -> bool:
