@@ -162,6 +162,8 @@ func.func @computes(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK:         call @unfinished.layer0
 // CHECK-LABEL: func.func @of_no_executable(
 // CHECK:         call @of_no_executable.layer0
+// CHECK-LABEL: func.func @of_an_empty_one(
+// CHECK:         call @of_an_empty_one.layer0
 func.func private @unfinished.layer0(%x: tensor<4xf32>, %layer: index) -> tensor<4xf32> attributes {llmc.layer_argument = 1 : index} {
   %a = "flow.dispatch"(%x) : (tensor<4xf32>) -> tensor<4xf32>
   return %a : tensor<4xf32>
@@ -171,14 +173,23 @@ func.func @unfinished(%x: tensor<4xf32>) -> tensor<4xf32> {
   %a = call @unfinished.layer0(%x, %c0) : (tensor<4xf32>, index) -> tensor<4xf32>
   return %a : tensor<4xf32>
 }
-"stream.executable"() ({}) {sym_name = "empty", sym_visibility = "private"} : () -> ()
 func.func private @of_no_executable.layer0(%x: tensor<4xf32>, %layer: index) -> tensor<4xf32> attributes {llmc.layer_argument = 1 : index} {
-  %a = "flow.dispatch"(%x) {entry_points = [@empty::@empty], operandSegmentSizes = array<i32: 0, 1, 0, 0>, tied_operands = [-1 : index]} : (tensor<4xf32>) -> tensor<4xf32>
+  %a = "flow.dispatch"(%x) {entry_points = [@unfinished::@unfinished], operandSegmentSizes = array<i32: 0, 1, 0, 0>, tied_operands = [-1 : index]} : (tensor<4xf32>) -> tensor<4xf32>
   return %a : tensor<4xf32>
 }
 func.func @of_no_executable(%x: tensor<4xf32>) -> tensor<4xf32> {
   %c0 = arith.constant 0 : index
   %a = call @of_no_executable.layer0(%x, %c0) : (tensor<4xf32>, index) -> tensor<4xf32>
+  return %a : tensor<4xf32>
+}
+"stream.executable"() ({}) {sym_name = "empty", sym_visibility = "private"} : () -> ()
+func.func private @of_an_empty_one.layer0(%x: tensor<4xf32>, %layer: index) -> tensor<4xf32> attributes {llmc.layer_argument = 1 : index} {
+  %a = "flow.dispatch"(%x) {entry_points = [@empty::@empty], operandSegmentSizes = array<i32: 0, 1, 0, 0>, tied_operands = [-1 : index]} : (tensor<4xf32>) -> tensor<4xf32>
+  return %a : tensor<4xf32>
+}
+func.func @of_an_empty_one(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %c0 = arith.constant 0 : index
+  %a = call @of_an_empty_one.layer0(%x, %c0) : (tensor<4xf32>, index) -> tensor<4xf32>
   return %a : tensor<4xf32>
 }
 
