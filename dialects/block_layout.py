@@ -10,7 +10,7 @@ from torch_mlir.dialects import arith, tensor
 
 from llmc.dialects.block_bytes import to_blocks, to_bytes
 from llmc.dialects.block_types import block_type
-from llmc.dialects.blocks import VALUES, BlockFormat
+from llmc.dialects.blocks import BlockFormat
 from llmc.dialects.index_notation import (
     collapse,
     constant,
@@ -27,7 +27,7 @@ from llmc.dialects.index_notation import (
 
 @dataclass(frozen=True)
 class BlockParts:
-    """Blocks `[...]` taken apart: integers i8 `[..., 32]`, scale and minimum f32 `[...]`.
+    """Blocks `[...]` taken apart: integers i8 `[..., G]`, scale and minimum f32 `[...]`.
 
     The integers are those of which the scale is a factor; a format without minimum has none.
     """
@@ -62,12 +62,12 @@ def pack(parts: BlockParts, format_: BlockFormat) -> ir.Value:
 
 
 def dequantize(x: ir.Value) -> ir.Value:
-    """The values `[..., K]`, in f32, of the blocks `x [..., K/32]`."""
+    """The values `[..., K]`, in f32, of the blocks `x [..., K/G]`."""
     return values(unpack(x))
 
 
 def values(parts: BlockParts) -> ir.Value:
-    """What the parts of blocks `[..., K/32]` stand for, in f32: `[..., K]`."""
+    """What the parts of blocks `[..., K/G]` stand for, in f32: `[..., K]`."""
     rank = parts.scale.type.rank
     lead = letters(rank)
     operands = [parts.scale] if parts.minimum is None else [parts.scale, parts.minimum]
@@ -83,7 +83,7 @@ def values(parts: BlockParts) -> ir.Value:
 
 
 def read_integers(packed: ir.Value, format_: BlockFormat) -> ir.Value:
-    """The integers i8 `[..., 32]` that lie in the bytes `packed`, i8 `[..., 16 or 32]`."""
+    """The integers i8 `[..., G]` that lie in the bytes `packed` of each block."""
     if format_.bits == 8:
         return packed
     lead, i8 = letters(packed.type.rank - 1), packed.type.element_type
@@ -102,10 +102,11 @@ def _packed_integers(integers: ir.Value, format_: BlockFormat) -> ir.Value:
         return integers
     *leading, _ = sizes(integers)
     lead, i8 = letters(len(leading)), integers.type.element_type
-    rows = expand(integers, [*[[size] for size in leading], [2, VALUES // 2]])
-    extents = [*leading, VALUES // 2]
+    count = format_.values // 2
+    rows = expand(integers, [*[[size] for size in leading], [2, count]])
+    extents = [*leading, count]
     low, high = (
-        slice_of(rows, [*[0] * len(leading), half, 0], [*leading, 1, VALUES // 2], extents)
+        slice_of(rows, [*[0] * len(leading), half, 0], [*leading, 1, count], extents)
         for half in (0, 1)
     )
 

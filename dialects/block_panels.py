@@ -1,6 +1,6 @@
 """Panels: rows of blocks interleaved so that a kernel reads what it multiplies together at once.
 
-A panel is J rows of a weight `[N, K / 32]`. Its cell for block b, J blocks in S = J * (bytes of a
+A panel is J rows of a weight `[N, K / G]`. Its cell for block b, J blocks in S = J * (bytes of a
 block) bytes, holds the fields of a block one after another, each as parts of all J rows:
 
     J scales, J minima (where the format has them), 2 bytes each;
@@ -25,7 +25,7 @@ def header(format_: BlockFormat) -> int:
 
 
 def pack_blocks(blocks: np.ndarray, columns: int) -> np.ndarray:
-    """Blocks `[N, K / 32]` as panels of `columns` rows: int8 `[N / J, K / 32, S]`.
+    """Blocks `[N, K / G]` as panels of `columns` rows: int8 `[N / J, K / G, S]`.
 
     ValueError where `blocks` is none.
     """
@@ -45,7 +45,7 @@ def pack_blocks(blocks: np.ndarray, columns: int) -> np.ndarray:
 
 
 def unpack_blocks(panels: np.ndarray, format_: BlockFormat, outputs: int) -> np.ndarray:
-    """The blocks `[N, K / 32]` that lie in panels `[N / J, K / 32, S]`, N being `outputs`."""
+    """The blocks `[N, K / G]` that lie in panels `[N / J, K / G, S]`, N being `outputs`."""
     count, blocks, size = panels.shape
     columns = size // format_.bytes
     split = header(format_) * columns

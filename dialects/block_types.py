@@ -13,7 +13,7 @@ from llmc.dialects.llmc import Type
 
 
 class BlockType(Type):
-    """A block of 32 values."""
+    """A block of values."""
 
 
 class Q40Type(BlockType, name="q4_0"):

@@ -1,36 +1,35 @@
 """The block formats of GGUF in numpy: how many values share a scale, and where their bits lie.
 
 An array of blocks has a structured element type, so that its shape is that of the tensor of blocks
-in MLIR: a weight `[N, K]` is an array `[N, K / 32]`. Little-endian, as ggml defines its formats.
+in MLIR: a weight `[N, K]` is an array `[N, K / G]`, G being how many values of a row make a block.
+Little-endian, as ggml defines its formats.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-VALUES = 32
-"""How many values, of one row, make a block."""
-
 
 @dataclass(frozen=True)
 class BlockFormat:
-    """32 values `scale * (stored - offset) + minimum`, `stored` being integers of `bits` bits.
+    """Some values `scale * (stored - offset) + minimum`, `stored` being integers of `bits` bits.
 
     Scale and minimum are float16; a format without minimum has 0 there. Bytes, in order: scale,
-    minimum, values. Of 4-bit values, byte i holds value i in its low half and value i + 16 in its
-    high half; 8-bit values are signed.
+    minimum, values. Of 4-bit values, byte i holds value i in its low half and value i + values / 2
+    in its high half; 8-bit values are signed.
     """
 
     name: str
     bits: int
     offset: int = 0
     has_minimum: bool = False
+    values: int = 32
 
     @property
     def dtype(self) -> np.dtype:
         """A block, as an element of an array."""
         minimum = [("minimum", "<f2")] if self.has_minimum else []
-        packed = ("packed", "u1", VALUES * self.bits // 8)
+        packed = ("packed", "u1", self.values * self.bits // 8)
         return np.dtype([("scale", "<f2"), *minimum, packed])
 
     @property
@@ -49,7 +48,7 @@ class BlockFormat:
         return start, type_.itemsize
 
     def integers(self, blocks: np.ndarray) -> np.ndarray:
-        """`stored - offset` of every value: blocks `[...]` -> int8 `[..., 32]`."""
+        """`stored - offset` of every value: blocks `[...]` -> int8 `[..., G]`."""
         packed = blocks["packed"]
         if self.bits == 8:
             return packed.view(np.int8)
@@ -57,19 +56,19 @@ class BlockFormat:
         return stored.astype(np.int8) - np.int8(self.offset)
 
     def decode(self, blocks: np.ndarray) -> np.ndarray:
-        """The values: blocks `[..., K / 32]` -> float32 `[..., K]`."""
+        """The values: blocks `[..., K / G]` -> float32 `[..., K]`."""
         values = blocks["scale"].astype(np.float32)[..., None] * self.integers(blocks)
         if self.has_minimum:
             values = values + blocks["minimum"].astype(np.float32)[..., None]
         return values.reshape(*blocks.shape[:-1], -1)
 
     def encode(self, x: np.ndarray) -> np.ndarray:
-        """The blocks nearest to x, as ggml's reference chooses them: `[..., K]` -> `[..., K / 32]`.
+        """The blocks nearest to x, as ggml's reference chooses them: `[..., K]` -> `[..., K / G]`.
 
         The scale comes from the range of the values, which are rounded to the nearest. `x` holds
         finite numbers.
         """
-        rows = x.astype(np.float32).reshape(*x.shape[:-1], -1, VALUES)
+        rows = x.astype(np.float32).reshape(*x.shape[:-1], -1, self.values)
         scale, minimum = self._scale_and_minimum(rows)
         ratios = (rows - minimum) * inverse(scale)
         blocks = np.zeros(rows.shape[:-1], self.dtype)
@@ -94,7 +93,8 @@ class BlockFormat:
         if self.bits == 8:
             return round_half_away(ratios).astype(np.int8).view(np.uint8)
         stored = (ratios + np.float32(self.offset + 0.5)).astype(np.uint8).clip(0, 15)
-        return stored[..., : VALUES // 2] | stored[..., VALUES // 2 :] << 4
+        half = self.values // 2
+        return stored[..., :half] | stored[..., half:] << 4
 
 
 def inverse(scale: np.ndarray) -> np.ndarray:
@@ -121,7 +121,7 @@ def format_of(array: np.ndarray) -> BlockFormat | None:
 
 
 def recode(array: np.ndarray, format_: BlockFormat) -> np.ndarray:
-    """Numbers `[..., K]` or blocks `[..., K / 32]` as blocks of `format_`.
+    """Numbers `[..., K]` or blocks `[..., K / G]` as blocks of `format_`.
 
     Exact from blocks of `format_`, and from those without minimum to any as wide: their integers
     are below 8, and -8 times a scale is a float16 too. Otherwise the nearest blocks.
@@ -143,6 +143,6 @@ def recode(array: np.ndarray, format_: BlockFormat) -> np.ndarray:
 
 
 def decode(array: np.ndarray) -> np.ndarray:
-    """The values of blocks `[..., K / 32]` of any format, `[..., K]`; numbers are themselves."""
+    """The values of blocks `[..., K / G]` of any format, `[..., K]`; numbers are themselves."""
     format_ = format_of(array)
     return format_.decode(array) if format_ else array

@@ -8,7 +8,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import ext
 
 from llmc.dialects.block_types import block_format
-from llmc.dialects.blocks import VALUES, BlockFormat
+from llmc.dialects.blocks import BlockFormat
 from llmc.dialects.declarations import check_declared
 from llmc.dialects.mismatch import MismatchError, require
 
@@ -93,15 +93,15 @@ def blocks(name: str, value: ir.Value) -> BlockFormat:
     """Tensor `name` holds blocks, of the format that is returned, and is not empty."""
     format_ = block_format(value.type)
     if format_ is None:
-        raise MismatchError(f"must hold blocks of {VALUES} values, but is {value.type}", name)
+        raise MismatchError(f"must hold blocks, but is {value.type}", name)
     filled(name, value)
     return format_
 
 
-def in_blocks(name: str, extent: int | None) -> int | None:
-    """How many blocks the last dimension of tensor `name` makes, which is a multiple of 32."""
-    multiple(name, "its last dimension", extent, VALUES)
-    return None if extent is None else extent // VALUES
+def in_blocks(name: str, extent: int | None, values: int) -> int | None:
+    """How many blocks of so many values the last dimension of tensor `name` makes, all whole."""
+    multiple(name, "its last dimension", extent, values)
+    return None if extent is None else extent // values
 
 
 def multiple(name: str, what: str, actual: int | None, factor: int) -> None:

@@ -13,7 +13,7 @@ from llmc.dialects.llmc import Operation
 
 
 class DequantizeOp(Operation, name="dequantize", traits=[ext.Pure]):
-    """The values `[..., K]` of the blocks `x [..., K/32]`.
+    """The values `[..., K]` of the blocks `x [..., K/G]`.
 
     These are `scale * integer + minimum`, as the type of the blocks says.
 
@@ -25,17 +25,17 @@ class DequantizeOp(Operation, name="dequantize", traits=[ext.Pure]):
 
     @verified
     def verify_invariants(self) -> None:
-        """Checks that x holds blocks and the result 32 values in f32 for each."""
+        """Checks that x holds blocks and the result the values of each, in f32."""
         *leading, count = tensor_of(self.x, "x", at_least=1)
-        blocks("x", self.x)
+        values = blocks("x", self.x).values
         shape = tensor_of(self.out, "out", len(leading) + 1)
         shaped("out", self.out, [*leading, shape[-1]])
-        same("x", "its last dimension", count, in_blocks("out", shape[-1]))
+        same("x", "its last dimension", count, in_blocks("out", shape[-1], values))
         element_is("out", self.out, "f32")
 
     @staticmethod
     def reference(x: np.ndarray) -> np.ndarray:
-        """`x [..., K/32]` of blocks -> float32 `[..., K]`."""
+        """`x [..., K/G]` of blocks -> float32 `[..., K]`."""
         return decode(x)
 
     def lower(self) -> ir.Value:

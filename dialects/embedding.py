@@ -9,7 +9,7 @@ from torch_mlir.dialects import arith, ext, tensor
 from llmc.dialects.block_bytes import to_blocks, to_bytes
 from llmc.dialects.block_layout import dequantize
 from llmc.dialects.block_types import block_format
-from llmc.dialects.blocks import VALUES, decode
+from llmc.dialects.blocks import decode
 from llmc.dialects.checks import (
     element_is,
     filled,
@@ -28,7 +28,7 @@ from llmc.dialects.llmc import Operation
 class EmbeddingOp(Operation, name="embedding", traits=[ext.Pure]):
     """The rows of `table` that `ids [...]` name: `[..., K]`.
 
-    The table is floats `[V, K]`, of the result's type or a narrower one, or blocks `[V, K/32]`.
+    The table is floats `[V, K]`, of the result's type or a narrower one, or blocks `[V, K/G]`.
     The ids are less than V.
 
         %y = "llmc.embedding"(%ids, %table)
@@ -49,8 +49,8 @@ class EmbeddingOp(Operation, name="embedding", traits=[ext.Pure]):
         static("table", self.table)
         filled("table", self.table)
         width = tensor_of(self.out, "out", len(shape) + 1)[-1]
-        if block_format(self.table.type):
-            same("out", "its last dimension", width, stored * VALUES)
+        if format_ := block_format(self.table.type):
+            same("out", "its last dimension", width, stored * format_.values)
             element_is("out", self.out, "f32")
         else:
             same("out", "its last dimension", width, stored)
@@ -61,7 +61,7 @@ class EmbeddingOp(Operation, name="embedding", traits=[ext.Pure]):
 
     @staticmethod
     def reference(ids: np.ndarray, table: np.ndarray) -> np.ndarray:
-        """`ids [...]`, `table [V, K]` or blocks `[V, K/32]` -> `[..., K]`."""
+        """`ids [...]`, `table [V, K]` or blocks `[V, K/G]` -> `[..., K]`."""
         return decode(table[ids])
 
     def lower(self) -> ir.Value:

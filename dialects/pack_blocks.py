@@ -13,7 +13,7 @@ from llmc.dialects.panel_layout import interleave
 
 
 class PackBlocksOp(Operation, name="pack_blocks", traits=[ext.Pure]):
-    """The blocks `x [N, K/32]` in panels of J = `columns` rows: bytes `[N/J, K/32, S]`.
+    """The blocks `x [N, K/G]` in panels of J = `columns` rows: bytes `[N/J, K/G, S]`.
 
     S is J times the bytes of a block. The cell of a panel for a block holds J scales, J minima if
     the format has them, and then the integers, 4 bytes of each row in turn. The last panel is
@@ -40,7 +40,7 @@ class PackBlocksOp(Operation, name="pack_blocks", traits=[ext.Pure]):
 
     @staticmethod
     def reference(x: np.ndarray, columns: int) -> np.ndarray:
-        """Blocks `[N, K/32]` -> int8 `[N/J, K/32, S]`."""
+        """Blocks `[N, K/G]` -> int8 `[N/J, K/G, S]`."""
         return pack_blocks(x, columns)
 
     def lower(self) -> ir.Value:

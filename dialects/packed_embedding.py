@@ -8,7 +8,7 @@ from torch_mlir.dialects import ext
 
 from llmc.dialects.block_layout import values
 from llmc.dialects.block_panels import unpack_blocks
-from llmc.dialects.blocks import FORMATS, VALUES
+from llmc.dialects.blocks import FORMATS
 from llmc.dialects.checks import (
     element_is,
     filled,
@@ -25,7 +25,7 @@ from llmc.dialects.panel_layout import gather
 
 
 class PackedEmbeddingOp(Operation, name="packed_embedding", traits=[ext.Pure]):
-    """The rows of `table [N/J, K/32, S]` that `ids [...]` name, in f32: `[..., K]`.
+    """The rows of `table [N/J, K/G, S]` that `ids [...]` name, in f32: `[..., K]`.
 
     The table is what `llmc.pack_blocks` makes of blocks of `format`: that of an output head that
     shares its weight with the embedding. The ids are less than N.
@@ -47,14 +47,14 @@ class PackedEmbeddingOp(Operation, name="packed_embedding", traits=[ext.Pure]):
         filled("ids", self.ids)
         per_row = check_block_panels(self.table, "table", self.format)
         width = tensor_of(self.out, "out", len(shape) + 1)[-1]
-        same("out", "its last dimension", width, per_row * VALUES)
+        same("out", "its last dimension", width, per_row * FORMATS[self.format.value].values)
         static("out", self.out, len(shape))
         shaped("out", self.out, [*shape, width])
         element_is("out", self.out, "f32")
 
     @staticmethod
     def reference(ids: np.ndarray, table: np.ndarray, format: str) -> np.ndarray:
-        """`ids [...]`, int8 `[N/J, K/32, S]` -> `[..., K]`."""
+        """`ids [...]`, int8 `[N/J, K/G, S]` -> `[..., K]`."""
         kind = FORMATS[format]
         rows = len(table) * table.shape[2] // kind.bytes
         return kind.decode(unpack_blocks(table, kind, rows)[ids])

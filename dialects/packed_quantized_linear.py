@@ -7,7 +7,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, ext
 
 from llmc.dialects.block_panels import unpack_blocks
-from llmc.dialects.blocks import FORMATS, VALUES
+from llmc.dialects.blocks import FORMATS
 from llmc.dialects.checks import element_is, filled, same, shaped, static, tensor_of, verified
 from llmc.dialects.index_notation import collapse, expand, pointwise, reduce, sizes, slice_of
 from llmc.dialects.llmc import Operation
@@ -19,11 +19,11 @@ from llmc.dialects.quantized_linear import QuantizedLinearOp
 
 
 class PackedQuantizedLinearOp(Operation, name="packed_quantized_linear", traits=[ext.Pure]):
-    """`llmc.quantized_linear` of the rows of `x`, with `weight [N/J, K/32, S]`, in integers.
+    """`llmc.quantized_linear` of the rows of `x`, with `weight [N/J, K/G, S]`, in integers.
 
-    The weight is what `llmc.pack_blocks` makes of blocks of `format`. Each 32 values of x are
-    rounded to integers as `llmc.quantize_rows` does; their products with a block are summed in i32,
-    each sum is scaled in f32, and sums over blocks are kept in f32.
+    The weight is what `llmc.pack_blocks` makes of blocks of `format`, of G values each. Every G
+    values of x are rounded to integers as `llmc.quantize_rows` does; their products with a block
+    are summed in i32, each sum is scaled in f32, and sums over blocks are kept in f32.
 
         %y = "llmc.packed_quantized_linear"(%x, %w)
            {format = "q4_1", operandSegmentSizes = array<i32: 1, 1, 0>}
@@ -45,7 +45,7 @@ class PackedQuantizedLinearOp(Operation, name="packed_quantized_linear", traits=
         outputs = tensor_of(self.out, "out", len(leading) + 1)[-1]
         static("out", self.out, len(leading))
         per_row = check_block_panels(self.weight, "weight", self.format, outputs)
-        same("x", "its last dimension", inputs, per_row * VALUES)
+        same("x", "its last dimension", inputs, per_row * FORMATS[self.format.value].values)
         if self.bias is not None:
             same("bias", "its length", tensor_of(self.bias, "bias", 1)[0], outputs)
             element_is("bias", self.bias, "f32")
@@ -60,9 +60,9 @@ class PackedQuantizedLinearOp(Operation, name="packed_quantized_linear", traits=
         outputs: int,
         bias: np.ndarray | None = None,
     ) -> np.ndarray:
-        """`x [..., K]`, int8 `[N/J, K/32, S]` -> `[..., N]`, `outputs` being N."""
+        """`x [..., K]`, int8 `[N/J, K/G, S]` -> `[..., N]`, `outputs` being N."""
         blocks = unpack_blocks(weight, FORMATS[format], outputs)
-        values, scales = QuantizeRowsOp.reference(x)
+        values, scales = QuantizeRowsOp.reference(x, FORMATS[format].values)
         return QuantizedLinearOp.reference(values, blocks, scales, bias)
 
     def lower(self) -> ir.Value:
@@ -76,8 +76,9 @@ class PackedQuantizedLinearOp(Operation, name="packed_quantized_linear", traits=
 
     def _product(self, rows: ir.Value) -> ir.Value:
         """`[T, N/J, J]` of `rows [T, K]`."""
-        parts = take_apart(self.weight, FORMATS[self.format.value])
-        x, scales = nearest_integers(in_rows(rows))
+        format_ = FORMATS[self.format.value]
+        parts = take_apart(self.weight, format_)
+        x, scales = nearest_integers(in_rows(rows, format_.values))
         i32, f32 = ir.IntegerType.get_signless(32), rows.type.element_type
 
         def multiply_add(x: ir.Value, w: ir.Value, sum_: ir.Value) -> ir.Value:

@@ -9,7 +9,7 @@ from llmc.dialects.checks import element_is, filled, multiple, require, same, st
 def check_block_panels(
     panels: ir.Value, name: str, format_: ir.StringAttr, outputs: int | None = None
 ) -> int:
-    """Checks that tensor `name`, i8 `[N/J, K/32, S]`, holds N = `outputs` rows; returns K/32."""
+    """Checks that tensor `name`, i8 `[N/J, K/G, S]`, holds N = `outputs` rows; returns K/G."""
     listed = ", ".join(FORMATS)
     require(format_.value in FORMATS, f"attribute 'format' must be one of {listed}, not {format_}")
     count, blocks, size = tensor_of(panels, name, 3)

@@ -23,7 +23,7 @@ from llmc.dialects.index_notation import (
 
 
 def interleave(blocks: ir.Value, columns: int) -> ir.Value:
-    """The panels i8 `[N/J, K/32, S]` of `blocks [N, K/32]`, J being `columns`."""
+    """The panels i8 `[N/J, K/G, S]` of `blocks [N, K/G]`, J being `columns`."""
     format_ = blocks.type.element_type.format
     stored, before = to_bytes(blocks), header(format_)
     fields = (0, before, 2), (before, format_.bytes - before, PART)
@@ -34,7 +34,7 @@ def interleave(blocks: ir.Value, columns: int) -> ir.Value:
 
 
 def take_apart(panels: ir.Value, format_: BlockFormat) -> BlockParts:
-    """The parts `[N/J, K/32, J]` of the blocks in panels i8 `[N/J, K/32, S]`."""
+    """The parts `[N/J, K/G, J]` of the blocks in panels i8 `[N/J, K/G, S]`."""
     count, blocks, size = panels.type.shape
     columns = size // format_.bytes
 
@@ -57,7 +57,7 @@ def take_apart(panels: ir.Value, format_: BlockFormat) -> BlockParts:
 
 
 def gather(ids: ir.Value, panels: ir.Value, format_: BlockFormat) -> BlockParts:
-    """The parts `[..., K/32]` of the rows `ids [...]` of panels i8 `[N/J, K/32, S]`."""
+    """The parts `[..., K/G]` of the rows `ids [...]` of panels i8 `[N/J, K/G, S]`."""
     _, blocks, size = panels.type.shape
     columns, rank = size // format_.bytes, ids.type.rank
 
@@ -85,7 +85,7 @@ def _place(column: ir.Value, byte: ir.Value, columns: int, format_: BlockFormat)
 
 
 def _interleaved(stored: ir.Value, start: int, length: int, width: int, columns: int) -> ir.Value:
-    """Bytes of each block from `start` on, `[N/J, K/32, J * length]`, in parts of `width`."""
+    """Bytes of each block from `start` on, `[N/J, K/G, J * length]`, in parts of `width`."""
     rows, count, _ = stored.type.shape
     extents = [rows, count, length]
     field = slice_of(stored, [0, 0, start], extents, extents)

@@ -7,7 +7,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, math, tensor
 
 from llmc.dialects.block_layout import BlockParts, pack
-from llmc.dialects.blocks import VALUES, BlockFormat
+from llmc.dialects.blocks import BlockFormat
 from llmc.dialects.checks import blocks, element_is, filled, in_blocks, shaped, tensor_of, verified
 from llmc.dialects.index_notation import (
     constant,
@@ -25,7 +25,7 @@ from llmc.dialects.llmc import Operation
 class QuantizeOp(Operation, name="quantize", traits=[ext.Pure]):
     """The blocks nearest to the rows of `x [..., K]`, as ggml's reference chooses them.
 
-    Scale and minimum come from the range of 32 values, which are rounded to the nearest: Q4_0
+    Scale and minimum come from the range of a block's values, rounded to the nearest: Q4_0
     divides the value of largest magnitude by -8, Q4_1 the range from the least to the largest by
     15, Q8_0 the largest magnitude by 127. `x` holds finite numbers.
 
@@ -41,31 +41,31 @@ class QuantizeOp(Operation, name="quantize", traits=[ext.Pure]):
         *leading, width = tensor_of(self.x, "x", at_least=1)
         element_is("x", self.x, "f32")
         filled("x", self.x)
-        shaped("out", self.out, [*leading, in_blocks("x", width)])
-        blocks("out", self.out)
+        shaped("out", self.out, [*leading, in_blocks("x", width, blocks("out", self.out).values)])
 
     @staticmethod
     def reference(x: np.ndarray, format_: BlockFormat) -> np.ndarray:
-        """`x [..., K]` -> blocks `[..., K/32]`."""
+        """`x [..., K]` -> blocks `[..., K/G]`."""
         return format_.encode(x)
 
     def lower(self) -> ir.Value:
         """Reductions for scale and minimum, the integers, and their bits put together."""
-        format_, rows = self.out.type.element_type.format, in_rows(self.x)
+        format_ = self.out.type.element_type.format
+        rows = in_rows(self.x, format_.values)
         scale, minimum = _scale_and_minimum(rows, format_)
         integers = _integers(rows, scale, minimum, format_)
         return pack(BlockParts(integers, scale, minimum), format_)
 
 
-def in_rows(x: ir.Value) -> ir.Value:
-    """`x [..., K]` as `[..., K/32, 32]`."""
+def in_rows(x: ir.Value, values: int) -> ir.Value:
+    """`x [..., K]` as `[..., K/G, G]`, G being `values`."""
     *leading, width = sizes(x)
-    count = width // VALUES if isinstance(width, int) else arith.divui(width, index(VALUES))
-    return expand(x, [*[[size] for size in leading], [count, VALUES]])
+    count = width // values if isinstance(width, int) else arith.divui(width, index(values))
+    return expand(x, [*[[size] for size in leading], [count, values]])
 
 
 def largest_magnitude(rows: ir.Value) -> ir.Value:
-    """`rows [..., 32]` -> `[...]`."""
+    """`rows [..., G]` -> `[...]`."""
     lead = letters(rows.type.rank - 1)
     return reduce(f"{lead}v->{lead}", lambda x, most: arith.maximumf(math.absf(x), most), 0.0, rows)
 
@@ -84,7 +84,7 @@ def times_inverse(x: ir.Value, scale: ir.Value) -> ir.Value:
 
 
 def _scale_and_minimum(rows: ir.Value, format_: BlockFormat) -> tuple[ir.Value, ir.Value | None]:
-    """Of `rows [..., 32]`, each `[...]`."""
+    """Of `rows [..., G]`, each `[...]`."""
     if format_.bits == 8:
         return divided(largest_magnitude(rows), 127.0), None
     if not format_.has_minimum:
@@ -97,7 +97,7 @@ def _scale_and_minimum(rows: ir.Value, format_: BlockFormat) -> tuple[ir.Value, 
 
 
 def _extreme(rows: ir.Value) -> ir.Value:
-    """The value of largest magnitude in each of `rows [..., 32]`, the first of several."""
+    """The value of largest magnitude in each of `rows [..., G]`, the first of several."""
     lead, most = letters(rows.type.rank - 1), largest_magnitude(rows)
     i32 = ir.IntegerType.get_signless(32)
 
@@ -110,14 +110,15 @@ def _extreme(rows: ir.Value) -> ir.Value:
         column = arith.index_cast(ir.IndexType.get(), first)
         return tensor.extract(rows, [*map(loop_index, range(len(lead))), column])
 
-    first = reduce(f"{lead}v,{lead}->{lead}", earliest, VALUES - 1, rows, most, element=i32)
+    last = rows.type.shape[-1] - 1
+    first = reduce(f"{lead}v,{lead}->{lead}", earliest, last, rows, most, element=i32)
     return pointwise(f"{lead}->{lead}", look_up, first, element=rows.type.element_type)
 
 
 def _integers(
     rows: ir.Value, scale: ir.Value, minimum: ir.Value | None, format_: BlockFormat
 ) -> ir.Value:
-    """The integers nearest to `(rows - minimum) / scale`, i8 `[..., 32]`."""
+    """The integers nearest to `(rows - minimum) / scale`, i8 `[..., G]`."""
     lead, i8 = letters(rows.type.rank - 1), ir.IntegerType.get_signless(8)
     operands = [rows, scale] if minimum is None else [rows, scale, minimum]
 

@@ -7,7 +7,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, ext
 
 from llmc.dialects.block_layout import dequantize, unpack
-from llmc.dialects.blocks import VALUES, decode
+from llmc.dialects.blocks import decode
 from llmc.dialects.checks import (
     blocks,
     element_is,
@@ -24,11 +24,12 @@ from llmc.dialects.quantize import in_rows
 
 
 class QuantizedLinearOp(Operation, name="quantized_linear", traits=[ext.Pure]):
-    """`x [..., K]` times the transpose of the blocks `weight [N, K/32]`, plus `bias [N]` if given.
+    """`x [..., K]` times the transpose of the blocks `weight [N, K/G]`, plus `bias [N]` if given.
 
-    Without `scales` x is f32, and the weight is what `llmc.dequantize` gives. With them x is i8, as
-    `llmc.quantize_rows` gives both: the products of a block are summed in integers, and each sum is
-    scaled once. Sums over blocks are kept in f32.
+    G is how many values a block holds. Without `scales` x is f32, and the weight is what
+    `llmc.dequantize` gives. With them x is i8, as `llmc.quantize_rows` gives both for groups of G:
+    the products of a block are summed in integers, and each sum is scaled once. Sums over blocks
+    are kept in f32.
 
         %y = "llmc.quantized_linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0, 0>}
            : (tensor<1x?x576xf32>, tensor<1536x18x!llmc.q4_1>) -> tensor<1x?x1536xf32>
@@ -42,12 +43,12 @@ class QuantizedLinearOp(Operation, name="quantized_linear", traits=[ext.Pure]):
 
     @verified
     def verify_invariants(self) -> None:
-        """Checks K and N across operands, that K is a multiple of 32, and element types."""
+        """Checks K and N across operands, that blocks fill K, and element types."""
         *leading, inputs = tensor_of(self.x, "x", at_least=2)
         outputs, per_row = tensor_of(self.weight, "weight", 2)
-        blocks("weight", self.weight)
+        format_ = blocks("weight", self.weight)
         static("weight", self.weight)
-        same("x", "its last dimension", inputs, per_row * VALUES)
+        same("x", "its last dimension", inputs, per_row * format_.values)
         element_is("x", self.x, "f32" if self.scales is None else "i8")
         if self.scales is not None:
             shape = [*self.x.type.shape[:-1], per_row]
@@ -66,9 +67,9 @@ class QuantizedLinearOp(Operation, name="quantized_linear", traits=[ext.Pure]):
         scales: np.ndarray | None = None,
         bias: np.ndarray | None = None,
     ) -> np.ndarray:
-        """`x [..., K]`, blocks `[N, K/32]` -> `[..., N]`."""
+        """`x [..., K]`, blocks `[N, K/G]` -> `[..., N]`."""
         if scales is not None:
-            x = x * np.repeat(scales, VALUES, axis=-1)
+            x = x * np.repeat(scales, x.shape[-1] // scales.shape[-1], axis=-1)
         y = x @ decode(weight).T
         return y if bias is None else y + bias
 
@@ -87,7 +88,9 @@ class QuantizedLinearOp(Operation, name="quantized_linear", traits=[ext.Pure]):
 
     def _on_integers(self) -> ir.Value:
         """Sums of products in a block, `[t, n, b]`, and then their sum over blocks."""
-        x, scales, weight = in_rows(_rows(self.x)), _rows(self.scales), unpack(self.weight)
+        format_ = self.weight.type.element_type.format
+        x, scales = in_rows(_rows(self.x), format_.values), _rows(self.scales)
+        weight = unpack(self.weight)
         i32, f32 = ir.IntegerType.get_signless(32), scales.type.element_type
 
         def multiply_add(x: ir.Value, w: ir.Value, sum_: ir.Value) -> ir.Value:

@@ -84,7 +84,7 @@ def read_weights(file: GgufFile, config: PreTrainedConfig, sources: Sources) -> 
 def read_blocks(
     file: GgufFile, config: PreTrainedConfig, sources: Sources
 ) -> dict[str, StoredWeight]:
-    """As `read_weights`, but matrices in a format of `dialects.blocks` stay such, `[N, K / 32]`."""
+    """As `read_weights`, but matrices in a format of `dialects.blocks` stay such, `[N, K / G]`."""
     weights: dict[str, StoredWeight] = {}
     for name, tensors in sources.items():
         format_ = _format_as_it_is(file, tensors)

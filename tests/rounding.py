@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from llmc.dialects.blocks import VALUES
+from llmc.dialects.blocks import Q8_0
 from llmc.dialects.quantize_rows import QuantizeRowsOp
 from llmc.frontend import torch_ops
 from llmc.frontend.interception import replaced
@@ -30,8 +30,8 @@ def narrow_cache() -> Iterator[None]:
 
 
 def _on_integers(module: nn.Linear, x: Tensor) -> Tensor:
-    values, scales = QuantizeRowsOp.reference(x.numpy())
-    rounded = torch.from_numpy(values * np.repeat(scales, VALUES, axis=-1))
+    values, scales = QuantizeRowsOp.reference(x.numpy(), Q8_0.values)
+    rounded = torch.from_numpy(values * np.repeat(scales, Q8_0.values, axis=-1))
     return nn.functional.linear(rounded, module.weight, module.bias)
 
 

@@ -6,7 +6,7 @@ import torch
 
 from llmc import dialects
 from llmc.dialects.block_panels import pack_blocks, unpack_blocks
-from llmc.dialects.blocks import FORMATS, VALUES, BlockFormat
+from llmc.dialects.blocks import FORMATS, BlockFormat
 from llmc.pipelines.passes.bind_parameters import BindParameters
 from llmc.pipelines.passes.lower_llmc import LowerLlmc
 from llmc.pipelines.passes.pack_blocks import PackBlocks
@@ -24,7 +24,7 @@ def arrays() -> Arrays:
 
 
 def random_blocks(arrays: Arrays, format_: BlockFormat, rows: int, count: int) -> np.ndarray:
-    return format_.encode(arrays.uniform(rows, count * VALUES))
+    return format_.encode(arrays.uniform(rows, count * format_.values))
 
 
 @EACH_FORMAT
@@ -72,11 +72,11 @@ def test_pack_blocks(arrays, format_):
 def test_packed_quantized_linear(arrays, format_):
     cases = []
     for batch, tokens, outputs, count, bias in [(1, 1, 8, 2, False), (2, 3, 11, 3, True)]:
-        x = arrays.uniform(batch, tokens, count * VALUES)
+        x = arrays.uniform(batch, tokens, count * format_.values)
         blocks = random_blocks(arrays, format_, outputs, count)
         panels, shift = pack_blocks(blocks, 4), arrays.uniform(outputs) if bias else None
         y = dialects.PackedQuantizedLinearOp.reference(x, panels, format_.name, outputs, shift)
-        values, scales = dialects.QuantizeRowsOp.reference(x)
+        values, scales = dialects.QuantizeRowsOp.reference(x, format_.values)
         assert_same(y, dialects.QuantizedLinearOp.reference(values, blocks, scales, shift))
         case = Case(
             f"tokens{tokens}",
@@ -132,6 +132,6 @@ def test_a_tied_weight_of_a_model(arrays, format_, stored, tmp_path):
         blocks = format_.encode(weight.numpy())
     steps = (QuantizeWeights(format_.name), PackBlocks(columns=4), BindParameters(), LowerLlmc())
     y, rows = load(TIED, steps, {"w": weight}, tmp_path)("tied")(x, ids)
-    values, scales = dialects.QuantizeRowsOp.reference(x)
+    values, scales = dialects.QuantizeRowsOp.reference(x, format_.values)
     assert_same(y.to_host(), dialects.QuantizedLinearOp.reference(values, blocks, scales))
     assert_same(rows.to_host(), format_.decode(blocks)[ids], tolerance=2**-22)

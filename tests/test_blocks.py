@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from llmc import dialects
-from llmc.dialects.blocks import FORMATS, Q4_0, Q4_1, Q8_0, VALUES, BlockFormat, recode
+from llmc.dialects.blocks import FORMATS, Q4_0, Q4_1, Q8_0, BlockFormat, recode
 from llmc.pipelines.passes.bind_parameters import BindParameters
 from llmc.pipelines.passes.lower_llmc import LowerLlmc
 from llmc.pipelines.passes.quantize_activations import QuantizeActivations
@@ -28,12 +28,12 @@ def in_gguf(format_: BlockFormat) -> gguf.GGMLQuantizationType:
     return gguf.GGMLQuantizationType[format_.name.upper()]
 
 
-def rows_of_many_kinds(arrays: Arrays) -> np.ndarray:
-    """Random rows, and those where a scale or a choice is special."""
-    x = arrays.uniform(9, 3 * VALUES)
+def rows_of_many_kinds(arrays: Arrays, values: int) -> np.ndarray:
+    """Random rows of three blocks, and those where a scale or a choice is special."""
+    x = arrays.uniform(9, 3 * values)
     x[0] = 0
     x[1] = 1
-    x[2, :VALUES] = np.arange(VALUES)
+    x[2, :values] = np.arange(values)
     x[3] *= 1e-4
     x[4, 5], x[4, 20] = 2, -2  # the first of two is the largest
     x[5, 5], x[5, 20] = -2, 2
@@ -53,24 +53,24 @@ def random_blocks(arrays: Arrays, format_: BlockFormat, *shape: int) -> np.ndarr
 
 def on_grid(arrays: Arrays, format_: BlockFormat) -> np.ndarray:
     """Rows whose scale is a power of two, so that arithmetic on them is exact, ties included."""
-    half_steps = {4: 15, 8: 127}[format_.bits]
-    x = arrays.integers(2 * half_steps + 1, 6, 2 * VALUES) - half_steps
+    half_steps, values = {4: 15, 8: 127}[format_.bits], format_.values
+    x = arrays.integers(2 * half_steps + 1, 6, 2 * values) - half_steps
     if format_ == Q4_0:
-        x[:, 7::VALUES] = [[-16], [16], [-16], [16], [-16], [16]]
-        x[::3, 19::VALUES] = 16
+        x[:, 7::values] = [[-16], [16], [-16], [16], [-16], [16]]
+        x[::3, 19::values] = 16
     elif format_ == Q4_1:
-        x[:, 7::VALUES], x[:, 19::VALUES] = -15, 15
+        x[:, 7::values], x[:, 19::values] = -15, 15
     else:
-        x[:, 7::VALUES] = 254
-    x[5, :VALUES] = 0
+        x[:, 7::values] = 254
+    x[5, :values] = 0
     return (x / 16).astype(np.float32)
 
 
 @EACH_FORMAT
 def test_blocks_are_ggufs(arrays, format_):
-    x = rows_of_many_kinds(arrays)
+    x = rows_of_many_kinds(arrays, format_.values)
     blocks, theirs = format_.encode(x), gguf.quantize(x, in_gguf(format_))
-    assert (VALUES, format_.bytes) == gguf.GGML_QUANT_SIZES[in_gguf(format_)]
+    assert (format_.values, format_.bytes) == gguf.GGML_QUANT_SIZES[in_gguf(format_)]
     assert blocks.tobytes() == theirs.tobytes()
     assert_same(format_.decode(blocks), gguf.dequantize(theirs, in_gguf(format_)), tolerance=0)
 
@@ -114,7 +114,7 @@ def test_quantize(arrays, format_):
 
 def test_quantize_rows(arrays):
     x = on_grid(arrays, Q8_0)
-    values, scales = dialects.QuantizeRowsOp.reference(x)
+    values, scales = dialects.QuantizeRowsOp.reference(x, Q8_0.values)
     theirs = gguf.quantize(x, in_gguf(Q8_0)).view(Q8_0.dtype)
     assert_same(scales.astype(np.float16), theirs["scale"], tolerance=0)
     assert_same(values.reshape(*scales.shape, -1), theirs["packed"].view(np.int8), tolerance=0)
@@ -122,7 +122,7 @@ def test_quantize_rows(arrays):
         "matrix",
         "llmc.quantize_rows",
         [Operand(x, "tk")],
-        "",
+        "group = 32 : i64",
         [Operand(values, "tk"), Operand(scales, "tb")],
         tolerance=0,
     )
@@ -130,7 +130,7 @@ def test_quantize_rows(arrays):
         "row",
         "llmc.quantize_rows",
         [Operand(x[0], "k")],
-        "",
+        "group = 32 : i64",
         [Operand(values[0], "k"), Operand(scales[0], "b")],
         tolerance=0,
     )
@@ -142,7 +142,7 @@ def test_quantized_linear(arrays, format_):
     reference = dialects.QuantizedLinearOp.reference
     cases = []
     for batch, tokens, outputs, count, bias in [(1, 1, 7, 2, False), (2, 3, 5, 3, True)]:
-        x = arrays.uniform(batch, tokens, count * VALUES)
+        x = arrays.uniform(batch, tokens, count * format_.values)
         weight = random_blocks(arrays, format_, outputs, count)
         shift = arrays.uniform(outputs) if bias else None
         shifts = [Operand(shift, "n")] if bias else []
@@ -154,10 +154,10 @@ def test_quantized_linear(arrays, format_):
             segments(1, 1, 0, bias),
             Operand(y, "btn"),
         )
-        values, scales = dialects.QuantizeRowsOp.reference(x)
+        values, scales = dialects.QuantizeRowsOp.reference(x, format_.values)
         quantized = reference(values, weight, scales, shift)
         # A value is off by half a scale at most, and a weight is at most 1.
-        assert np.abs(quantized - y).max() <= 0.5 * VALUES * scales.sum(-1).max()
+        assert np.abs(quantized - y).max() <= 0.5 * format_.values * scales.sum(-1).max()
         on_integers = Case(
             f"integers_{tokens}",
             "llmc.quantized_linear",
@@ -224,7 +224,9 @@ def test_a_quantized_layer_of_a_model(arrays, format_, activations, tmp_path):
     steps = (QuantizeWeights(format_.name), *activations, BindParameters(), LowerLlmc())
     weights = {"w": torch.from_numpy(weight)}
     layer = load(LAYER, (*steps, StoreBlocksAsBytes()), weights, tmp_path)("layer")
-    values, scales = dialects.QuantizeRowsOp.reference(x) if activations else (x, None)
+    values, scales = x, None
+    if activations:
+        values, scales = dialects.QuantizeRowsOp.reference(x, format_.values)
     blocks = format_.encode(weight)
     expected = dialects.QuantizedLinearOp.reference(values, blocks, scales)
     assert_same(layer(x).to_host(), expected)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch_mlir import ir
 
-from llmc.dialects.blocks import FORMATS, Q8_0, VALUES
+from llmc.dialects.blocks import FORMATS, Q8_0
 from llmc.pipelines.driver.execution import SinglePass, run, single_passes
 from llmc.pipelines.passes import (
     PASSES,
@@ -149,7 +149,7 @@ def steps_of(plan: Model | Function) -> tuple[PlanStep, ...]:
 
 def fitting(plan: Model | Function, storage: str) -> Model | Function:
     """The plan with rows of a length that can be stored so."""
-    return replace(plan, width=VALUES) if storage in FORMATS else plan
+    return replace(plan, width=FORMATS[storage].values) if storage in FORMATS else plan
 
 
 def tolerance_of(steps: Iterable[SinglePass], least: float) -> float:

@@ -9,7 +9,7 @@ from torch_mlir.dialects import arith, linalg, math, tensor
 from llmc.dialects import QuantizedLinearOp
 from llmc.dialects.block_bytes import to_blocks
 from llmc.dialects.block_types import block_type
-from llmc.dialects.blocks import Q4_0, Q4_1, VALUES
+from llmc.dialects.blocks import Q4_0, Q4_1
 from llmc.dialects.index_notation import (
     constant,
     contract,
@@ -112,8 +112,8 @@ def test_matvec(outputs, inputs, narrow, flat, bias, rows, lanes):
     unroll=st.integers(1, 4),
 )
 def test_matvec_q4(outputs, blocks, format_, bias, rows, unroll):
-    x, b = _random(1, blocks * VALUES), _random(outputs)
-    weight = format_.encode(_random(outputs, blocks * VALUES))
+    x, b = _random(1, blocks * format_.values), _random(outputs)
+    weight = format_.encode(_random(outputs, blocks * format_.values))
 
     def build(x: ir.Value, w: ir.Value, b: ir.Value) -> ir.Value:
         blocks = to_blocks(w, block_type(format_))

@@ -89,7 +89,12 @@ FORMS = (
         ("tensor<2x?x5xf32>",),
     ),
     Generic("llmc.quantize", ("tensor<?x?xf32>",), {}, ("tensor<?x?x!llmc.q4_0>",)),
-    Generic("llmc.quantize_rows", ("tensor<2x?xf32>",), {}, ("tensor<2x?xi8>", "tensor<2x?xf32>")),
+    Generic(
+        "llmc.quantize_rows",
+        ("tensor<2x?xf32>",),
+        {"group": "32 : i64"},
+        ("tensor<2x?xi8>", "tensor<2x?xf32>"),
+    ),
     Generic(
         "llmc.linear",
         ("tensor<2x3x6xf32>", "tensor<6x5xf16>", "tensor<5xf32>"),

@@ -10,7 +10,7 @@ func.func @weight(%w: tensor<?x2x!llmc.q4_1>) -> tensor<?x2x20xi8> {
 // -----
 
 func.func @numbers(%w: tensor<6x2xf32>) {
-  // CHECK: error: 'llmc.blocks_to_bytes' op operand 'x' must hold blocks of 32 values, but is tensor<6x2xf32>
+  // CHECK: error: 'llmc.blocks_to_bytes' op operand 'x' must hold blocks, but is tensor<6x2xf32>
   %b = "llmc.blocks_to_bytes"(%w) : (tensor<6x2xf32>) -> tensor<6x2x18xi8>
   return
 }

@@ -26,7 +26,7 @@ func.func @matrix(%w: tensor<6x?x!llmc.q4_1>) -> tensor<6x?xf32> {
 // -----
 
 func.func @numbers(%w: tensor<6x2xf32>) {
-  // CHECK: error: 'llmc.dequantize' op operand 'x' must hold blocks of 32 values, but is tensor<6x2xf32>
+  // CHECK: error: 'llmc.dequantize' op operand 'x' must hold blocks, but is tensor<6x2xf32>
   %y = "llmc.dequantize"(%w) : (tensor<6x2xf32>) -> tensor<6x64xf32>
   return
 }

@@ -19,7 +19,7 @@ func.func @rows(%w: tensor<11x2x!llmc.q4_1>) -> tensor<3x2x80xi8> {
 // -----
 
 func.func @numbers(%w: tensor<11x2xf32>) {
-  // CHECK: error: 'llmc.pack_blocks' op operand 'x' must hold blocks of 32 values, but is tensor<11x2xf32>
+  // CHECK: error: 'llmc.pack_blocks' op operand 'x' must hold blocks, but is tensor<11x2xf32>
   %y = "llmc.pack_blocks"(%w) {columns = 4 : i64}
      : (tensor<11x2xf32>) -> tensor<3x2x80xi8>
   return

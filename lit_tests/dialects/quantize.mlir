@@ -44,7 +44,7 @@ func.func @element(%x: tensor<6x64xf16>) {
 // -----
 
 func.func @numbers(%x: tensor<6x64xf32>) {
-  // CHECK: error: 'llmc.quantize' op result must hold blocks of 32 values, but is tensor<6x2xi8>
+  // CHECK: error: 'llmc.quantize' op result must hold blocks, but is tensor<6x2xi8>
   %w = "llmc.quantize"(%x) : (tensor<6x64xf32>) -> tensor<6x2xi8>
   return
 }

@@ -1,7 +1,7 @@
 """What a quantised linear layer computes, in the linalg operations that its schedules work on.
 
 Each operation is a *stage*, which schedules name. The letters of loops: rows `t` of activations,
-panels `p` of weights and their rows `j`, blocks `b` of 32 values `v`, which lie in words `g` of
+panels `p` of weights and their rows `j`, blocks `b` of G values `v`, which lie in words `g` of
 four bytes `i`.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, math
 
-from llmc.dialects.blocks import VALUES, BlockFormat
+from llmc.dialects.blocks import BlockFormat
 from llmc.dialects.index_notation import (
     Body,
     constant,
@@ -63,7 +63,7 @@ class Panels:
 
 @dataclass(frozen=True)
 class QuantizedRows:
-    """Activations as integers `values [T, B, 32]` and a factor for each block, `scales [T, B]`.
+    """Activations as integers `values [T, B, G]` and a factor for each block, `scales [T, B]`.
 
     `shares [T, B]` belongs to the sum of a block's integers: times its scale, to be multiplied by
     the weight's minimum, in f32; for weights without minima, times their offset, in i32.
@@ -76,7 +76,7 @@ class QuantizedRows:
 
 @dataclass(frozen=True)
 class Norm:
-    """An RMS norm over the rows: `weight [B, 32]`, to which `offset` is added, or none."""
+    """An RMS norm over the rows: `weight [B, G]`, to which `offset` is added, or none."""
 
     epsilon: float
     weight: ir.Value | None = None
@@ -84,7 +84,7 @@ class Norm:
 
 
 def quantize(x: ir.Value, norm: Norm | None, has_minimum: bool, offset: int) -> QuantizedRows:
-    """The rows `x [T, B, 32]`, normalised where there is a norm, as `llmc.quantize_rows` does it.
+    """The rows `x [T, B, G]`, normalised where there is a norm, as `llmc.quantize_rows` does it.
 
     Changes numerics where there is a norm: the order of the sum of squares.
     """
@@ -150,7 +150,7 @@ def _dots(rows: QuantizedRows, panels: Panels, strand: int) -> ir.Value:
     """The sums of products of a block, i32 `[T, P, B, J]`."""
     format_, i32 = panels.format, _integer(32)
     parts = 8 // format_.bits
-    words = VALUES // parts // WORD
+    words = format_.values // parts // WORD
     tokens, blocks, _ = sizes(rows.values)
     count = panels.stored.type.shape[0]
     x = expand(rows.values, [[tokens], [blocks], [parts, words, WORD]])
@@ -221,7 +221,7 @@ class _Normed:
 
 
 def _inverse_roots(x: ir.Value, epsilon: float) -> ir.Value:
-    """`1 / sqrt(mean(x^2) + epsilon)` of each row, `[T]`; the sum in 32 partial ones."""
+    """`1 / sqrt(mean(x^2) + epsilon)` of each row, `[T]`; the sum in G partial ones."""
     f32 = x.type.element_type
     _, blocks, values = x.type.shape
 

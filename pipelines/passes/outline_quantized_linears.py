@@ -9,7 +9,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
 from llmc.dialects import BitcastOp, PackedQuantizedLinearOp
-from llmc.dialects.blocks import FORMATS, VALUES
+from llmc.dialects.blocks import FORMATS
 from llmc.dialects.index_notation import (
     collapse,
     expand,
@@ -92,7 +92,7 @@ class _Outliner:
         """The kind of kernel, and how it reads its quantised rows."""
         if layer.is_one_row:
             return MATVEC, layer.quantized(operands)
-        key = (layer.x, layer.norm and layer.norm.out, layer.format.has_minimum, layer.offset)
+        key = layer.quantization
         if key not in self.quantized:
             before = KernelOperands()
             rows = layer.quantized(before)
@@ -126,9 +126,15 @@ class _Layer:
         fits = self.is_whole and panels > 1 and left == 0
         self.epilogue = found if fits else Epilogue(linear.out, (linear.out,), ())
 
+    @property
+    def quantization(self) -> tuple[object, ...]:
+        """What layers have in common that share their quantised rows."""
+        norm = self.norm and self.norm.out
+        return self.x, norm, self.format.values, self.format.has_minimum, self.offset
+
     def quantized(self, operands: KernelOperands) -> Quantized:
         """The rows, normalised and quantised within the kernel."""
-        x, norm = operands.read(self._rows(self.x, VALUES)), self.norm
+        x, norm = operands.read(self._rows(self.x, self.format.values)), self.norm
         if norm is None:
             return lambda arguments: self._quantize(x(arguments), None)
         weight = None if norm.weight is None else operands.read(norm.weight)
@@ -136,7 +142,7 @@ class _Layer:
         def normed(arguments: Sequence[ir.Value]) -> QuantizedRows:
             factors = None if weight is None else weight(arguments)
             if factors is not None:
-                factors = split_last(factors, VALUES)
+                factors = split_last(factors, self.format.values)
             return self._quantize(
                 x(arguments), Norm(norm.epsilon.value, factors, norm.offset.value)
             )

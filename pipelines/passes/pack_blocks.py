@@ -25,11 +25,11 @@ _READERS = {("llmc.quantized_linear", 1), ("llmc.embedding", 1)}
 class PackBlocks(Pass):
     """Turns `llmc.quantized_linear` and `llmc.embedding` into packed ones.
 
-    A weight expression of blocks `[N, K/32]` that they alone read becomes the `llmc.pack_blocks` of
+    A weight expression of blocks `[N, K/G]` that they alone read becomes the `llmc.pack_blocks` of
     it, in panels of `columns` rows, as which the archive stores it: nothing is packed when the
     module runs, and a tied embedding looks up in the output head's panels. Linear layers on
     activations that are quantised already are left alone. Changes numerics: activations are rounded
-    to a 127th of the largest of their 32, as `quantize-activations` does.
+    to a 127th of the largest of those that meet the same block, as `quantize-activations` does.
     """
 
     name: ClassVar[str] = "pack-blocks"

@@ -6,6 +6,7 @@ from typing import ClassVar
 from torch_mlir import ir
 
 from llmc.dialects import QuantizedLinearOp, QuantizeRowsOp
+from llmc.dialects.attributes import i64
 from llmc.pipelines.passes.base import Pass, find
 
 
@@ -14,7 +15,7 @@ class QuantizeActivations(Pass):
     """Puts `llmc.quantize_rows` before every `llmc.quantized_linear` on floats.
 
     CSE leaves one to the layers that read the same activations. Changes numerics: each activation
-    is rounded to a 127th of the largest of its 32.
+    is rounded to a 127th of the largest of those that meet the same block.
     """
 
     name: ClassVar[str] = "quantize-activations"
@@ -32,7 +33,8 @@ def _quantize(linear: QuantizedLinearOp) -> None:
     blocks = linear.weight.type.shape[1]
     scales = ir.RankedTensorType.get([*shape[:-1], blocks], ir.F32Type.get())
     with ir.InsertionPoint(linear), linear.location:
-        rows = QuantizeRowsOp(linear.x, values, scales)
+        group = linear.weight.type.element_type.format.values
+        rows = QuantizeRowsOp(linear.x, i64(group), values, scales)
         new = QuantizedLinearOp(
             rows.values, linear.weight, linear.out.type, scales=rows.scales, bias=linear.bias
         )

@@ -7,7 +7,7 @@ from torch_mlir import ir
 
 from llmc.dialects import EmbeddingOp, LinearOp, QuantizedLinearOp, QuantizeOp
 from llmc.dialects.block_types import block_type
-from llmc.dialects.blocks import FORMATS, Q4_0, VALUES, BlockFormat
+from llmc.dialects.blocks import FORMATS, Q4_0, BlockFormat
 from llmc.pipelines.passes.base import Pass, find
 from llmc.pipelines.passes.weight_expressions import serves_only, stored_alike, stored_format
 
@@ -20,7 +20,7 @@ class QuantizeWeights(Pass):
     """Turns `llmc.linear` into `llmc.quantized_linear` over the `llmc.quantize` of its weight.
 
     Of `[N, K]` weight expressions in f32 that serve linear layers, and lookups by `llmc.embedding`,
-    alone, K being a multiple of 32. `format` is q4_0, q4_1, q8_0, or as-is: the format that the
+    alone, blocks of which fill K. `format` is q4_0, q4_1, q8_0, or as-is: the format that the
     model stores the weight in, the widest where layers differ, and no change where it has none.
     Tables that no linear layer reads are left alone, unless they are stored as blocks. Changes
     numerics, but for as-is: every weight is rounded to a value that a block holds.
@@ -49,16 +49,16 @@ class QuantizeWeights(Pass):
     def _format(self, weight: ir.Value) -> BlockFormat | None:
         stored = stored_format(weight)
         is_multiplied = any(use.owner.operation.name == "llmc.linear" for use in weight.uses)
-        if self.format == AS_IS or not (stored or is_multiplied):
-            return stored
-        return FORMATS[self.format]
+        keeps = self.format == AS_IS or not (stored or is_multiplied)
+        format_ = stored if keeps else FORMATS[self.format]
+        is_filled = format_ is not None and weight.type.shape[1] % format_.values == 0
+        return format_ if is_filled else None
 
 
 def _is_quantizable(weight: ir.Value) -> bool:
     type_ = weight.type
     return (
         serves_only(weight, _READERS)
-        and type_.shape[1] % VALUES == 0
         and 0 not in type_.shape
         and str(type_.element_type) == "f32"
         and all(_takes_blocks(use.owner.operation) for use in weight.uses)
@@ -74,7 +74,7 @@ def _takes_blocks(reader: ir.Operation) -> bool:
 def _quantize(weight: ir.Value, format_: BlockFormat) -> None:
     outputs, inputs = weight.type.shape
     readers = [use.owner for use in weight.uses]
-    type_ = ir.RankedTensorType.get([outputs, inputs // VALUES], block_type(format_))
+    type_ = ir.RankedTensorType.get([outputs, inputs // format_.values], block_type(format_))
     with ir.InsertionPoint.after(weight.owner), weight.owner.location:
         blocks = QuantizeOp(weight, type_).out
     for reader in readers:

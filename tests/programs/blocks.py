@@ -15,7 +15,7 @@ from llmc.dialects import (
 )
 from llmc.dialects.attributes import f64, i64
 from llmc.dialects.block_types import TYPES
-from llmc.dialects.blocks import VALUES
+from llmc.dialects.blocks import FORMATS
 from llmc.dialects.index_notation import (
     collapse,
     constant,
@@ -186,16 +186,18 @@ class Quantized(Step):
     rows: bool = False
 
     def apply(self, scope: Scope) -> None:
-        if scope.width % VALUES:
+        values = FORMATS[self.format].values
+        if scope.width % values:
             return
         x = Norm(weighted=False).build(scope, scope.hidden)
         element = TYPES[self.format].get()
-        weight = scope.parameter(scope.width, scope.width // VALUES, element=element)
+        weight = scope.parameter(scope.width, scope.width // values, element=element)
         scales = None
         if self.rows:
             x = FUNCTIONS["tanh"](x)  # of which none is halfway between two integers
             i8 = ir.IntegerType.get_signless(8)
             codes = ir.RankedTensorType.get(x.type.shape, i8)
-            x, scales = QuantizeRowsOp(x, codes, scope.like_hidden(scope.width // VALUES)).results
+            groups = scope.like_hidden(scope.width // values)
+            x, scales = QuantizeRowsOp(x, i64(values), codes, groups).results
         y = QuantizedLinearOp(x, weight, scope.hidden.type, scales=scales).out
         scope.hidden = add(scope.hidden, y)

@@ -8,9 +8,11 @@ from torch_mlir import ir
 
 from llmc.dialects import ParameterOp
 from llmc.dialects.block_types import block_format
-from llmc.dialects.blocks import VALUES
 
 Weights = dict[str, np.ndarray]
+
+_BLOCK = 32
+"""The values of the smallest blocks."""
 
 
 @dataclass
@@ -68,8 +70,8 @@ def _random_weight(name: str, type_: ir.RankedTensorType) -> np.ndarray:
     generator = np.random.default_rng(list(name.encode()))
     format_, shape = block_format(type_), list(type_.shape)
     if format_ is not None:
-        shape[-1] *= VALUES
-    if len(shape) < 2 or all(extent % VALUES for extent in shape[-2:]):
+        shape[-1] *= format_.values
+    if len(shape) < 2 or all(extent % _BLOCK for extent in shape[-2:]):
         return generator.integers(-32, 33, shape) / 32
     values = generator.integers(-8, 8, shape) / 8
     _make_exact_in_blocks(values)
@@ -81,5 +83,5 @@ def _make_exact_in_blocks(values: np.ndarray) -> None:
     *_, rows, columns = values.shape
     for row in range(rows):
         for shift, value in ((0, -8), (1, 7)):
-            column = (row + shift) % VALUES
-            values[..., row, column:columns:VALUES] = value / 8
+            column = (row + shift) % _BLOCK
+            values[..., row, column:columns:_BLOCK] = value / 8

@@ -1,7 +1,7 @@
 // RUN: llmc-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(quantize-activations)' | filecheck %s
 
 // CHECK-LABEL: func.func @layer
-// CHECK-NEXT:    %[[ROWS:.+]]:2 = "llmc.quantize_rows"(%arg0) : (tensor<1x?x64xf32>) -> (tensor<1x?x64xi8>, tensor<1x?x2xf32>)
+// CHECK-NEXT:    %[[ROWS:.+]]:2 = "llmc.quantize_rows"(%arg0) {group = 32 : i64} : (tensor<1x?x64xf32>) -> (tensor<1x?x64xi8>, tensor<1x?x2xf32>)
 // CHECK-NEXT:    "llmc.quantized_linear"(%[[ROWS]]#0, %arg1, %[[ROWS]]#1, %arg2) {operandSegmentSizes = array<i32: 1, 1, 1, 1>}
 func.func @layer(%x: tensor<1x?x64xf32>, %w: tensor<8x2x!llmc.q4_1>, %b: tensor<8xf32>) -> tensor<1x?x8xf32> {
   %y = "llmc.quantized_linear"(%x, %w, %b) {operandSegmentSizes = array<i32: 1, 1, 0, 1>}
