@@ -1,4 +1,4 @@
-"""`!llmc.q4_0`, `!llmc.q4_1`, `!llmc.q8_0`: blocks of quantised weights as element types.
+"""`!llmc.q4_0` and its like: blocks of quantised weights as element types.
 
     tensor<1536x18x!llmc.q4_1>    a weight [1536, 576] in GGUF's format Q4_1
 
@@ -8,7 +8,7 @@ An element of such a tensor is a whole block, so that nothing can part values fr
 
 from torch_mlir import ir
 
-from llmc.dialects.blocks import Q4_0, Q4_1, Q8_0, BlockFormat
+from llmc.dialects.blocks import INT4_G64, INT4_G128, Q4_0, Q4_1, Q8_0, BlockFormat
 from llmc.dialects.llmc import Type
 
 
@@ -34,7 +34,21 @@ class Q80Type(BlockType, name="q8_0"):
     format = Q8_0
 
 
-TYPES = {type_.format.name: type_ for type_ in (Q40Type, Q41Type, Q80Type)}
+class Int4G64Type(BlockType, name="int4_g64"):
+    """64 values `scale * q + minimum`, q of 4 bits: 36 bytes."""
+
+    format = INT4_G64
+
+
+class Int4G128Type(BlockType, name="int4_g128"):
+    """128 values `scale * q + minimum`, q of 4 bits: 68 bytes."""
+
+    format = INT4_G128
+
+
+TYPES = {
+    type_.format.name: type_ for type_ in (Q40Type, Q41Type, Q80Type, Int4G64Type, Int4G128Type)
+}
 
 
 NO_SUCH_TYPE = f"no such type: those of llmc are {', '.join(f'!llmc.{name}' for name in TYPES)}"

@@ -1,11 +1,12 @@
-"""The block formats of GGUF in numpy: how many values share a scale, and where their bits lie.
+"""The formats of blocks in numpy: how many values share a scale, and where their bits lie.
 
 An array of blocks has a structured element type, so that its shape is that of the tensor of blocks
 in MLIR: a weight `[N, K]` is an array `[N, K / G]`, G being how many values of a row make a block.
-Little-endian, as ggml defines its formats.
+Little-endian, as ggml defines the formats of GGUF, which are q4_0, q4_1 and q8_0. int4_g64 and
+int4_g128 are q4_1 with larger blocks.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -111,8 +112,10 @@ def round_half_away(x: np.ndarray) -> np.ndarray:
 Q4_0 = BlockFormat("q4_0", bits=4, offset=8)
 Q4_1 = BlockFormat("q4_1", bits=4, has_minimum=True)
 Q8_0 = BlockFormat("q8_0", bits=8)
+INT4_G64 = BlockFormat("int4_g64", bits=4, has_minimum=True, values=64)
+INT4_G128 = BlockFormat("int4_g128", bits=4, has_minimum=True, values=128)
 
-FORMATS = {format_.name: format_ for format_ in (Q4_0, Q4_1, Q8_0)}
+FORMATS = {format_.name: format_ for format_ in (Q4_0, Q4_1, Q8_0, INT4_G64, INT4_G128)}
 
 
 def format_of(array: np.ndarray) -> BlockFormat | None:
@@ -120,16 +123,32 @@ def format_of(array: np.ndarray) -> BlockFormat | None:
     return next((each for each in FORMATS.values() if each.dtype == array.dtype), None)
 
 
+def fitting(format_: BlockFormat, length: int) -> BlockFormat | None:
+    """`format_` for rows of `length` values, or what is like it with the largest blocks that fit.
+
+    None where no number of blocks makes a row.
+    """
+    alike = [
+        each
+        for each in FORMATS.values()
+        if replace(each, name=format_.name, values=format_.values) == format_
+        and each.values <= format_.values
+        and length % each.values == 0
+    ]
+    return max(alike, key=lambda each: each.values, default=None)
+
+
 def recode(array: np.ndarray, format_: BlockFormat) -> np.ndarray:
     """Numbers `[..., K]` or blocks `[..., K / G]` as blocks of `format_`.
 
-    Exact from blocks of `format_`, and from those without minimum to any as wide: their integers
-    are below 8, and -8 times a scale is a float16 too. Otherwise the nearest blocks.
+    Exact from blocks of `format_`, and from those without minimum to any as wide and as long: their
+    integers are below 8, and -8 times a scale is a float16 too. Otherwise the nearest blocks.
     """
     stored = format_of(array)
     if stored == format_:
         return array
-    if stored is None or stored.has_minimum or stored.bits > format_.bits:
+    alike = stored is not None and stored.values == format_.values
+    if stored is None or not alike or stored.has_minimum or stored.bits > format_.bits:
         return format_.encode(decode(array))
     blocks = np.zeros(array.shape, format_.dtype)
     blocks["scale"] = array["scale"]

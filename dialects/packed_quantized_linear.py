@@ -23,7 +23,9 @@ class PackedQuantizedLinearOp(Operation, name="packed_quantized_linear", traits=
 
     The weight is what `llmc.pack_blocks` makes of blocks of `format`, of G values each. Every G
     values of x are rounded to integers as `llmc.quantize_rows` does; their products with a block
-    are summed in i32, each sum is scaled in f32, and sums over blocks are kept in f32.
+    are summed in i32, each sum is scaled in f32, and sums over blocks are kept in f32. A scale of
+    x for every block makes that one scaling; in groups of 128 rounding x costs a seventh or less of
+    what 4-bit weights do.
 
         %y = "llmc.packed_quantized_linear"(%x, %w)
            {format = "q4_1", operandSegmentSizes = array<i32: 1, 1, 0>}

@@ -26,8 +26,9 @@ class QuantizeOp(Operation, name="quantize", traits=[ext.Pure]):
     """The blocks nearest to the rows of `x [..., K]`, as ggml's reference chooses them.
 
     Scale and minimum come from the range of a block's values, rounded to the nearest: Q4_0
-    divides the value of largest magnitude by -8, Q4_1 the range from the least to the largest by
-    15, Q8_0 the largest magnitude by 127. `x` holds finite numbers.
+    divides the value of largest magnitude by -8, Q4_1, as all formats with a minimum, the range
+    from the least to the largest by 15, Q8_0 the largest magnitude by 127. `x` holds finite
+    numbers.
 
         %w = "llmc.quantize"(%x) : (tensor<1536x576xf32>) -> tensor<1536x18x!llmc.q4_1>
     """

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from llmc.runtime.errors import UserError
 
-DTYPES = ("f32", "f16", "bf16", "q4_0", "q4_1", "q8_0", "as-is")
+DTYPES = ("f32", "f16", "bf16", "q4_0", "q4_1", "q8_0", "int4_g64", "int4_g128", "as-is")
 # Without --context: what a chat rarely exceeds. A KV cache takes up memory only as it fills.
 DEFAULT_CONTEXT = 8192
 
@@ -19,10 +19,10 @@ class CompileOptions:
     """How to compile.
 
     `dtype` is the type that matrices are stored in. With f32, f16, bf16 arithmetic is in float32;
-    with q4_0, q4_1, q8_0 the matrices of linear layers are blocks of 32 values, multiplied by
-    activations that are rounded to 8 bits. `as-is` keeps 16-bit weights and such blocks as the
-    checkpoint has them; of its other quantised formats it makes q8_0. `context` bounds the tokens
-    of a sequence. `layers` keeps only the first so many.
+    with q4_0, q4_1, q8_0 the matrices of linear layers are blocks of 32 values, with int4_g64 and
+    int4_g128 of 64 and 128, multiplied by activations that are rounded to 8 bits. `as-is` keeps
+    16-bit weights and such blocks as the checkpoint has them; of its other quantised formats it
+    makes q8_0. `context` bounds the tokens of a sequence. `layers` keeps only the first so many.
     `no_tuning` leaves out what `llmc tune` found on this machine.
     """
 

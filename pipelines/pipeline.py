@@ -120,9 +120,9 @@ class WeightsStage(Stage):
     """Lays out the weights for the kernels of `target` and binds them to the archive.
 
     `storage` is the element type of the weights' matrices, f32, f16 or bf16, or the format of
-    blocks that those of linear layers are quantised to: q4_0, q4_1, q8_0, or as-is, which keeps
-    each weight's own. What has no blocks is then stored in float16. One other than f32 changes
-    numerics.
+    blocks that those of linear layers are quantised to, such as q4_0 or int4_g128, or as-is, which
+    keeps each weight's own. What has no blocks is then stored in float16. One other than f32
+    changes numerics.
     """
 
     name: ClassVar[str] = "llmc-weights"

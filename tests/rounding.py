@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from llmc.dialects.blocks import Q8_0
+from llmc.dialects.blocks import Q4_1, BlockFormat, fitting
 from llmc.dialects.quantize_rows import QuantizeRowsOp
 from llmc.frontend import torch_ops
 from llmc.frontend.interception import replaced
@@ -16,9 +16,19 @@ _ATTENTION = torch_ops.attention
 
 
 @contextmanager
-def rounded_activations() -> Iterator[None]:
-    """While open, linear layers multiply what `llmc.quantize_rows` makes of their operand."""
-    with replaced(nn.Linear, "forward", _on_integers):
+def rounded_activations(format_: BlockFormat = Q4_1) -> Iterator[None]:
+    """While open, linear layers multiply what `llmc.quantize_rows` makes of their operand.
+
+    It is rounded for blocks of `format_`, or of those like it that fill its rows.
+    """
+
+    def on_integers(module: nn.Linear, x: Tensor) -> Tensor:
+        group = fitting(format_, x.shape[-1]).values
+        values, scales = QuantizeRowsOp.reference(x.numpy(), group)
+        rounded = torch.from_numpy(values * np.repeat(scales, group, axis=-1))
+        return nn.functional.linear(rounded, module.weight, module.bias)
+
+    with replaced(nn.Linear, "forward", on_integers):
         yield
 
 
@@ -27,12 +37,6 @@ def narrow_cache() -> Iterator[None]:
     """While open, models with our attention attend to keys and values rounded to float16."""
     with replaced(torch_ops, "attention", _on_halves):
         yield
-
-
-def _on_integers(module: nn.Linear, x: Tensor) -> Tensor:
-    values, scales = QuantizeRowsOp.reference(x.numpy(), Q8_0.values)
-    rounded = torch.from_numpy(values * np.repeat(scales, Q8_0.values, axis=-1))
-    return nn.functional.linear(rounded, module.weight, module.bias)
 
 
 def _on_halves(query: Tensor, key: Tensor, value: Tensor, *options: float) -> Tensor:

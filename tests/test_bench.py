@@ -251,11 +251,12 @@ def test_a_kernel_is_counted_by_its_own_type():
         "q4_1": "matvec_1x18x32xi8_30x60x18x320xi8",
         "q8_0": "matvec_1x18x32xf32_3072x18x544xi8",
         "f32": "norm_576xf32",
+        "int4_g128": "layers_28x1024xf32_28x256x8x1088xi8",
     }
     kernels = [KernelTime(name, 1, 1.0, {"w": 680}) for name in names.values()]
     points = list(roofline("decode", 1, model("q4_1"), kernels, bounds))
     assert [point.weights for point in points] == list(names)
-    assert [point.operations for point in points] == [2 * 1088, 2 * 640, 2 * 170]
+    assert [point.operations for point in points] == [2 * 1088, 2 * 640, 2 * 170, 2 * 1280]
     assert points[1].share == pytest.approx(2 * 640 / 1e6)
     assert points[2].share == pytest.approx(2 * 170 / 1e3)
 

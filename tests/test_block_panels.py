@@ -111,21 +111,22 @@ def test_packed_embedding(arrays, format_):
 
 
 TIED = """
-  func.func @tied(%x: tensor<?x96xf32>, %i: tensor<?xi64>) -> (tensor<?x6xf32>, tensor<?x96xf32>) {
-    %w = "llmc.parameter"() {sources = ["w"], llmc.stored = ["q4_1"]} : () -> tensor<6x96xf32>
+  func.func @tied(%x: tensor<?x384xf32>, %i: tensor<?xi64>)
+      -> (tensor<?x6xf32>, tensor<?x384xf32>) {
+    %w = "llmc.parameter"() {sources = ["w"], llmc.stored = ["q4_1"]} : () -> tensor<6x384xf32>
     %y = "llmc.linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
-       : (tensor<?x96xf32>, tensor<6x96xf32>) -> tensor<?x6xf32>
-    %e = "llmc.embedding"(%i, %w) : (tensor<?xi64>, tensor<6x96xf32>) -> tensor<?x96xf32>
-    return %y, %e : tensor<?x6xf32>, tensor<?x96xf32>
+       : (tensor<?x384xf32>, tensor<6x384xf32>) -> tensor<?x6xf32>
+    %e = "llmc.embedding"(%i, %w) : (tensor<?xi64>, tensor<6x384xf32>) -> tensor<?x384xf32>
+    return %y, %e : tensor<?x6xf32>, tensor<?x384xf32>
   }"""
 
 
 @EACH_FORMAT
 @pytest.mark.parametrize("stored", ["numbers", "blocks"])
 def test_a_tied_weight_of_a_model(arrays, format_, stored, tmp_path):
-    x, ids = arrays.uniform(3, 96), arrays.integers(6, 5)
+    x, ids = arrays.uniform(3, 384), arrays.integers(6, 5)
     # Blocks that encoding would not give back show that they stay what they are.
-    blocks = format_.encode(arrays.uniform(6, 96))
+    blocks = format_.encode(arrays.uniform(6, 384))
     blocks["scale"] *= -1
     weight = blocks if stored == "blocks" else torch.from_numpy(format_.decode(blocks))
     if stored == "numbers":

@@ -1,4 +1,4 @@
-"""Block formats are GGUF's, and what operations on blocks compute is their references."""
+"""Block formats are as documented, and what operations on blocks compute is their references."""
 
 import gguf
 import numpy as np
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from llmc import dialects
-from llmc.dialects.blocks import FORMATS, Q4_0, Q4_1, Q8_0, BlockFormat, recode
+from llmc.dialects.blocks import FORMATS, Q4_0, Q4_1, Q8_0, BlockFormat, fitting, recode
 from llmc.pipelines.passes.bind_parameters import BindParameters
 from llmc.pipelines.passes.lower_llmc import LowerLlmc
 from llmc.pipelines.passes.quantize_activations import QuantizeActivations
@@ -17,6 +17,7 @@ from tests.compiled import load
 from tests.lowered import Case, Operand, check, segments
 
 EACH_FORMAT = pytest.mark.parametrize("format_", FORMATS.values(), ids=FORMATS)
+OF_GGUF = (Q4_0, Q4_1, Q8_0)
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ def on_grid(arrays: Arrays, format_: BlockFormat) -> np.ndarray:
     if format_ == Q4_0:
         x[:, 7::values] = [[-16], [16], [-16], [16], [-16], [16]]
         x[::3, 19::values] = 16
-    elif format_ == Q4_1:
+    elif format_.has_minimum:
         x[:, 7::values], x[:, 19::values] = -15, 15
     else:
         x[:, 7::values] = 254
@@ -66,13 +67,46 @@ def on_grid(arrays: Arrays, format_: BlockFormat) -> np.ndarray:
     return (x / 16).astype(np.float32)
 
 
-@EACH_FORMAT
+@pytest.mark.parametrize("format_", OF_GGUF, ids=lambda format_: format_.name)
 def test_blocks_are_ggufs(arrays, format_):
     x = rows_of_many_kinds(arrays, format_.values)
     blocks, theirs = format_.encode(x), gguf.quantize(x, in_gguf(format_))
     assert (format_.values, format_.bytes) == gguf.GGML_QUANT_SIZES[in_gguf(format_)]
     assert blocks.tobytes() == theirs.tobytes()
     assert_same(format_.decode(blocks), gguf.dequantize(theirs, in_gguf(format_)), tolerance=0)
+
+
+@pytest.mark.parametrize("values", [64, 128])
+def test_larger_blocks(arrays, values):
+    """Blocks as int4_g64 and int4_g128 are said to be, value by value."""
+    format_, x = FORMATS[f"int4_g{values}"], rows_of_many_kinds(arrays, values)
+    blocks = format_.encode(x)
+    assert (blocks.shape, format_.bytes) == ((9, 3), 4 + values // 2)
+    for row, number in np.ndindex(blocks.shape):
+        stored = blocks[row, number].tobytes()
+        scale, minimum = map(float, np.frombuffer(stored[:4], np.float16))
+        fours = [byte & 15 for byte in stored[4:]] + [byte >> 4 for byte in stored[4:]]
+        meant = np.array([scale * q + minimum for q in fours])
+        part = slice(number * values, (number + 1) * values)
+        assert_same(format_.decode(blocks)[row, part], meant.astype(np.float32))
+        # The nearest of 16 values; the minimum and 15 scales are rounded to float16.
+        rounded = 2**-11 * (15 * scale + abs(minimum)) + 16 * 2**-25
+        assert np.abs(meant - x[row, part]).max() <= 0.5 * scale + rounded
+
+
+def test_which_blocks_fill_rows():
+    names = {
+        (name, length): format_ and format_.name
+        for name in FORMATS
+        for length in (32, 48, 576, 1024)
+        if (format_ := fitting(FORMATS[name], length)) != FORMATS[name]
+    }
+    assert names == {
+        **{(name, 48): None for name in FORMATS},
+        ("int4_g64", 32): "q4_1",
+        ("int4_g128", 32): "q4_1",
+        ("int4_g128", 576): "int4_g64",
+    }
 
 
 @EACH_FORMAT
@@ -100,7 +134,10 @@ def test_dequantize(arrays, format_):
 def test_quantize(arrays, format_):
     x = on_grid(arrays, format_)
     blocks = dialects.QuantizeOp.reference(x, format_)
-    assert blocks.tobytes() == gguf.quantize(x, in_gguf(format_)).tobytes()
+    if format_ in OF_GGUF:
+        assert blocks.tobytes() == gguf.quantize(x, in_gguf(format_)).tobytes()
+    else:
+        assert np.abs(format_.decode(blocks) - x).max() == 1 / 16  # half a step
     case = Case(
         "quantize",
         "llmc.quantize",
@@ -172,11 +209,11 @@ def test_quantized_linear(arrays, format_):
 @EACH_FORMAT
 @pytest.mark.parametrize("to", FORMATS.values(), ids=FORMATS)
 def test_blocks_of_another_format(arrays, format_, to):
-    blocks = random_blocks(arrays, format_, 5, 3)
+    blocks = random_blocks(arrays, format_, 5, 4)
     blocks["scale"][0] *= -1
     values = format_.decode(blocks)
     found = recode(blocks, to)
-    if to == format_ or format_ == Q4_0:
+    if to == format_ or (format_ == Q4_0 and to.values == format_.values):
         assert (to.decode(found) == values).all()
     else:
         assert (found == to.encode(values)).all()
@@ -190,7 +227,7 @@ def test_embedding(arrays):
     }
     cases = []
     for (name, table), shape in zip(
-        tables.items(), [(4,), (2, 3), (1, 4), (3,), (2, 2)], strict=True
+        tables.items(), [(4,), (2, 3), (1, 4), (3,), (2, 2), (1,), (2,)], strict=True
     ):
         ids, lead = arrays.integers(9, *shape), "bt"[-len(shape) :]
         rows = dialects.EmbeddingOp.reference(ids, table).astype(np.float32)
@@ -209,10 +246,10 @@ def test_embedding(arrays):
 
 
 LAYER = """
-  func.func @layer(%x: tensor<?x96xf32>) -> tensor<?x6xf32> {
-    %w = "llmc.parameter"() {sources = ["w"]} : () -> tensor<6x96xf32>
+  func.func @layer(%x: tensor<?x384xf32>) -> tensor<?x6xf32> {
+    %w = "llmc.parameter"() {sources = ["w"]} : () -> tensor<6x384xf32>
     %y = "llmc.linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
-       : (tensor<?x96xf32>, tensor<6x96xf32>) -> tensor<?x6xf32>
+       : (tensor<?x384xf32>, tensor<6x384xf32>) -> tensor<?x6xf32>
     return %y : tensor<?x6xf32>
   }"""
 
@@ -220,7 +257,7 @@ LAYER = """
 @EACH_FORMAT
 @pytest.mark.parametrize("activations", [(), (QuantizeActivations(),)], ids=["floats", "integers"])
 def test_a_quantized_layer_of_a_model(arrays, format_, activations, tmp_path):
-    x, weight = arrays.uniform(3, 96), arrays.uniform(6, 96)
+    x, weight = arrays.uniform(3, 384), arrays.uniform(6, 384)
     steps = (QuantizeWeights(format_.name), *activations, BindParameters(), LowerLlmc())
     weights = {"w": torch.from_numpy(weight)}
     layer = load(LAYER, (*steps, StoreBlocksAsBytes()), weights, tmp_path)("layer")

@@ -124,6 +124,13 @@ CASES = [
     Case(1, 64, 32, format="q8_0", columns=8, target="cpu:haswell"),
     Case(1, 64, 32, format="q8_0", columns=8, target="cpu:x86-64-v2"),
     Case(3, 64, 32, columns=4, target="cpu:x86-64-v2"),
+    Case(1, 576, 96, format="int4_g64", norm=True, after="gate"),
+    Case(13, 192, 64, format="int4_g64", dynamic=True, norm=True, after="add"),
+    Case(1, 384, 50, format="int4_g128", bias=True),
+    Case(1, 256, 64, format="int4_g128", norm=True, after="add"),
+    Case(15, 384, 64, format="int4_g128", dynamic=True, after="gate"),
+    Case(5, 256, 32, format="int4_g128", columns=8, target="cpu:haswell"),
+    Case(3, 128, 32, format="int4_g128", columns=4, target="cpu:x86-64-v2"),
 ]
 
 
@@ -132,7 +139,7 @@ def test_kernels(case):
     check(case)
 
 
-@pytest.mark.parametrize("format_", ["q4_1", "q8_0"])
+@pytest.mark.parametrize("format_", ["q4_1", "q8_0", "int4_g128"])
 def test_two_rows_at_once(monkeypatch, format_):
     """What Arm's SMMLA is given, on any CPU: the instruction as its manual has it."""
     monkeypatch.setattr(byte_instructions, "_smmla", smmla)
@@ -140,7 +147,7 @@ def test_two_rows_at_once(monkeypatch, format_):
     schedule = "quantized_matmul{panels=2,rows=4,together=2,instruction=smmla,lanes=4}"
     target = "cpu:x86-64-v2"
     for rows, dynamic in ((4, False), (7, True)):
-        check(Case(rows, 64, 32, format_, dynamic, columns=4, target=target, schedule=schedule))
+        check(Case(rows, 128, 32, format_, dynamic, columns=4, target=target, schedule=schedule))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 
 import llmc.runtime
 from llmc.dialects.block_panels import unpack_blocks
-from llmc.dialects.blocks import FORMATS, decode
+from llmc.dialects.blocks import FORMATS, Q4_1, decode, fitting
 from llmc.frontend.compile import compile_model
 from llmc.frontend.gguf import open_gguf
 from llmc.frontend.gguf_file import GgufFile, read_gguf
@@ -51,6 +51,7 @@ CASES = [
     Case("qwen2", "Q8_0"),  # tied
     Case("qwen3", "Q5_0"),  # stored as Q8_0
     Case("llama", "F32", dtype="q4_0"),
+    Case("llama", "F32", dtype="int4_g128"),  # and int4_g64 where rows are of 64
 ]
 
 
@@ -79,7 +80,8 @@ def as_compiled(name: str, matrix: Tensor, model: LoadedModel, case: Case) -> Te
     """A matrix as blocks, or, if it is but a table to look up in, as float16."""
     if "embed" in name and name not in model.formats:
         return matrix.half().float()
-    format_ = FORMATS[model.formats[name] if case.dtype == "as-is" else case.dtype]
+    chosen = FORMATS[model.formats[name] if case.dtype == "as-is" else case.dtype]
+    format_ = fitting(chosen, matrix.shape[1])
     return torch.from_numpy(format_.decode(format_.encode(matrix.numpy())))
 
 
@@ -93,7 +95,7 @@ def test_logits_are_pytorchs_but_for_rounded_activations(case, tmp_path):
     model = written(case, tmp_path)
     reference = in_torch(model, case)
     exact = logits(reference)
-    with rounded_activations(), narrow_cache():
+    with rounded_activations(FORMATS.get(case.dtype, Q4_1)), narrow_cache():
         rounded = logits(reference)
     options = CompileOptions(dtype=case.dtype, context=64)
     compile_model(model, options, tmp_path / "bundle")

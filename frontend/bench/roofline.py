@@ -12,18 +12,18 @@ from typing import Any, Literal
 
 from rich.table import Table
 
+from llmc.dialects.blocks import FORMATS
 from llmc.frontend.bench.kernels import KernelTime
 from llmc.frontend.bench.machine import Bounds
 from llmc.runtime import abi
 from llmc.runtime.manifest import ModelFacts
 
-# Bytes of one weight; of blocks, those of GGUF's 32 with their scales.
-_WEIGHT_BYTES = {"f32": 4, "f16": 2, "bf16": 2, "q4_0": 18 / 32, "q4_1": 20 / 32, "q8_0": 34 / 32}
-_FLOATS = ("f32", "f16", "bf16")
-# The name of a kernel on blocks has the bytes of a panel in it: a block's, for as many columns as
-# the target has, a power of two. Their odd factors tell the format.
-_PANEL = re.compile(r"x(\d+)xi8")
-_FORMATS = {9: "q4_0", 5: "q4_1", 17: "q8_0"}
+_FLOATS = {"f32": 4, "f16": 2, "bf16": 2}
+# Bytes of one weight; of blocks, with their scales.
+_WEIGHT_BYTES = _FLOATS | {name: each.bytes / each.values for name, each in FORMATS.items()}
+# The name of a kernel on blocks has those of a row in it and the bytes of as many blocks as the
+# target has columns, a power of two; the row's values too, each block's apart or all together.
+_PANEL = re.compile(r"x(\d+)x(\d+)xi8")
 # Faster than so many times the bound means that the kernel reads some of the rows only.
 _LOOKS_UP = 4
 
@@ -90,10 +90,13 @@ def roofline(
 
 def _weight_type(kernel: str, dtype: str) -> str:
     """The type of the matrix that `kernel` reads, in a model that is mostly stored as `dtype`."""
-    for size in map(int, _PANEL.findall(kernel)):
-        odd = size // (size & -size)
-        if odd in _FORMATS:
-            return _FORMATS[odd]
+    for blocks, size in _PANEL.findall(kernel):
+        for name, format_ in FORMATS.items():
+            columns, left = divmod(int(size), format_.bytes)
+            is_panel = left == 0 and columns & (columns - 1) == 0
+            rows = f"x{blocks}x{format_.values}x", f"x{int(blocks) * format_.values}xf32"
+            if is_panel and any(row in kernel for row in rows):
+                return name
     return dtype if dtype in _FLOATS else "f32"
 
 

@@ -7,7 +7,7 @@ from torch_mlir import ir
 
 from llmc.dialects import EmbeddingOp, LinearOp, QuantizedLinearOp, QuantizeOp
 from llmc.dialects.block_types import block_type
-from llmc.dialects.blocks import FORMATS, Q4_0, BlockFormat
+from llmc.dialects.blocks import FORMATS, Q4_0, BlockFormat, fitting
 from llmc.pipelines.passes.base import Pass, find
 from llmc.pipelines.passes.weight_expressions import serves_only, stored_alike, stored_format
 
@@ -20,8 +20,10 @@ class QuantizeWeights(Pass):
     """Turns `llmc.linear` into `llmc.quantized_linear` over the `llmc.quantize` of its weight.
 
     Of `[N, K]` weight expressions in f32 that serve linear layers, and lookups by `llmc.embedding`,
-    alone, blocks of which fill K. `format` is q4_0, q4_1, q8_0, or as-is: the format that the
-    model stores the weight in, the widest where layers differ, and no change where it has none.
+    alone. `format` is a format of blocks, or as-is: the one that the model stores the weight in,
+    the widest where layers differ, and no change where it has none. Where blocks of 128 or 64
+    values do not fill K, it is the format like it with the largest that do; where those of 32 do
+    not, the weight stays as it is.
     Tables that no linear layer reads are left alone, unless they are stored as blocks. Changes
     numerics, but for as-is: every weight is rounded to a value that a block holds.
     """
@@ -51,8 +53,7 @@ class QuantizeWeights(Pass):
         is_multiplied = any(use.owner.operation.name == "llmc.linear" for use in weight.uses)
         keeps = self.format == AS_IS or not (stored or is_multiplied)
         format_ = stored if keeps else FORMATS[self.format]
-        is_filled = format_ is not None and weight.type.shape[1] % format_.values == 0
-        return format_ if is_filled else None
+        return format_ and fitting(format_, weight.type.shape[1])
 
 
 def _is_quantizable(weight: ir.Value) -> bool:

@@ -45,7 +45,7 @@ def stored_format(weight: ir.Value) -> BlockFormat | None:
     formats = [FORMATS.get(name) for op in parameters for name in _stored(op)]
     known = [format_ for format_ in formats if format_ is not None]
     is_in_blocks = known and len(known) == len(formats)
-    return max(known, key=lambda format_: format_.bytes) if is_in_blocks else None
+    return max(known, key=lambda format_: format_.bytes / format_.values) if is_in_blocks else None
 
 
 def stored_alike(

@@ -2,6 +2,7 @@
 
 from hypothesis import strategies as st
 
+from llmc.dialects.blocks import FORMATS
 from llmc.runtime import abi
 from tests.programs.blocks import MLP, Attention, Experts, Linear, Norm, Quantized
 from tests.programs.functions import Function
@@ -60,9 +61,7 @@ _experts = st.builds(
     top_k=st.sampled_from([1, 2]),
     transposed=st.booleans(),
 )
-_quantized = st.builds(
-    Quantized, format=st.sampled_from(["q8_0", "q4_0", "q4_1"]), rows=st.booleans()
-)
+_quantized = st.builds(Quantized, format=st.sampled_from([*FORMATS]), rows=st.booleans())
 _by_position = st.builds(ByPosition, table=st.booleans())
 _small: st.SearchStrategy[Step] = st.one_of(
     _norms,

@@ -1,9 +1,10 @@
 // RUN: llmc-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(quantize-weights)' | filecheck %s
 // RUN: llmc-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(quantize-weights{format=q8_0})' | filecheck %s --check-prefix=WIDE
 // RUN: llmc-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(quantize-weights{format=as-is})' | filecheck %s --check-prefix=STORED
+// RUN: llmc-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(quantize-weights{format=int4_g128})' | filecheck %s --check-prefix=GROUPS
 // RUN: not llmc-opt %s --pass-pipeline='builtin.module(quantize-weights{format=q5_0})' 2>&1 | filecheck %s --check-prefix=UNKNOWN
 
-// UNKNOWN: error: pass 'quantize-weights': format must be one of q4_0, q4_1, q8_0, as-is, not 'q5_0'
+// UNKNOWN: error: pass 'quantize-weights': format must be one of q4_0, q4_1, q8_0, int4_g64, int4_g128, as-is, not 'q5_0'
 
 // CHECK-LABEL: func.func @layer
 // CHECK:         %[[W:.+]] = "llmc.parameter"() {sources = ["a", "b"]} : () -> tensor<8x64xf32>
@@ -37,6 +38,25 @@ func.func @others(%x: tensor<3x60xf32>, %t: tensor<3x64xf32>, %given: tensor<8x6
   %3 = "llmc.linear"(%t, %given) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
      : (tensor<3x64xf32>, tensor<8x64xf32>) -> tensor<3x8xf32>
   return %0, %1, %2, %3 : tensor<3x8xf32>, tensor<3x8xf32>, tensor<3x8xf32>, tensor<3x8xf32>
+}
+
+// Rows that blocks of 128 do not fill are made of the largest that do.
+// GROUPS-LABEL: func.func @groups
+// GROUPS:         tensor<8x2x!llmc.int4_g128>
+// GROUPS:         tensor<8x9x!llmc.int4_g64>
+// GROUPS:         tensor<8x3x!llmc.q4_1>
+func.func @groups(%x: tensor<3x256xf32>, %y: tensor<3x576xf32>, %z: tensor<3x96xf32>)
+    -> (tensor<3x8xf32>, tensor<3x8xf32>, tensor<3x8xf32>) {
+  %a = "llmc.parameter"() {sources = ["a"]} : () -> tensor<8x256xf32>
+  %b = "llmc.parameter"() {sources = ["b"]} : () -> tensor<8x576xf32>
+  %c = "llmc.parameter"() {sources = ["c"]} : () -> tensor<8x96xf32>
+  %0 = "llmc.linear"(%x, %a) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
+     : (tensor<3x256xf32>, tensor<8x256xf32>) -> tensor<3x8xf32>
+  %1 = "llmc.linear"(%y, %b) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
+     : (tensor<3x576xf32>, tensor<8x576xf32>) -> tensor<3x8xf32>
+  %2 = "llmc.linear"(%z, %c) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
+     : (tensor<3x96xf32>, tensor<8x96xf32>) -> tensor<3x8xf32>
+  return %0, %1, %2 : tensor<3x8xf32>, tensor<3x8xf32>, tensor<3x8xf32>
 }
 
 // A tied embedding looks up in the blocks of the output head. As it is: the layers' widest format.

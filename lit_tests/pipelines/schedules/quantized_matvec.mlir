@@ -15,6 +15,17 @@
 // CHECK:               scf.yield {{.*}} : vector<2x16xf32>
 // CHECK-NOT:     linalg.generic
 
+// Of a block of 128 values, the products are scaled once.
+// CHECK-LABEL: func.func private @quantized_matvec_1
+// CHECK:             scf.for {{.*}} iter_args({{.*}}) -> (vector<2x16xf32>)
+// CHECK-COUNT-16:      vector.transfer_read {{.*}} vector<64xi8>
+// CHECK-COUNT-32:      vpdpbusd.512"{{.*}} (vector<16xi32>, vector<64xi8>, vector<64xi8>)
+// CHECK-NOT:           arith.sitofp
+// CHECK-COUNT-32:      vpdpbusd.512"
+// CHECK-NOT:           vpdpbusd
+// CHECK:               arith.sitofp {{.*}} vector<2x16xi32> to vector<2x16xf32>
+// CHECK:               scf.yield {{.*}} : vector<2x16xf32>
+
 // The parameters are chosen by the shape and the target.
 // RUN: llmc-opt %s --outline-quantized-linears='target=cpu:alderlake' --schedule-kernels='target=cpu:alderlake' | filecheck %s --check-prefix=CHOSEN
 // CHOSEN: vpdpbusd.256"{{.*}} (vector<8xi32>, vector<32xi8>, vector<32xi8>)
@@ -47,5 +58,11 @@ func.func @layer(%x: tensor<1x64xf32>, %norm: tensor<64xf32>, %w: tensor<8x2x320
     : (tensor<1x64xf32>, tensor<64xf32>) -> tensor<1x64xf32>
   %y = "llmc.packed_quantized_linear"(%normed, %w) {format = "q4_1", operandSegmentSizes = array<i32: 1, 1, 0>}
     : (tensor<1x64xf32>, tensor<8x2x320xi8>) -> tensor<1x128xf32>
+  return %y : tensor<1x128xf32>
+}
+
+func.func @groups(%x: tensor<1x256xf32>, %w: tensor<8x2x1088xi8>) -> tensor<1x128xf32> {
+  %y = "llmc.packed_quantized_linear"(%x, %w) {format = "int4_g128", operandSegmentSizes = array<i32: 1, 1, 0>}
+    : (tensor<1x256xf32>, tensor<8x2x1088xi8>) -> tensor<1x128xf32>
   return %y : tensor<1x128xf32>
 }
