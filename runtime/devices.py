@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 from collections.abc import Iterable
@@ -66,8 +67,14 @@ def list_devices() -> list[Device]:
 
 @cache
 def host_cpu_features() -> frozenset[str]:
-    """Linux's names of the features that all CPUs here have; empty where they cannot be read."""
-    return parse_cpu_features(_read(Path("/proc/cpuinfo")))
+    """Linux's names of the features that all CPUs here have and that this process may use.
+
+    Empty where they cannot be read.
+    """
+    features = parse_cpu_features(_read(Path("/proc/cpuinfo")))
+    if any(_needs_permission(name) for name in features) and not _may_use_tiles():
+        return frozenset(name for name in features if not _needs_permission(name))
+    return features
 
 
 def missing_features(required: Iterable[str]) -> tuple[str, ...]:
@@ -195,6 +202,16 @@ def _control_groups(controller: str, proc: Path, cgroups: Path) -> list[Path]:
         group = PurePosixPath(path)
         folders += [mount / parent.relative_to("/") for parent in (group, *group.parents)]
     return folders
+
+
+def _needs_permission(feature: str) -> bool:
+    return feature.startswith("amx_")
+
+
+def _may_use_tiles() -> bool:
+    """Asks the kernel for AMX's tile registers: arch/x86/include/uapi/asm/prctl.h."""
+    arch_prctl, request_permission, tile_data = 158, 0x1023, 18
+    return ctypes.CDLL(None).syscall(arch_prctl, request_permission, tile_data) == 0
 
 
 def _without_punctuation(feature: str) -> str:

@@ -87,7 +87,8 @@ def _in_buffers(function: func.FuncOp) -> ir.Module:
     PassManager.parse(f"builtin.module({','.join(_INTO_BUFFERS)})").run(module.operation)
     for op in find(module.operation, "memref.alloca"):
         # IREE 3.13 parses this attribute otherwise than this MLIR prints it.
-        del op.attributes["alignment"]
+        if "alignment" in op.attributes:
+            del op.attributes["alignment"]
     return module
 
 

@@ -88,6 +88,7 @@ def plain(total: ir.Value, pairs: Pairs, signed: bool, _most: int) -> ir.Value:
 
 
 INSTRUCTIONS: dict[str, Instructions] = {
+    "tdpbsud": vpdpbusd,  # of rows too few for a tile
     "vpdpbusd": vpdpbusd,
     "vpmaddubsw": vpmaddubsw,
     "sdot": sdot,

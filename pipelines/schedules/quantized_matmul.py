@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from llmc.pipelines.schedules.quantized_matvec import STRANDS, into_registers
 from llmc.pipelines.schedules.schedule import Parameters, share_evenly
+from llmc.pipelines.schedules.tile_registers import ROWS
 from llmc.pipelines.schedules.verbs import (
     Handle,
     around,
@@ -22,6 +23,9 @@ from llmc.pipelines.schedules.verbs import (
     simplify,
     stage,
     tile,
+    tile_products,
+    unpack_words,
+    use_tile_registers,
     vectorize_late,
 )
 
@@ -34,7 +38,8 @@ class QuantizedMatmulParameters(Parameters):
     """A workgroup computes `panels` panels for all rows, `rows` times `together` of them at a time.
 
     Rows that are left go by half as many, and so on to one. `instruction` multiplies bytes, `lanes`
-    times four at once.
+    times four at once; `tdpbsud` multiplies 16 rows, and leaves what is fewer to `vpdpbusd`. It has
+    `blocks` blocks unpacked before, since a tile that was written just now is slow to load.
     """
 
     worth_trying: ClassVar[Mapping[str, Sequence[int]]] = {
@@ -47,6 +52,7 @@ class QuantizedMatmulParameters(Parameters):
     together: int = 1
     instruction: str = "plain"
     lanes: int = 4
+    blocks: int = 1
 
     def fits(self, shape: Sequence[int]) -> bool:
         """Whether the panels of a result `[T, P, J]` are shared evenly, and registers hold sums."""
@@ -63,15 +69,47 @@ def quantized_matmul(payload: Handle, parameters: QuantizedMatmulParameters) -> 
         distribute(returned(kernel, "tpj"), p=parameters.panels)
         fuse(result(kernel, "tpj"), p=parameters.together)
         simplify(kernel)
-        _split_rows(kernel, kernel, parameters.rows)
-        for strand in STRANDS:
-            with each(stage(kernel, f"sums{strand}", "tpjb")) as sums:
-                step, loops = tile(sums, b=1)
-                near = around(loops["b"])
-                dots = fuse_into(loops["b"], stage(near, f"dots{strand}", "tpbjgi"))
-                byte_products(dots, parameters.instruction, parameters.lanes)
-                vectorize_late(step)
+        if parameters.instruction == "tdpbsud":
+            _multiply_tiles(kernel, parameters)
+        else:
+            _split_rows(kernel, kernel, parameters.rows)
+            _multiply(kernel, parameters)
         into_registers(kernel)
+
+
+def _multiply_tiles(kernel: Handle, parameters: QuantizedMatmulParameters) -> None:
+    """Multiplies as many rows as tiles have, panel by panel, and what is left without tiles."""
+    use_tile_registers(kernel)
+    _, loops = fuse(result(kernel, "tpj"), t=ROWS)
+    left = peel(loops["t"])
+    simplify(kernel)
+    with each(left) as rest:
+        expand_affine(rest)
+        _split_rows(kernel, rest, parameters.rows)
+        _multiply(rest, parameters)
+        with each(result(rest, "tpj")) as tile_:
+            vectorize_late(tile_)
+    fuse(result(kernel, "tpj"), p=1)
+    simplify(kernel)
+    for strand in STRANDS:
+        with each(stage(kernel, f"sums{strand}", "tpjb")) as sums:
+            sums, loops = tile(sums, b=parameters.blocks)
+            near = around(loops["b"])
+            dots = fuse_into(loops["b"], stage(near, f"dots{strand}", "tpbjgi"))
+            tile_products(unpack_words(dots, "tpbjfgi"))
+            step, _ = tile(sums, b=1)
+            vectorize_late(step)
+
+
+def _multiply(scope: Handle, parameters: QuantizedMatmulParameters) -> None:
+    """Makes vectors of what is multiplied in `scope`, block by block."""
+    for strand in STRANDS:
+        with each(stage(scope, f"sums{strand}", "tpjb")) as sums:
+            step, loops = tile(sums, b=1)
+            near = around(loops["b"])
+            dots = fuse_into(loops["b"], stage(near, f"dots{strand}", "tpbjgi"))
+            byte_products(dots, parameters.instruction, parameters.lanes)
+            vectorize_late(step)
 
 
 def _split_rows(kernel: Handle, scope: Handle, rows: int) -> None:

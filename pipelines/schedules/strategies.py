@@ -28,6 +28,9 @@ Every workgroup of a matvec normalises and quantises the row, so they are few.
 _CACHED = 512 * 1024
 """Bytes of weights that a workgroup reads at most, where there are more workgroups than threads."""
 
+_BLOCKS = 8
+"""How many blocks are unpacked at once for tile registers, at most."""
+
 _STREAMS = 4
 """How many panels are read at once."""
 
@@ -53,8 +56,8 @@ def _quantized_matvec(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule 
 def _quantized_matmul(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule | None:
     """Two panels, by as many rows as registers hold sums of."""
     products = target.byte_products
-    panels = _panels_of_workgroup(kernel, target, _WORKGROUPS_OF_MATMUL)
-    if panels is None:
+    panels, weight = _panels_of_workgroup(kernel, target, _WORKGROUPS_OF_MATMUL), _weight(kernel)
+    if panels is None or weight is None:
         return None
     parameters = QuantizedMatmulParameters(
         panels=panels,
@@ -62,6 +65,7 @@ def _quantized_matmul(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule 
         together=_divisor(panels, 2),
         instruction=products.instruction,
         lanes=products.lanes,
+        blocks=_divisor(weight.shape[-2], _BLOCKS),
     )
     return PythonSchedule(quantized_matmul, parameters)
 
@@ -76,11 +80,12 @@ def _panels_of_workgroup(kernel: func.FuncOp, target: CPUTarget, each: int) -> i
     None where the kernel's panels are not for the registers of the target.
     """
     shape = kernel.type.results[0].shape if len(kernel.type.results) == 1 else []
-    weight = max((_bytes(type_) for type_ in kernel.type.inputs), default=0)
-    if len(shape) != 3 or shape[2] % target.byte_products.lanes or weight == 0:
+    weight = _weight(kernel)
+    if len(shape) != 3 or shape[2] % target.byte_products.lanes or weight is None:
         return None
     _, panels, _ = shape
-    most = min(panels // (each * target.cores), _CACHED * panels // weight, MOST)
+    size = prod(weight.shape[-3:])
+    most = min(panels // (each * target.cores), _CACHED * panels // size, MOST)
     return _divisor(panels, max(1, most))
 
 
@@ -105,9 +110,13 @@ def _divisor(number: int, most: int) -> int:
     return next(divisor for divisor in range(most, 0, -1) if number % divisor == 0)
 
 
-def _bytes(type_: ir.Type) -> int:
-    """The size of the weight of a layer, where `type_` is one: i8 `[P, B, S]`, or a stack of it."""
-    if not isinstance(type_, ir.RankedTensorType) or type_.rank < 3:
-        return 0
-    is_weight = type_.element_type == ir.IntegerType.get_signless(8)
-    return prod(type_.shape[-3:]) if is_weight and type_.has_static_shape else 0
+def _weight(kernel: func.FuncOp) -> ir.RankedTensorType | None:
+    """The type of the weight of a layer, i8 `[P, B, S]`, or of a stack of them."""
+    i8 = ir.IntegerType.get_signless(8)
+    tensors = (type_ for type_ in kernel.type.inputs if isinstance(type_, ir.RankedTensorType))
+    weights = (
+        type_
+        for type_ in tensors
+        if type_.rank >= 3 and type_.element_type == i8 and type_.has_static_shape
+    )
+    return max(weights, key=lambda type_: prod(type_.shape[-3:]), default=None)

@@ -29,6 +29,7 @@ class ByteProducts:
 
 
 _BYTE_PRODUCTS = {
+    "amx-int8": ByteProducts("tdpbsud", 16, signed=False),
     "avx512vnni": ByteProducts("vpdpbusd", 16, signed=False),
     "avxvnni": ByteProducts("vpdpbusd", 8, signed=False),
     "avx2": ByteProducts("vpmaddubsw", 8, signed=True),

@@ -16,6 +16,33 @@
 // CHECK-COUNT-16:          vpdpbusd.512"
 // CHECK-NOT:               vpdpbusd
 
+// AMX multiplies sixteen rows at once, of two blocks that are unpacked before; what is left goes by
+// eight rows, four, two and one without it.
+// RUN: llmc-opt %s --outline-quantized-linears='target=cpu:sapphirerapids' --schedule-kernels='schedule="quantized_matmul{panels=2,rows=8,together=2,instruction=tdpbsud,lanes=16,blocks=2}"' -o %t.tiles.mlir
+// RUN: filecheck %s --check-prefix=TILES --input-file=%t.tiles.mlir
+// TILES-LABEL: func.func private @quantized_matmul_0
+// TILES:         scf.forall {{.*}} step (2)
+// TILES:           llvm.inline_asm has_side_effects "syscall"
+// TILES:           "llvm.x86.ldtilecfg"
+// TILES:           scf.for {{.*}} step %c16
+// TILES:             scf.for {{.*}} to %c2 step %c1
+// TILES:               scf.for {{.*}} to %c2 step %c1 {
+// TILES-COUNT-8:         vector.store {{.*}} : memref<1x2x2x4x64xi8>, vector<64xi8>
+// TILES-COUNT-2:       "llvm.x86.tdpbsud"
+// TILES:               scf.for {{.*}} iter_args({{.*}}) -> (vector<16x16xf32>)
+// TILES-NOT:         "llvm.x86.tdp
+// TILES:           scf.for {{.*}} step %c16
+// TILES:             scf.for {{.*}} iter_args({{.*}}) -> (vector<8x2x16xf32>)
+// TILES-COUNT-128:     vpdpbusd.512"
+// TILES-NOT:         "llvm.x86.tdp
+// TILES:           "llvm.x86.tilerelease"
+// RUN: rm -rf %t.amx && mkdir %t.amx
+// RUN: llmc-opt %t.tiles.mlir --allow-unregistered-dialect --dispatch-kernels -o %t.amx/kernel.mlir
+// RUN: iree-compile %t.amx/kernel.mlir --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-triple=x86_64-unknown-linux-gnu --iree-llvmcpu-target-cpu=sapphirerapids --iree-hal-dump-executable-intermediates-to=%t.amx -o %t.amx/kernel.vmfb
+// RUN: cat %t.amx/*.s | filecheck %s --check-prefix=AMX
+// AMX:     tdpbsud %tmm2, %tmm1, %tmm0
+// AMX:     vcvtdq2ps {{.*}}(%r{{.*}}), %zmm
+
 // Arm's i8mm multiplies two rows at once, and what is left as without it.
 // RUN: rm -rf %t && mkdir %t
 // RUN: llmc-opt %s --outline-quantized-linears='target=cpu:haswell' --schedule-kernels='schedule="quantized_matmul{panels=2,rows=4,together=2,instruction=smmla,lanes=4}"' -o %t/scheduled.mlir

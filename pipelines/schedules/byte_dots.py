@@ -1,0 +1,132 @@
+"""Sums of products of bytes, as the linalg.generic `dots` of a quantised linear layer has them."""
+
+from collections.abc import Iterator
+
+from torch_mlir import ir
+from torch_mlir.dialects import affine, arith, vector
+
+from llmc.dialects.index_notation import constant, index
+
+WORD = 4
+"""Bytes of a lane of 32 bits."""
+
+
+class ByteDots:
+    """The operation, and the operands of its products.
+
+    Its loops are rows `t`, panels `p`, blocks `b`, rows `j` of a panel, words `g` and bytes `i`;
+    its body adds up, from 0 on, products of a byte of the weight, perhaps a part of it, and one of
+    activations.
+    """
+
+    def __init__(self, op: ir.Operation) -> None:
+        self.weight, *self.values, self.start = op.operands
+        self.rows, self.panels, self.blocks, self.columns = self.start.type.shape
+        *_, self.words, _ = self.values[0].type.shape
+        self._maps = [ir.AffineMapAttr(map_).value for map_ in op.attributes["indexing_maps"]]
+        self._body = op.regions[0].blocks[0]
+        self._products = list(_products(list(self._body)[-1].operands[0]))
+
+    @property
+    def parts(self) -> int:
+        """How many weights a byte holds."""
+        return len(self._products)
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether weights are signed."""
+        return self._widening.name == "arith.extsi"
+
+    @property
+    def most(self) -> int:
+        """The greatest magnitude that a weight can have."""
+        if self.is_signed:
+            return 128
+        byte = self._widening.operands[0].owner
+        is_whole = not isinstance(byte, ir.Block) and byte.name == "arith.xori"
+        return 255 if is_whole else 15
+
+    def weights(
+        self, *, panel: int, block: int | ir.Value, column: int, lanes: int
+    ) -> list[list[ir.Value]]:
+        """For each part, each word of the weights of `lanes` columns, as vectors of bytes."""
+        type_ = ir.VectorType.get([lanes * WORD], self.weight.type.element_type)
+        parts: list[list[ir.Value]] = [[] for _ in self._products]
+        for word in range(self.words):
+            where = self._place(0, row=0, panel=panel, block=block, column=column, word=word)
+            stored = _read(self.weight, type_, where)
+            for part, (widening, _) in zip(parts, self._products, strict=True):
+                byte = widening.operands[0]
+                part.append(_on_vectors(byte, self._body.arguments[0], stored))
+        return parts
+
+    def activations(self, *, row: int, block: int) -> list[list[ir.Value]]:
+        """For each part, each word of the activations of a row, as vectors of four bytes."""
+        type_ = ir.VectorType.get([WORD], self.weight.type.element_type)
+        return [
+            [
+                _read(
+                    self.values[argument.arg_number - 1],
+                    type_,
+                    self._place(
+                        argument.arg_number, row=row, panel=0, block=block, column=0, word=word
+                    ),
+                )
+                for word in range(self.words)
+            ]
+            for _, argument in self._products
+        ]
+
+    @property
+    def _widening(self) -> ir.Operation:
+        return self._products[0][0]
+
+    def _place(
+        self,
+        operand: int,
+        *,
+        row: int,
+        panel: int,
+        block: int | ir.Value,
+        column: int,
+        word: int,
+    ) -> list[ir.Value]:
+        loops = [
+            index(each) if isinstance(each, int) else each
+            for each in (row, panel, block, column, word, 0)
+        ]
+        map_ = self._maps[operand]
+        return [
+            affine.apply(ir.AffineMap.get(map_.n_dims, 0, [result]), loops)
+            for result in map_.results
+        ]
+
+
+def _products(value: ir.Value) -> Iterator[tuple[ir.Operation, ir.BlockArgument]]:
+    """The products that are added up in `value`: a widened weight, and an argument of the body."""
+    if isinstance(value.owner, ir.Block):
+        return
+    if value.owner.name == "arith.muli":
+        weight, activation = (operand.owner for operand in value.owner.operands)
+        yield weight.operation, ir.BlockArgument(activation.operands[0])
+        return
+    for operand in value.owner.operands:
+        yield from _products(operand)
+
+
+def _on_vectors(value: ir.Value, byte: ir.Value, stored: ir.Value) -> ir.Value:
+    """What the body makes of a byte, made of the vector `stored`."""
+    if value == byte:
+        return stored
+    maker = value.owner.operation
+    if maker.name == "arith.constant":
+        splat = ir.DenseElementsAttr.get_splat(stored.type, maker.attributes["value"])
+        return arith.ConstantOp(stored.type, splat).result
+    operands = [_on_vectors(operand, byte, stored) for operand in maker.operands]
+    return ir.Operation.create(maker.name, [stored.type], operands).result
+
+
+def _read(source: ir.Value, type_: ir.VectorType, where: list[ir.Value]) -> ir.Value:
+    map_ = ir.AffineMap.get_minor_identity(len(where), type_.rank)
+    padding = constant(0, type_.element_type)
+    return vector.transfer_read(type_, source, where, map_, padding, [True] * type_.rank)
