@@ -76,8 +76,13 @@ class BlockFormat:
         blocks["scale"] = scale[..., 0]
         if self.has_minimum:
             blocks["minimum"] = minimum[..., 0]
-        blocks["packed"] = self._pack(ratios)
+        blocks["packed"] = self._rounded(ratios)
         return blocks
+
+    def pack(self, stored: np.ndarray) -> np.ndarray:
+        """The bytes of integers of 4 bits: uint8 `[..., G]` -> `[..., G / 2]`."""
+        half = self.values // 2
+        return stored[..., :half] | stored[..., half:] << 4
 
     def _scale_and_minimum(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Of each row, both float32 `[..., 1]`."""
@@ -90,12 +95,10 @@ class BlockFormat:
         largest = np.take_along_axis(rows, np.abs(rows).argmax(-1, keepdims=True), -1)
         return largest / np.float32(-8), zero
 
-    def _pack(self, ratios: np.ndarray) -> np.ndarray:
+    def _rounded(self, ratios: np.ndarray) -> np.ndarray:
         if self.bits == 8:
             return round_half_away(ratios).astype(np.int8).view(np.uint8)
-        stored = (ratios + np.float32(self.offset + 0.5)).astype(np.uint8).clip(0, 15)
-        half = self.values // 2
-        return stored[..., :half] | stored[..., half:] << 4
+        return self.pack((ratios + np.float32(self.offset + 0.5)).astype(np.uint8).clip(0, 15))
 
 
 def inverse(scale: np.ndarray) -> np.ndarray:

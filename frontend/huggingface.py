@@ -21,6 +21,7 @@ from llmc.frontend.loaded_model import (
     quiet,
     truncated,
 )
+from llmc.frontend.packing import Packing, read_packing
 from llmc.frontend.text_files import read_json
 from llmc.runtime.errors import UserError
 
@@ -28,11 +29,12 @@ from llmc.runtime.errors import UserError
 def open_folder(folder: Path, layers: int | None = None) -> LoadedModel:
     """The model in `folder`, cut to its first `layers` layers where given.
 
-    UserError if a file is missing or broken, the weights are pickled or quantised, the family is
-    none that transformers has, or the tokenizer does not fit the model.
+    UserError if a file is missing or broken, the weights are pickled, or quantised in a way that
+    llmc does not read, the family is none that transformers has, or the tokenizer does not fit the
+    model.
     """
-    whole = _read_config(folder)
-    checkpoint = find_checkpoint(folder)
+    whole, packing = _read_config(folder)
+    checkpoint = find_checkpoint(folder, packing)
     if whole.num_hidden_layers > len(checkpoint.types):
         raise UserError(
             f"{folder}: config.json states {whole.num_hidden_layers} layers, the safetensors hold"
@@ -41,29 +43,27 @@ def open_folder(folder: Path, layers: int | None = None) -> LoadedModel:
     config = truncated(whole, layers, str(folder))
     outline(config, str(folder / "config.json"))
     tokenizer_json, facts = read_tokenizer(folder, config)
+    storage = str(checkpoint.storage).removeprefix("torch.")
     return LoadedModel(
         name=folder.resolve().name,
         config=config,
         context=config.max_position_embeddings,
-        storage=str(checkpoint.storage).removeprefix("torch."),
+        storage=packing.format.name.upper() if packing else storage,
         tokenizer_json=tokenizer_json,
         tokenizer=facts,
         weights=partial(checkpoint.weights, config),
+        formats=checkpoint.formats(config),
+        read_blocks=partial(checkpoint.blocks, config) if packing else None,
     )
 
 
-def _read_config(folder: Path) -> PreTrainedConfig:
-    """The configuration of the folder's text model."""
+def _read_config(folder: Path) -> tuple[PreTrainedConfig, Packing | None]:
+    """The configuration of the folder's text model, and how its linear layers are packed."""
     path = folder / "config.json"
     if not path.is_file():
         raise UserError(f"{folder}: there is no config.json: it is not a Hugging Face model")
     content = read_json(path)
-    if quantization := content.get("quantization_config"):
-        method = quantization.get("quant_method") if isinstance(quantization, dict) else None
-        raise UserError(
-            f"{folder}: the weights are quantised ({method}), which llmc reads as GGUF only: use"
-            " the original model or a GGUF file"
-        )
+    packing = read_packing(path, content)
     family = content.get("model_type")
     if not isinstance(family, str) or family not in CONFIG_MAPPING:
         raise _unknown_family(path, family)
@@ -73,6 +73,8 @@ def _read_config(folder: Path) -> PreTrainedConfig:
                 folder, local_files_only=True, trust_remote_code=False
             )
             config = config.get_text_config(decoder=True)  # of a multimodal model
+            # With it transformers would have another package unpack the weights.
+            vars(config).pop("quantization_config", None)
     except (OSError, *CONFIG_ERRORS) as error:
         raise UserError(f"{path}: transformers does not take it: {one_line(error)}") from error
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
@@ -81,7 +83,7 @@ def _read_config(folder: Path) -> PreTrainedConfig:
         value = getattr(config, name, None)
         if not isinstance(value, int) or value < 1:
             raise UserError(f"{path}: {name} is {value!r}, a positive number is expected")
-    return config
+    return config, packing
 
 
 def _unknown_family(path: Path, family: object) -> UserError:

@@ -2,25 +2,30 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
-from transformers import PreTrainedConfig
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from llmc.frontend.loaded_model import one_line, outline, quiet, some_of, untied_state
+from llmc.frontend.packed_linear import PackedLinear, is_part, take_packed
+from llmc.frontend.packing import Packing
 from llmc.frontend.text_files import read_json
+from llmc.pipelines.parameters import StoredWeight
 from llmc.runtime.errors import UserError
 
 _TORCH_TYPES = {"F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32}
 # Types that no weight is computed in: masks and counters that old checkpoints carry along.
 _OTHER_TYPES = {"BOOL", "I8", "I16", "I32", "I64", "U8"}
 _PICKLES = {".bin", ".ckpt", ".pt", ".pth"}
+_Unpacked = TypeVar("_Unpacked", Tensor, np.ndarray)
 _LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks|block)\.(\d+)\.")
 
 
@@ -28,36 +33,67 @@ _LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks|block)\.(\d+)\.")
 class Checkpoint:
     """The safetensors files of a model, of which only the headers were read.
 
-    `types` are the torch types of the weights by the checkpoint's own names; `storage` is the one
-    that most of the bytes have.
+    `types` are the torch types of the weights by the checkpoint's own names, those of packed
+    layers left out; `storage` is the one that most of the bytes have.
     """
 
     folder: Path
     files: tuple[Path, ...]
     types: Mapping[str, torch.dtype]
     storage: torch.dtype
+    packing: Packing | None = None
 
     def weights(self, config: PreTrainedConfig) -> dict[str, Tensor]:
         """The weights of the model of `config`, by the names of its `state_dict`.
 
         They have the one type that they are stored in, or float32 if there are several, which
-        holds them all exactly. UserError if names or shapes differ from the model's.
+        holds them all exactly; those of packed layers have float32. UserError if names or shapes
+        differ from the model's.
         """
+        return self._read(config, PackedLinear.values)
+
+    def blocks(self, config: PreTrainedConfig) -> dict[str, StoredWeight]:
+        """As `weights`, but those of packed linear layers are blocks, `[N, K / G]`."""
+        return self._read(config, PackedLinear.blocks)
+
+    def formats(self, config: PreTrainedConfig) -> dict[str, str]:
+        """The format of what `blocks` gives as blocks, by name. UserError as for `weights`."""
+        if self.packing is None:
+            return {}
+        model = outline(config, str(self.folder))
+        with ExitStack() as open_files:
+            packed = take_packed(self._slices(open_files, config), self.packing, self.folder)
+            return dict.fromkeys(_linears(packed, model), self.packing.format.name)
+
+    def _slices(self, open_files: ExitStack, config: PreTrainedConfig) -> dict[str, Any]:
+        """The text model's weights, not read yet, by the checkpoint's names."""
+        slices: dict[str, Any] = {}
+        for path in self.files:
+            file = open_files.enter_context(_open(path))
+            slices |= {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+        return _wanted(slices, config.num_hidden_layers)
+
+    def _read(
+        self, config: PreTrainedConfig, unpack: Callable[[PackedLinear], _Unpacked]
+    ) -> dict[str, Tensor | _Unpacked]:
         types = set(self.types.values())
         dtype = types.pop() if len(types) == 1 else torch.float32
-        model_class = type(outline(config, str(self.folder)))
+        model = outline(config, str(self.folder))
         with ExitStack() as open_files, quiet():
-            slices: dict[str, Any] = {}
-            for path in self.files:
-                file = open_files.enter_context(_open(path))
-                slices |= {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+            slices = self._slices(open_files, config)
+            packed = take_packed(slices, self.packing, self.folder) if self.packing else {}
+            linears = _linears(packed, model)
+            if len(linears) < len(packed):  # the others are merged into what holds them exactly
+                dtype = torch.float32
+            for name, layer in packed.items():
+                slices[name] = layer.placeholder(dtype) if name in linears else layer.values()
             try:
                 # Goes through transformers for the renames and merges between a checkpoint's names
                 # and the model's, such as the stacking of Mixtral's experts.
-                model, report = model_class.from_pretrained(
+                model, report = type(model).from_pretrained(
                     None,
                     config=config,
-                    state_dict=_wanted(slices, config.num_hidden_layers),
+                    state_dict=slices,
                     dtype=dtype,
                     ignore_mismatched_sizes=True,
                     output_loading_info=True,
@@ -65,12 +101,12 @@ class Checkpoint:
                 )
             except (RuntimeError, ValueError, SafetensorError) as error:
                 raise UserError(f"{self.folder}: cannot load it: {one_line(error)}") from error
-        _check(self.folder, report)
-        return untied_state(model)
+            _check(self.folder, report)
+            return untied_state(model) | {name: unpack(packed[name]) for name in linears}
 
 
-def find_checkpoint(folder: Path) -> Checkpoint:
-    """The weights' files in `folder`, their headers checked.
+def find_checkpoint(folder: Path, packing: Packing | None = None) -> Checkpoint:
+    """The weights' files in `folder`, their headers checked; linear layers may have a `packing`.
 
     UserError if there are none, they are pickles, broken, or of a type that llmc does not read.
     """
@@ -82,7 +118,7 @@ def find_checkpoint(folder: Path) -> Checkpoint:
             for name in file.keys():  # noqa: SIM118 (not a mapping)
                 weight = file.get_slice(name)
                 stored = weight.get_dtype()
-                if stored in _OTHER_TYPES:
+                if stored in _OTHER_TYPES or (packing and is_part(name)):
                     continue
                 if stored not in _TORCH_TYPES:
                     raise UserError(
@@ -94,7 +130,7 @@ def find_checkpoint(folder: Path) -> Checkpoint:
                 bytes_of[types[name]] += elements * types[name].itemsize
     if not types:
         raise UserError(f"{folder}: its safetensors hold no weights")
-    return Checkpoint(folder, files, types, bytes_of.most_common(1)[0][0])
+    return Checkpoint(folder, files, types, bytes_of.most_common(1)[0][0], packing)
 
 
 def _files(folder: Path) -> tuple[Path, ...]:
@@ -152,6 +188,22 @@ def _wanted(slices: dict[str, Any], layers: int) -> dict[str, Any]:
         for name, value in slices.items()
         if not (found := _LAYER.search(name)) or int(found[1]) < layers
     }
+
+
+def _linears(packed: Mapping[str, PackedLinear], model: PreTrainedModel) -> list[str]:
+    """Those of `packed` that are weights of linear layers of `model`, and not merged into others.
+
+    UserError for other weights of the model: those of a convolution may be a matrix transposed.
+    """
+    linears = {
+        f"{name}.weight"
+        for name, module in model.named_modules()
+        if isinstance(module, torch.nn.Linear)
+    }
+    names = [name for name in packed if name in untied_state(model)]
+    if others := [name for name in names if name not in linears]:
+        raise UserError(f"{packed[others[0]].name} is packed, but is no linear layer of the model")
+    return names
 
 
 def _check(folder: Path, report: dict[str, Any]) -> None:

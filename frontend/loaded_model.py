@@ -34,10 +34,10 @@ class LoadedModel:
 
     `config` is the text model's, cut to the layers asked for. `context` is the most positions that
     the model was made for. `storage` names the element type of most of the weights as they are
-    stored: a torch type such as `bfloat16`, or a GGUF block type such as `Q4_1`.
+    stored: a torch type such as `bfloat16`, or a type of blocks such as `Q4_1`.
 
     `weights()` reads the weights: by the names of the skeleton's `state_dict`, of tied ones only
-    the first, in the element type they are stored in (GGUF blocks as float32). UserError if the
+    the first, in the element type they are stored in (blocks as float32). UserError if the
     names or shapes are not the skeleton's. `formats` are those of `dialects.blocks` in which the
     matrices that a file has quantised are to be kept, by name.
     """

@@ -21,8 +21,9 @@ class CompileOptions:
     `dtype` is the type that matrices are stored in. With f32, f16, bf16 arithmetic is in float32;
     with q4_0, q4_1, q8_0 the matrices of linear layers are blocks of 32 values, with int4_g64 and
     int4_g128 of 64 and 128, multiplied by activations that are rounded to 8 bits. `as-is` keeps
-    16-bit weights and such blocks as the checkpoint has them; of its other quantised formats it
-    makes q8_0. `context` bounds the tokens of a sequence. `layers` keeps only the first so many.
+    16-bit weights and such blocks, or groups of GPTQ and AWQ, as the checkpoint has them; of its
+    other quantised formats it makes q8_0. `context` bounds the tokens of a sequence. `layers` keeps
+    only the first so many.
     `no_tuning` leaves out what `llmc tune` found on this machine.
     """
 

@@ -1,13 +1,13 @@
 """PyTorch with what a compiled model rounds: activations to 8 bits, the KV cache to float16."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from llmc.dialects.blocks import Q4_1, BlockFormat, fitting
+from llmc.dialects.blocks import BlockFormat, fitting
 from llmc.dialects.quantize_rows import QuantizeRowsOp
 from llmc.frontend import torch_ops
 from llmc.frontend.interception import replaced
@@ -16,13 +16,15 @@ _ATTENTION = torch_ops.attention
 
 
 @contextmanager
-def rounded_activations(format_: BlockFormat = Q4_1) -> Iterator[None]:
+def rounded_activations(format_: BlockFormat, but: Sequence[nn.Linear] = ()) -> Iterator[None]:
     """While open, linear layers multiply what `llmc.quantize_rows` makes of their operand.
 
-    It is rounded for blocks of `format_`, or of those like it that fill its rows.
+    It is rounded for blocks of `format_`, or of those like it that fill its rows; not for `but`.
     """
 
     def on_integers(module: nn.Linear, x: Tensor) -> Tensor:
+        if module in but:
+            return nn.functional.linear(x, module.weight, module.bias)
         group = fitting(format_, x.shape[-1]).values
         values, scales = QuantizeRowsOp.reference(x.numpy(), group)
         rounded = torch.from_numpy(values * np.repeat(scales, group, axis=-1))

@@ -1,4 +1,4 @@
-"""Models with quantised weights: PyTorch's logits on the same weights, from GGUF's own blocks."""
+"""Models with quantised weights: PyTorch's logits on the same weights, from a file's own blocks."""
 
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 
 import llmc.runtime
 from llmc.dialects.block_panels import unpack_blocks
-from llmc.dialects.blocks import FORMATS, Q4_1, decode, fitting
+from llmc.dialects.blocks import FORMATS, decode, fitting
 from llmc.frontend.compile import compile_model
 from llmc.frontend.gguf import open_gguf
 from llmc.frontend.gguf_file import GgufFile, read_gguf
@@ -23,9 +23,11 @@ from llmc.frontend.interception import IMPLEMENTATION
 from llmc.frontend.loaded_model import LoadedModel
 from llmc.frontend.lowering import lower_model, stored_dtype
 from llmc.frontend.options import CompileOptions
+from llmc.frontend.source import open_model
 from llmc.frontend.work import Work
 from llmc.pipelines.parameters import StoredParameter, stored_parameters
 from llmc.pipelines.recipes.recipe import Recipe, Weight
+from tests.packed_folders import write_packed
 from tests.rounding import narrow_cache, rounded_activations
 from tests.tiny_gguf import write_gguf
 from tests.tiny_models import VOCAB_SIZE, tiny_config, tiny_model
@@ -39,11 +41,15 @@ TOLERANCE = 0.01
 
 @dataclass(frozen=True)
 class Case:
-    """A GGUF file whose matrices are of type `kind`, compiled as `dtype`."""
+    """A GGUF file whose matrices are of type `kind`, compiled as `dtype`.
+
+    With a `group`, a folder whose linear layers, but for the head, the method `kind` packed.
+    """
 
     family: str
     kind: str
     dtype: str = "as-is"
+    group: int = 0
 
 
 CASES = [
@@ -52,10 +58,15 @@ CASES = [
     Case("qwen3", "Q5_0"),  # stored as Q8_0
     Case("llama", "F32", dtype="q4_0"),
     Case("llama", "F32", dtype="int4_g128"),  # and int4_g64 where rows are of 64
+    Case("llama", "gptq", group=128),
+    Case("qwen2", "awq", group=64),
 ]
 
 
 def written(case: Case, folder: Path) -> LoadedModel:
+    if case.group:
+        write_packed(folder, case.kind, case.group, case.family)
+        return open_model(folder)
     path = folder / "m.gguf"
     write_gguf(path, tiny_model(tiny_config(case.family)), GGMLQuantizationType[case.kind])
     return open_gguf(path)
@@ -77,8 +88,8 @@ def in_torch(model: LoadedModel, case: Case) -> PreTrainedModel:
 
 
 def as_compiled(name: str, matrix: Tensor, model: LoadedModel, case: Case) -> Tensor:
-    """A matrix as blocks, or, if it is but a table to look up in, as float16."""
-    if "embed" in name and name not in model.formats:
+    """A matrix as blocks, or, if it has none or is but a table to look up in, as float16."""
+    if name not in model.formats and ("embed" in name or case.group):
         return matrix.half().float()
     chosen = FORMATS[model.formats[name] if case.dtype == "as-is" else case.dtype]
     format_ = fitting(chosen, matrix.shape[1])
@@ -95,7 +106,9 @@ def test_logits_are_pytorchs_but_for_rounded_activations(case, tmp_path):
     model = written(case, tmp_path)
     reference = in_torch(model, case)
     exact = logits(reference)
-    with rounded_activations(FORMATS.get(case.dtype, Q4_1)), narrow_cache():
+    format_ = FORMATS.get(case.dtype) or FORMATS[stored_dtype(model, AS_IS)]
+    plain = [reference.lm_head] if case.group else []
+    with rounded_activations(format_, plain), narrow_cache():
         rounded = logits(reference)
     options = CompileOptions(dtype=case.dtype, context=64)
     compile_model(model, options, tmp_path / "bundle")

@@ -22,7 +22,7 @@ _CLASSES = {
 PEERS = tuple(kind for kind in _CLASSES if kind != OURS)
 _GGUF_NAMES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 # Those that run GGUF files do so with their fastest type, and with all of as few bits as ours where
-# ours is a 4-bit one.
+# ours is a 4-bit one, of any group.
 _RUN_GGUF = ("llama.cpp", "openvino")
 _FASTEST = "Q4_0"
 _FOUR_BITS = ("Q4_0", "Q4_1")
@@ -74,4 +74,4 @@ def peers(
 
 def _gguf_types(same: str) -> Sequence[str]:
     """What a runner of GGUF files is run with where our weights are of the type `same`."""
-    return _FOUR_BITS if same in _FOUR_BITS else (same, _FASTEST)
+    return _FOUR_BITS if same.startswith(("Q4", "INT4")) else (same, _FASTEST)
