@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from llmc.pipelines.schedules.prefetch import ROWS
 from llmc.pipelines.schedules.schedule import Parameters, share_evenly
 from llmc.pipelines.schedules.verbs import (
     Handle,
@@ -20,7 +21,7 @@ from llmc.pipelines.schedules.verbs import (
     match,
     operations,
     part,
-    prefetch_rows,
+    prefetch,
     read_in_place,
     returned,
     simplify,
@@ -88,7 +89,7 @@ def panel_matmul(payload: Handle, parameters: PanelMatmulParameters) -> None:
         splat_reads(kernel)
         read_in_place(kernel)
         keep_in_registers(kernel)
-        prefetch_rows(kernel, parameters.ahead)
+        prefetch(kernel, ROWS, parameters.ahead)
         simplify(kernel)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from llmc.pipelines.schedules.prefetch import ROWS
 from llmc.pipelines.schedules.schedule import Parameters, share_evenly
 from llmc.pipelines.schedules.verbs import (
     Handle,
@@ -19,7 +20,7 @@ from llmc.pipelines.schedules.verbs import (
     lower_reductions,
     match,
     operations,
-    prefetch_rows,
+    prefetch,
     read_in_place,
     returned,
     simplify,
@@ -85,7 +86,7 @@ def panel_matvec(payload: Handle, parameters: PanelMatvecParameters) -> None:
         read_in_place(kernel)
         keep_in_registers(kernel)
         lower_reductions(kernel)
-        prefetch_rows(kernel, parameters.ahead)
+        prefetch(kernel, ROWS, parameters.ahead)
         simplify(kernel)
 
 

@@ -22,7 +22,7 @@ from torch_mlir.dialects.transform import bufferization, loop, structured, tenso
 
 from llmc.pipelines.schedules.byte_products import ByteProductsOp
 from llmc.pipelines.schedules.expand_affine import ExpandAffineOp
-from llmc.pipelines.schedules.prefetch_rows import PrefetchRowsOp
+from llmc.pipelines.schedules.prefetch import PrefetchOp
 from llmc.pipelines.schedules.splat_reads import SplatReadsOp
 from llmc.pipelines.schedules.tile_products import TileProductsOp
 from llmc.pipelines.schedules.transform_dialect import load
@@ -442,11 +442,15 @@ def splat_reads(scope: Handle) -> None:
 
 
 @verb
-def prefetch_rows(scope: Handle, ahead: int) -> None:
-    """Asks memory for the rows of arguments that loops in `scope` read `ahead` rounds later."""
+def prefetch(scope: Handle, dimension: int, ahead: int, cache: int = 2) -> None:
+    """Asks memory for what loops in `scope` read of arguments `ahead` further along `dimension`.
+
+    The last dimension is -1. The first `cache` or the second is to have it.
+    """
     load(scope.value.context)
     i64 = ir.IntegerType.get_signless(64)
-    PrefetchRowsOp(scope.value, ir.IntegerAttr.get(i64, ahead))
+    numbers = [ir.IntegerAttr.get(i64, number) for number in (dimension, ahead, cache)]
+    PrefetchOp(scope.value, *numbers)
 
 
 @verb
