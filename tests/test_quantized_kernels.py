@@ -133,6 +133,7 @@ CASES = [
     Case(1, 576, 96, format="int4_g64", norm=True, after="gate"),
     Case(13, 192, 64, format="int4_g64", dynamic=True, norm=True, after="add"),
     Case(1, 384, 50, format="int4_g128", bias=True),
+    Case(1, 64, 96, schedule="quantized_matvec{panels=3,together=1,ahead=256,instruction=plain}"),
     Case(1, 256, 64, format="int4_g128", norm=True, after="add"),
     Case(15, 384, 64, format="int4_g128", dynamic=True, after="gate"),
     Case(5, 256, 32, format="int4_g128", columns=8, target="cpu:haswell"),

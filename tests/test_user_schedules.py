@@ -141,6 +141,10 @@ def test_a_library_that_is_no_mlir(tmp_path):
         ("matmull", "there is no schedule 'matmull': there are elementwise, matmul, "),
         ("matmul{rows=0}", "schedule 'matmul': rows must be from 1 to 256, not 0"),
         ("matmul{rows=1000}", "schedule 'matmul': rows must be from 1 to 256, not 1000"),
+        (
+            "quantized_matvec{ahead=257}",
+            "option 'ahead' of schedule 'quantized_matvec' must be from 0 to 256, not 257",
+        ),
         ("matmul{tiles=1}", "schedule 'matmul' has no option 'tiles'"),
         ("matmul{rows=2", "a schedule is NAME or NAME{OPTIONS}, not"),
         ("matmul(rows=2)", "a schedule is NAME or NAME{OPTIONS}"),

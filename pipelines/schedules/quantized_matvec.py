@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from llmc.pipelines.schedules.schedule import Parameters, share_evenly
+from llmc.pipelines.option_text import Range
+from llmc.pipelines.schedules.prefetch import PANELS
+from llmc.pipelines.schedules.schedule import MOST, Parameters, share_evenly
 from llmc.pipelines.schedules.verbs import (
     Handle,
     byte_products,
@@ -17,6 +19,7 @@ from llmc.pipelines.schedules.verbs import (
     kernels,
     lower_reductions,
     match,
+    prefetch,
     read_in_place,
     returned,
     simplify,
@@ -34,15 +37,18 @@ STRANDS = (0, 1)
 class QuantizedMatvecParameters(Parameters):
     """A workgroup computes `panels` panels, `together` of them at a time.
 
-    `instruction` multiplies bytes, `lanes` times four at once.
+    Memory is asked for those that come `ahead` rounds later; 0 asks for none. `instruction`
+    multiplies bytes, `lanes` times four at once.
     """
 
     worth_trying: ClassVar[Mapping[str, Sequence[int]]] = {
-        "panels": (1, 2, 3, 4, 6, 8, 12, 16, 24),
+        "panels": (1, 2, 3, 4, 6, 8, 12, 16, 24, 48, 96),
         "together": (1, 2, 4),
+        "ahead": (0, 1),
     }
     panels: int = 4
     together: int = 2
+    ahead: Annotated[int, Range(0, MOST)] = 1
     instruction: str = "plain"
     lanes: int = 4
 
@@ -67,7 +73,10 @@ def quantized_matvec(payload: Handle, parameters: QuantizedMatvecParameters) -> 
                 byte_products(dots, parameters.instruction, parameters.lanes)
                 vectorize_late(step)
         quantize_block_by_block(kernel)
-        into_registers(kernel)
+        kernel = into_registers(kernel)
+        if parameters.ahead:
+            prefetch(kernel, PANELS, parameters.ahead * parameters.together, cache=1)
+            simplify(kernel)
 
 
 def quantize_block_by_block(kernel: Handle) -> None:
@@ -79,8 +88,8 @@ def quantize_block_by_block(kernel: Handle) -> None:
         tile(stage(kernel, name, "tb"), b=1)
 
 
-def into_registers(kernel: Handle) -> None:
-    """Makes vectors of tiles, which stay in registers over the rounds of loops."""
+def into_registers(kernel: Handle) -> Handle:
+    """Makes vectors of a kernel's tiles, which stay in registers over the rounds of loops."""
     simplify(kernel)
     with each(match(kernel, "tpj")) as tile_:
         vectorize_late(tile_)
@@ -94,3 +103,4 @@ def into_registers(kernel: Handle) -> None:
     keep_in_registers(kernel)
     simplify(kernel)
     lower_reductions(kernel)
+    return kernel

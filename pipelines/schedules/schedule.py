@@ -9,7 +9,7 @@ from typing import ClassVar
 from torch_mlir import ir
 from torch_mlir.dialects import transform
 
-from llmc.pipelines.option_text import options_text
+from llmc.pipelines.option_text import check_ranges, options_text
 from llmc.pipelines.schedules.verbs import Handle
 
 ENTRY = "__transform_main"
@@ -26,15 +26,17 @@ _WORKGROUPS = range(4, 2049)
 class Parameters:
     """The parameters of a schedule of ours: its fields, numbers being small ones of something.
 
+    None is 0, unless a `Range` of its own says so.
     `worth_trying` has values of some of them, which tuning combines where the whole `fits`.
     """
 
     worth_trying: ClassVar[Mapping[str, Sequence[int]]] = {}
 
     def __post_init__(self) -> None:
+        check_ranges(self)
         for field in fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, int) and not 1 <= value <= MOST:
+            if field.type is int and not 1 <= value <= MOST:
                 raise ValueError(f"{field.name} must be from 1 to {MOST}, not {value}")
 
     def fits(self, _shape: Sequence[int]) -> bool:

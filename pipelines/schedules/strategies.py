@@ -19,29 +19,32 @@ from llmc.pipelines.schedules.quantized_matvec import (
 from llmc.pipelines.schedules.schedule import MOST, PythonSchedule
 from llmc.pipelines.targets.cpu import CPUTarget
 
-_WORKGROUPS_OF_MATVEC, _WORKGROUPS_OF_MATMUL = 2, 4
-"""For each core, so that threads which begin at different times end together.
+_LARGEST_OF_MATVEC = 2 * 1024 * 1024
+"""Bytes of weights that a workgroup reads at most, so that all end together.
 
-Every workgroup of a matvec normalises and quantises the row, so they are few.
+Where a core's share is less, it is one workgroup: each normalises and quantises the row.
 """
 
-_CACHED = 512 * 1024
-"""Bytes of weights that a workgroup reads at most, where there are more workgroups than threads."""
+_WORKGROUPS_OF_MATMUL = 4
+"""For each core, so that threads which begin at different times end together."""
+
+_LARGEST_OF_MATMUL = 512 * 1024
+"""Bytes of weights that a workgroup reads at most, so that a cache holds them."""
+
+_STREAMS = 2
+"""How many panels are read at once, while memory is asked for as many."""
 
 _BLOCKS = 8
 """How many blocks are unpacked at once for tile registers, at most."""
-
-_STREAMS = 4
-"""How many panels are read at once."""
 
 Rule = Callable[[func.FuncOp, CPUTarget], PythonSchedule | None]
 """The schedule of a kernel on a machine; None where the rule does not apply to it."""
 
 
 def _quantized_matvec(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule | None:
-    """Several panels are read at once, as streams of their own."""
+    """Two panels are read at once, as streams of their own."""
     products = target.byte_products
-    panels = _panels_of_workgroup(kernel, target, _WORKGROUPS_OF_MATVEC)
+    panels = _panels_of_workgroup(kernel, target, target.cores, _LARGEST_OF_MATVEC)
     if panels is None:
         return None
     parameters = QuantizedMatvecParameters(
@@ -56,7 +59,10 @@ def _quantized_matvec(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule 
 def _quantized_matmul(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule | None:
     """Two panels, by as many rows as registers hold sums of."""
     products = target.byte_products
-    panels, weight = _panels_of_workgroup(kernel, target, _WORKGROUPS_OF_MATMUL), _weight(kernel)
+    panels = _panels_of_workgroup(
+        kernel, target, _WORKGROUPS_OF_MATMUL * target.cores, _LARGEST_OF_MATMUL
+    )
+    weight = _weight(kernel)
     if panels is None or weight is None:
         return None
     parameters = QuantizedMatmulParameters(
@@ -74,8 +80,10 @@ def _quantize_rows(_kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
     return PythonSchedule(quantize_rows, QuantizeRowsParameters())
 
 
-def _panels_of_workgroup(kernel: func.FuncOp, target: CPUTarget, each: int) -> int | None:
-    """So few that each core has `each` workgroups, and that a cache holds what a workgroup reads.
+def _panels_of_workgroup(
+    kernel: func.FuncOp, target: CPUTarget, workgroups: int, largest: int
+) -> int | None:
+    """So few that there are `workgroups`, and that one reads no more than `largest` bytes.
 
     None where the kernel's panels are not for the registers of the target.
     """
@@ -85,7 +93,7 @@ def _panels_of_workgroup(kernel: func.FuncOp, target: CPUTarget, each: int) -> i
         return None
     _, panels, _ = shape
     size = prod(weight.shape[-3:])
-    most = min(panels // (each * target.cores), _CACHED * panels // size, MOST)
+    most = min(panels // workgroups, largest * panels // size, MOST)
     return _divisor(panels, max(1, most))
 
 

@@ -1,4 +1,5 @@
 // Every workgroup quantises the row and multiplies it by four panels, two at a time, block by block.
+// Memory is asked for the same block of the next two, wherever a vector is read.
 // RUN: llmc-opt %s --outline-quantized-linears='target=cpu:sapphirerapids' --schedule='quantized_matvec{panels=4,together=2,instruction=vpdpbusd,lanes=16}' | filecheck %s
 // CHECK-LABEL: func.func private @quantized_matvec_0
 // CHECK:         scf.for {{.*}} iter_args({{.*}}) -> (vector<32xf32>)
@@ -7,13 +8,22 @@
 // CHECK:         scf.forall {{.*}} step (4)
 // CHECK:           scf.for {{.*}} step %c2
 // CHECK:             scf.for {{.*}} iter_args({{.*}}) -> (vector<2x16xf32>)
-// CHECK-COUNT-4:       vector.transfer_read {{.*}} vector<64xi8>
+// CHECK:               arith.addi {{.*}}, %c2
+// CHECK-NEXT:          memref.prefetch {{.*}}, %c64], read, locality<3>
+// CHECK-NEXT:          vector.transfer_read {{.*}}, %c64], {{.*}} vector<64xi8>
+// CHECK-COUNT-3:       memref.prefetch
+// CHECK:               vector.transfer_read {{.*}} vector<64xi8>
 // CHECK-COUNT-8:       vpdpbusd.512"{{.*}} (vector<16xi32>, vector<64xi8>, vector<64xi8>)
 // CHECK-COUNT-4:       vector.transfer_read {{.*}} vector<64xi8>
 // CHECK-COUNT-8:       vpdpbusd.512"
+// CHECK-COUNT-4:       memref.prefetch {{.*}} memref<8x2x160xf16>
 // CHECK:               arith.extf {{.*}} vector<2x16xf16> to vector<2x16xf32>
 // CHECK:               scf.yield {{.*}} : vector<2x16xf32>
 // CHECK-NOT:     linalg.generic
+
+// With 0 `ahead`, it is not.
+// RUN: llmc-opt %s --outline-quantized-linears='target=cpu:sapphirerapids' --schedule='quantized_matvec{panels=4,together=2,ahead=0,instruction=vpdpbusd,lanes=16}' | filecheck %s --check-prefix=NONE
+// NONE-NOT: memref.prefetch
 
 // Of a block of 128 values, the products are scaled once.
 // CHECK-LABEL: func.func private @quantized_matvec_1
@@ -32,10 +42,11 @@
 
 // Each CPU multiplies bytes by its own instruction.
 // RUN: rm -rf %t && mkdir %t
-// RUN: llmc-opt %s --outline-quantized-linears='target=cpu:sapphirerapids' --schedule-kernels='target=cpu:sapphirerapids' --dispatch-kernels -o %t/avx512.mlir
+// RUN: llmc-opt %s --outline-quantized-linears='target=cpu:sapphirerapids' --schedule-kernels='schedule="quantized_matvec{panels=4,together=2,instruction=vpdpbusd,lanes=16}"' --dispatch-kernels -o %t/avx512.mlir
 // RUN: iree-compile %t/avx512.mlir --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-triple=x86_64-unknown-linux-gnu --iree-llvmcpu-target-cpu=sapphirerapids --iree-hal-dump-executable-intermediates-to=%t/avx512 -o %t/avx512.vmfb
 // RUN: cat %t/avx512/*.s | filecheck %s --check-prefix=AVX512
-// AVX512-COUNT-8: vpdpbusd {{.*}}{1to16}, %zmm
+// AVX512-COUNT-4: prefetcht0
+// AVX512-COUNT-8: vpdpbusd {{.*}}%zmm
 
 // RUN: llmc-opt %s --outline-quantized-linears='target=cpu:alderlake' --schedule-kernels='target=cpu:alderlake' --dispatch-kernels -o %t/vnni.mlir
 // RUN: iree-compile %t/vnni.mlir --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-triple=x86_64-unknown-linux-gnu --iree-llvmcpu-target-cpu=alderlake --iree-hal-dump-executable-intermediates-to=%t/vnni -o %t/vnni.vmfb
