@@ -34,8 +34,8 @@ _LARGEST_OF_MATMUL = 512 * 1024
 _STREAMS = 2
 """How many panels are read at once, while memory is asked for as many."""
 
-_BLOCKS = 8
-"""How many blocks are unpacked at once for tile registers, at most."""
+_UNPACKED = 256
+"""How many values of a row are unpacked at once for tile registers, at most: the stack is small."""
 
 Rule = Callable[[func.FuncOp, CPUTarget], PythonSchedule | None]
 """The schedule of a kernel on a machine; None where the rule does not apply to it."""
@@ -71,7 +71,7 @@ def _quantized_matmul(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule 
         together=_divisor(panels, 2),
         instruction=products.instruction,
         lanes=products.lanes,
-        blocks=_divisor(weight.shape[-2], _BLOCKS),
+        blocks=_divisor(weight.shape[-2], max(1, _UNPACKED // _values(kernel))),
     )
     return PythonSchedule(quantized_matmul, parameters)
 
@@ -116,6 +116,14 @@ def choose_schedule(kind: str, kernel: func.FuncOp, target: CPUTarget) -> Python
 def _divisor(number: int, most: int) -> int:
     """The greatest divisor of `number` that is not more than `most`."""
     return next(divisor for divisor in range(most, 0, -1) if number % divisor == 0)
+
+
+def _values(kernel: func.FuncOp) -> int:
+    """How many values of activations, i8 `[T, B, G]` of which T is dynamic, meet a block."""
+    i8 = ir.IntegerType.get_signless(8)
+    tensors = (type_ for type_ in kernel.type.inputs if isinstance(type_, ir.RankedTensorType))
+    rows = (t for t in tensors if t.rank == 3 and t.element_type == i8 and t.is_dynamic_dim(0))
+    return next((type_.shape[2] for type_ in rows), _UNPACKED)
 
 
 def _weight(kernel: func.FuncOp) -> ir.RankedTensorType | None:
