@@ -94,7 +94,21 @@ def _panels_of_workgroup(
     _, panels, _ = shape
     size = prod(weight.shape[-3:])
     most = min(panels // workgroups, largest * panels // size, MOST)
-    return _divisor(panels, max(1, most))
+    return _shared_evenly(panels, max(1, most), target.cores)
+
+
+def _shared_evenly(panels: int, most: int, cores: int) -> int:
+    """The greatest divisor up to `most` that gives each core as many workgroups.
+
+    The greatest of all where none does that is at least half of it.
+    """
+    greatest = _divisor(panels, most)
+    even = (
+        divisor
+        for divisor in range(greatest, max(greatest // 2, 1) - 1, -1)
+        if panels % divisor == 0 and panels // divisor % cores == 0
+    )
+    return next(even, greatest)
 
 
 RULES: dict[str, tuple[Rule, ...]] = {
