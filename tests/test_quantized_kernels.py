@@ -11,7 +11,12 @@ from llmc.dialects import PackedQuantizedLinearOp, RMSNormOp
 from llmc.dialects.block_panels import pack_blocks
 from llmc.dialects.blocks import FORMATS
 from llmc.dialects.index_notation import constant, pointwise, sizes, slice_of
-from llmc.pipelines.passes import DispatchKernels, OutlineQuantizedLinears, ScheduleKernels
+from llmc.pipelines.passes import (
+    DispatchKernels,
+    OutlineQuantizedLinears,
+    ScheduleKernels,
+    outline_quantized_linears,
+)
 from llmc.pipelines.passes.base import find
 from llmc.pipelines.schedules import byte_instructions
 from llmc.pipelines.schedules.byte_instructions import INSTRUCTIONS, plain
@@ -146,6 +151,12 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_kernels(case):
     check(case)
+
+
+@pytest.mark.parametrize("format_", ["q4_0", "q4_1"])
+def test_one_row_of_a_large_weight(monkeypatch, format_):
+    monkeypatch.setattr(outline_quantized_linears, "_LARGEST", 0)
+    check(Case(1, 576, 96, format_, norm=True, after="gate"))
 
 
 @pytest.mark.parametrize("format_", ["q4_1", "q8_0", "int4_g128"])

@@ -38,6 +38,9 @@ MATVEC, MATMUL, QUANTIZE = "quantized_matvec", "quantized_matmul", "quantize_row
 _LONGEST = 16384
 """The longest row that fits on a workgroup's stack once it is quantised."""
 
+_LARGEST = 32 * 1024 * 1024
+"""Bytes of a weight that so many workgroups share that not each should quantise the row."""
+
 Quantized = Callable[[Sequence[ir.Value]], QuantizedRows]
 """Gives quantised rows within a kernel, from the kernel's arguments."""
 
@@ -50,6 +53,7 @@ class OutlineQuantizedLinears(Pass):
     its quantisation, the product, and the elementwise operations that follow, be they on two halves
     of the outputs. Of several rows, or longer ones than a workgroup's stack holds, norm and
     quantisation are a kernel of their own, `quantize_rows`, and the rest is a `quantized_matmul`.
+    Before a large weight, as that of the logits, one row has a `quantize_rows` of its own too.
     Layers of one panel are left alone: there is nothing to distribute.
     Changes numerics where there is a norm: the order of a sum.
     """
@@ -90,7 +94,7 @@ class _Outliner:
 
     def _rows(self, layer: "_Layer", operands: KernelOperands) -> tuple[str, Quantized]:
         """The kind of kernel, and how it reads its quantised rows."""
-        if layer.is_one_row:
+        if layer.quantizes_within:
             return MATVEC, layer.quantized(operands)
         key = layer.quantization
         if key not in self.quantized:
@@ -102,8 +106,9 @@ class _Outliner:
                 return [made.values, made.scales, made.shares]
 
             self.quantized[key] = self.kernels.call(QUANTIZE, before.values, build)
-        readers = [operands.read(value) for value in self.quantized[key]]
-        return MATMUL, lambda arguments: QuantizedRows(*(read(arguments) for read in readers))
+        readers = [operands.read(layer.of_rows(value)) for value in self.quantized[key]]
+        kind = MATVEC if layer.is_one_row else MATMUL
+        return kind, lambda arguments: QuantizedRows(*(read(arguments) for read in readers))
 
 
 class _Layer:
@@ -121,6 +126,7 @@ class _Layer:
         self.x = linear.x if self.norm is None else self.norm.x
         *leading, inputs = self.x.type.shape
         self.is_one_row = prod(leading) == 1 and inputs <= _LONGEST
+        self.quantizes_within = self.is_one_row and prod(linear.weight.type.shape) <= _LARGEST
         found = find_epilogue(linear.out)
         panels, left = divmod(self.panels, len(found.strands))
         fits = self.is_whole and panels > 1 and left == 0
@@ -134,7 +140,8 @@ class _Layer:
 
     def quantized(self, operands: KernelOperands) -> Quantized:
         """The rows, normalised and quantised within the kernel."""
-        x, norm = operands.read(self._rows(self.x, self.format.values)), self.norm
+        rows = as_rows(self.x, self.format.values, dynamic=not self.quantizes_within)
+        x, norm = operands.read(rows), self.norm
         if norm is None:
             return lambda arguments: self._quantize(x(arguments), None)
         weight = None if norm.weight is None else operands.read(norm.weight)
@@ -148,6 +155,14 @@ class _Layer:
             )
 
         return normed
+
+    def of_rows(self, quantized: ir.Value) -> ir.Value:
+        """What another kernel made of the rows, as many as are known of."""
+        if not self.is_one_row:
+            return quantized
+        _, *shape = quantized.type.shape
+        type_ = ir.RankedTensorType.get([1, *shape], quantized.type.element_type)
+        return tensor.cast(type_, quantized)
 
     def build(self, rows: Quantized, operands: KernelOperands) -> Callable[..., list[ir.Value]]:
         """What the kernel computes: the product, the bias and the epilogue."""
