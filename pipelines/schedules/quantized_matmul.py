@@ -4,28 +4,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from llmc.pipelines.schedules.byte_verbs import (
+    byte_products,
+    tile_products,
+    unpack_words,
+    use_tile_registers,
+)
 from llmc.pipelines.schedules.quantized_matvec import STRANDS, into_registers
 from llmc.pipelines.schedules.schedule import Parameters, share_evenly
 from llmc.pipelines.schedules.tile_registers import ROWS
 from llmc.pipelines.schedules.verbs import (
     Handle,
     around,
-    byte_products,
     distribute,
     each,
     expand_affine,
     fuse,
     fuse_into,
     kernels,
+    operations,
     peel,
     result,
     returned,
     simplify,
     stage,
     tile,
-    tile_products,
-    unpack_words,
-    use_tile_registers,
     vectorize_late,
 )
 
@@ -79,7 +82,7 @@ def quantized_matmul(payload: Handle, parameters: QuantizedMatmulParameters) -> 
 
 def _multiply_tiles(kernel: Handle, parameters: QuantizedMatmulParameters) -> None:
     """Multiplies as many rows as tiles have, panel by panel, and what is left without tiles."""
-    use_tile_registers(kernel)
+    use_tile_registers(operations(kernel, "scf.forall"))
     _, loops = fuse(result(kernel, "tpj"), t=ROWS)
     left = peel(loops["t"])
     simplify(kernel)

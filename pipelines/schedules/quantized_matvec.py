@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from llmc.pipelines.option_text import Range
+from llmc.pipelines.schedules.byte_verbs import byte_products
 from llmc.pipelines.schedules.prefetch import PANELS
 from llmc.pipelines.schedules.schedule import MOST, Parameters, share_evenly
 from llmc.pipelines.schedules.verbs import (
     Handle,
-    byte_products,
     distribute,
     drop_unit_loops,
     each,

@@ -20,14 +20,10 @@ from torch_mlir.dialects import transform
 from torch_mlir.dialects.bufferization import LayoutMapOption
 from torch_mlir.dialects.transform import bufferization, loop, structured, tensor, vector
 
-from llmc.pipelines.schedules.byte_products import ByteProductsOp
 from llmc.pipelines.schedules.expand_affine import ExpandAffineOp
 from llmc.pipelines.schedules.prefetch import PrefetchOp
 from llmc.pipelines.schedules.splat_reads import SplatReadsOp
-from llmc.pipelines.schedules.tile_products import TileProductsOp
 from llmc.pipelines.schedules.transform_dialect import load
-from llmc.pipelines.schedules.unpack_words import UnpackWordsOp
-from llmc.pipelines.schedules.use_tile_registers import UseTileRegistersOp
 from llmc.pipelines.schedules.vectorize_late import VectorizeLateOp
 from llmc.pipelines.schedules.whole_rounds import WholeRoundsOp
 from llmc.pipelines.schedules.widen_operand import WidenOperandOp
@@ -347,38 +343,6 @@ def vectorize_contraction(op: Handle, **sizes: int) -> None:
     contraction = structured.SpecializeOp(_any_op(), op.value, emit_category=True)
     vectorized = structured.VectorizeOp(contraction.transformed, _by_letter(op, sizes))
     vectorized.create_named_contraction = True
-
-
-@verb
-def byte_products(dots: Handle, instruction: str, lanes: int) -> None:
-    """Multiplies bytes by a CPU's `instruction` on vectors of `lanes` sums of 32 bits."""
-    load(dots.value.context)
-    wide = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), lanes)
-    ByteProductsOp(dots.value, ir.StringAttr.get(instruction), wide)
-
-
-@verb
-def unpack_words(dots: Handle, loops: str) -> Handle:
-    """Unpacks the weights of a panel before they are multiplied by bytes.
-
-    What multiplies has `loops`: one over the parts of a block before that over the words of each.
-    """
-    load(dots.value.context)
-    return Handle(UnpackWordsOp(dots.value, _any_op()).plain, loops)
-
-
-@verb
-def tile_products(dots: Handle) -> None:
-    """Multiplies bytes that are unpacked by AMX, in a kernel that uses its registers."""
-    load(dots.value.context)
-    TileProductsOp(dots.value)
-
-
-@verb
-def use_tile_registers(kernel: Handle) -> None:
-    """Makes AMX's registers ready in every workgroup of a kernel."""
-    load(kernel.value.context)
-    UseTileRegistersOp(operations(kernel, "scf.forall").value)
 
 
 @verb

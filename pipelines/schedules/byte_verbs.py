@@ -1,0 +1,43 @@
+"""The verbs of schedules for sums of products of bytes, which `byte_dots.py` describes."""
+
+from torch_mlir import ir
+from torch_mlir.dialects import transform
+
+from llmc.pipelines.schedules.byte_products import ByteProductsOp
+from llmc.pipelines.schedules.tile_products import TileProductsOp
+from llmc.pipelines.schedules.transform_dialect import load
+from llmc.pipelines.schedules.unpack_words import UnpackWordsOp
+from llmc.pipelines.schedules.use_tile_registers import UseTileRegistersOp
+from llmc.pipelines.schedules.verbs import Handle, verb
+
+
+@verb
+def byte_products(dots: Handle, instruction: str, lanes: int) -> None:
+    """Multiplies bytes by a CPU's `instruction` on vectors of `lanes` sums of 32 bits."""
+    load(dots.value.context)
+    wide = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), lanes)
+    ByteProductsOp(dots.value, ir.StringAttr.get(instruction), wide)
+
+
+@verb
+def unpack_words(dots: Handle, loops: str) -> Handle:
+    """Unpacks the weights of a panel before they are multiplied by bytes.
+
+    What multiplies has `loops`: one over the parts of a block before that over the words of each.
+    """
+    load(dots.value.context)
+    return Handle(UnpackWordsOp(dots.value, transform.AnyOpType.get()).plain, loops)
+
+
+@verb
+def tile_products(dots: Handle) -> None:
+    """Multiplies bytes that are unpacked by AMX, in a kernel that uses its registers."""
+    load(dots.value.context)
+    TileProductsOp(dots.value)
+
+
+@verb
+def use_tile_registers(grid: Handle) -> None:
+    """Makes AMX's registers ready in every workgroup of a grid."""
+    load(grid.value.context)
+    UseTileRegistersOp(grid.value)
