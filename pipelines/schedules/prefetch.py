@@ -58,10 +58,12 @@ class PrefetchOp(Operation, name="prefetch", traits=[Interpretation, ModifiesPay
 
 
 def _walks(read: vector.TransferReadOp, dimension: int) -> bool:
-    """Whether it is of an argument, along `dimension` of which a loop walks."""
-    is_argument = isinstance(read.base.owner, ir.Block)
-    has_dimension = len(read.indices) >= -dimension
-    return is_argument and has_dimension and _is_moved(read.indices[dimension])
+    """Whether it is of an argument, along `dimension` of which, a static one, a loop walks."""
+    type_ = ir.RankedTensorType(read.base.type)
+    if not isinstance(read.base.owner, ir.Block) or type_.rank < -dimension:
+        return False
+    is_static = not type_.is_dynamic_dim(type_.rank + dimension)
+    return is_static and _is_moved(read.indices[dimension])
 
 
 def _is_moved(position: ir.Value) -> bool:

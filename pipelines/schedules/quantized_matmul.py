@@ -10,7 +10,7 @@ from llmc.pipelines.schedules.byte_verbs import (
     unpack_words,
     use_tile_registers,
 )
-from llmc.pipelines.schedules.quantized_matvec import STRANDS, into_registers
+from llmc.pipelines.schedules.quantized_matvec import PANELS, STRANDS, into_registers
 from llmc.pipelines.schedules.schedule import Parameters, share_evenly
 from llmc.pipelines.schedules.tile_registers import ROWS
 from llmc.pipelines.schedules.verbs import (
@@ -24,6 +24,7 @@ from llmc.pipelines.schedules.verbs import (
     kernels,
     operations,
     peel,
+    prefetch,
     result,
     returned,
     simplify,
@@ -77,7 +78,9 @@ def quantized_matmul(payload: Handle, parameters: QuantizedMatmulParameters) -> 
         else:
             _split_rows(kernel, kernel, parameters.rows)
             _multiply(kernel, parameters)
-        into_registers(kernel)
+        kernel = into_registers(kernel)
+        prefetch(kernel, PANELS, parameters.together, cache=2)
+        simplify(kernel)
 
 
 def _multiply_tiles(kernel: Handle, parameters: QuantizedMatmulParameters) -> None:

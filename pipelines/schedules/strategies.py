@@ -19,17 +19,11 @@ from llmc.pipelines.schedules.quantized_matvec import (
 from llmc.pipelines.schedules.schedule import MOST, PythonSchedule
 from llmc.pipelines.targets.cpu import CPUTarget
 
-_LARGEST_OF_MATVEC = 2 * 1024 * 1024
+_LARGEST = 2 * 1024 * 1024
 """Bytes of weights that a workgroup reads at most, so that all end together.
 
-Where a core's share is less, it is one workgroup: each normalises and quantises the row.
+Where a core's share is less, it is one workgroup: each waits for the first panels that it reads.
 """
-
-_WORKGROUPS_OF_MATMUL = 4
-"""For each core, so that threads which begin at different times end together."""
-
-_LARGEST_OF_MATMUL = 512 * 1024
-"""Bytes of weights that a workgroup reads at most, so that a cache holds them."""
 
 _STREAMS = 2
 """How many panels are read at once, while memory is asked for as many."""
@@ -44,7 +38,7 @@ Rule = Callable[[func.FuncOp, CPUTarget], PythonSchedule | None]
 def _quantized_matvec(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule | None:
     """Two panels are read at once, as streams of their own."""
     products = target.byte_products
-    panels = _panels_of_workgroup(kernel, target, target.cores, _LARGEST_OF_MATVEC)
+    panels = _panels_of_workgroup(kernel, target)
     if panels is None:
         return None
     parameters = QuantizedMatvecParameters(
@@ -59,9 +53,7 @@ def _quantized_matvec(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule 
 def _quantized_matmul(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule | None:
     """Two panels, by as many rows as registers hold sums of."""
     products = target.byte_products
-    panels = _panels_of_workgroup(
-        kernel, target, _WORKGROUPS_OF_MATMUL * target.cores, _LARGEST_OF_MATMUL
-    )
+    panels = _panels_of_workgroup(kernel, target)
     weight = _weight(kernel)
     if panels is None or weight is None:
         return None
@@ -80,10 +72,8 @@ def _quantize_rows(_kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
     return PythonSchedule(quantize_rows, QuantizeRowsParameters())
 
 
-def _panels_of_workgroup(
-    kernel: func.FuncOp, target: CPUTarget, workgroups: int, largest: int
-) -> int | None:
-    """So few that there are `workgroups`, and that one reads no more than `largest` bytes.
+def _panels_of_workgroup(kernel: func.FuncOp, target: CPUTarget) -> int | None:
+    """So few that each core has a workgroup, and that one reads no more than `_LARGEST` bytes.
 
     None where the kernel's panels are not for the registers of the target.
     """
@@ -93,7 +83,7 @@ def _panels_of_workgroup(
         return None
     _, panels, _ = shape
     size = prod(weight.shape[-3:])
-    most = min(panels // workgroups, largest * panels // size, MOST)
+    most = min(panels // target.cores, _LARGEST * panels // size, MOST)
     return _shared_evenly(panels, max(1, most), target.cores)
 
 

@@ -27,7 +27,9 @@
 // TILES:           scf.for {{.*}} step %c16
 // TILES:             scf.for {{.*}} to %c2 step %c1
 // TILES:               scf.for {{.*}} to %c2 step %c1 {
-// TILES-COUNT-8:         vector.store {{.*}} : memref<1x2x2x4x64xi8>, vector<64xi8>
+// TILES:                 memref.prefetch {{.*}} : memref<8x2x320xi8>
+// TILES:                 vector.store {{.*}} : memref<1x2x2x4x64xi8>, vector<64xi8>
+// TILES-COUNT-7:         vector.store {{.*}} : memref<1x2x2x4x64xi8>, vector<64xi8>
 // TILES-COUNT-2:       "llvm.x86.tdpbsud"
 // TILES:               scf.for {{.*}} iter_args({{.*}}) -> (vector<16x16xf32>)
 // TILES-NOT:         "llvm.x86.tdp
