@@ -13,8 +13,8 @@ from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operatio
 PANELS, ROWS = -3, -2
 """Dimensions of a weight in panels, `[..., P, K, J]`."""
 
-_LOCALITY = {1: 3, 2: 2}
-"""What memref calls it to be wanted in the first cache, and in the second."""
+_SECOND_CACHE = 2
+"""What memref calls it to be wanted there: the first is too small for what comes so much later."""
 
 
 class Interpretation(transform.TransformOpInterface):
@@ -32,7 +32,7 @@ class Interpretation(transform.TransformOpInterface):
             for read in transfer_reads(scope):
                 if _walks(read, op.dimension.value):
                     with ir.InsertionPoint(read), read.location:
-                        _prefetch(read, op.dimension.value, op.ahead.value, op.cache.value)
+                        _prefetch(read, op.dimension.value, op.ahead.value)
         return transform.DiagnosedSilenceableFailure.Success
 
     @staticmethod
@@ -44,17 +44,15 @@ class Interpretation(transform.TransformOpInterface):
 class PrefetchOp(Operation, name="prefetch", traits=[Interpretation, ModifiesPayload]):
     """Asks memory for what loops read of arguments `ahead` further along `dimension`, -1 the last.
 
-    The CPU does so by itself, but only up to the end of a page of memory. `cache`, 1 or 2, is the
-    one that is to have it.
+    The CPU does so by itself, but only up to the end of a page of memory.
 
-        "llmc_transform.prefetch"(%scope) {dimension = -2 : i64, ahead = 32 : i64, cache = 2 : i64}
+        "llmc_transform.prefetch"(%scope) {dimension = -2 : i64, ahead = 32 : i64}
               : (!transform.any_op) -> ()
     """
 
     scope: ext.Operand[Any]
     dimension: ir.IntegerAttr
     ahead: ir.IntegerAttr
-    cache: ir.IntegerAttr
 
 
 def _walks(read: vector.TransferReadOp, dimension: int) -> bool:
@@ -72,7 +70,7 @@ def _is_moved(position: ir.Value) -> bool:
     return any(map(_is_moved, position.owner.operands))
 
 
-def _prefetch(read: vector.TransferReadOp, dimension: int, ahead: int, cache: int) -> None:
+def _prefetch(read: vector.TransferReadOp, dimension: int, ahead: int) -> None:
     type_ = ir.RankedTensorType(read.base.type)
     buffer = bufferization.to_buffer(
         ir.MemRefType.get(type_.shape, type_.element_type), read.base, read_only=True
@@ -84,4 +82,4 @@ def _prefetch(read: vector.TransferReadOp, dimension: int, ahead: int, cache: in
         position[dimension] = arith.addi(position[dimension], index(ahead))
         for (dim, _), offset in zip(outer, place, strict=True):
             position[dim] = arith.addi(position[dim], index(offset))
-        memref.prefetch(buffer, position, False, _LOCALITY[cache], True)
+        memref.prefetch(buffer, position, False, _SECOND_CACHE, True)

@@ -79,7 +79,7 @@ def quantized_matmul(payload: Handle, parameters: QuantizedMatmulParameters) -> 
             _split_rows(kernel, kernel, parameters.rows)
             _multiply(kernel, parameters)
         kernel = into_registers(kernel)
-        prefetch(kernel, PANELS, parameters.together, cache=2)
+        prefetch(kernel, PANELS, parameters.together)
         simplify(kernel)
 
 

@@ -75,7 +75,7 @@ def quantized_matvec(payload: Handle, parameters: QuantizedMatvecParameters) -> 
         quantize_block_by_block(kernel)
         kernel = into_registers(kernel)
         if parameters.ahead:
-            prefetch(kernel, PANELS, parameters.ahead * parameters.together, cache=1)
+            prefetch(kernel, PANELS, parameters.ahead * parameters.together)
             simplify(kernel)
 
 

@@ -406,14 +406,14 @@ def splat_reads(scope: Handle) -> None:
 
 
 @verb
-def prefetch(scope: Handle, dimension: int, ahead: int, cache: int = 2) -> None:
+def prefetch(scope: Handle, dimension: int, ahead: int) -> None:
     """Asks memory for what loops in `scope` read of arguments `ahead` further along `dimension`.
 
-    The last dimension is -1. The first `cache` or the second is to have it.
+    The last dimension is -1.
     """
     load(scope.value.context)
     i64 = ir.IntegerType.get_signless(64)
-    numbers = [ir.IntegerAttr.get(i64, number) for number in (dimension, ahead, cache)]
+    numbers = [ir.IntegerAttr.get(i64, number) for number in (dimension, ahead)]
     PrefetchOp(scope.value, *numbers)
 
 

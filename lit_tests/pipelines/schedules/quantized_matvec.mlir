@@ -9,7 +9,7 @@
 // CHECK:           scf.for {{.*}} step %c2
 // CHECK:             scf.for {{.*}} iter_args({{.*}}) -> (vector<2x16xf32>)
 // CHECK:               arith.addi {{.*}}, %c2
-// CHECK-NEXT:          memref.prefetch {{.*}}, %c64], read, locality<3>
+// CHECK-NEXT:          memref.prefetch {{.*}}, %c64], read, locality<2>
 // CHECK-NEXT:          vector.transfer_read {{.*}}, %c64], {{.*}} vector<64xi8>
 // CHECK-COUNT-3:       memref.prefetch
 // CHECK:               vector.transfer_read {{.*}} vector<64xi8>
@@ -45,7 +45,7 @@
 // RUN: llmc-opt %s --outline-quantized-linears='target=cpu:sapphirerapids' --schedule-kernels='schedule="quantized_matvec{panels=4,together=2,instruction=vpdpbusd,lanes=16}"' --dispatch-kernels -o %t/avx512.mlir
 // RUN: iree-compile %t/avx512.mlir --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-triple=x86_64-unknown-linux-gnu --iree-llvmcpu-target-cpu=sapphirerapids --iree-hal-dump-executable-intermediates-to=%t/avx512 -o %t/avx512.vmfb
 // RUN: cat %t/avx512/*.s | filecheck %s --check-prefix=AVX512
-// AVX512-COUNT-4: prefetcht0
+// AVX512-COUNT-4: prefetcht1
 // AVX512-COUNT-8: vpdpbusd {{.*}}%zmm
 
 // RUN: llmc-opt %s --outline-quantized-linears='target=cpu:alderlake' --schedule-kernels='target=cpu:alderlake' --dispatch-kernels -o %t/vnni.mlir
