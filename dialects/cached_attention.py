@@ -23,8 +23,8 @@ from llmc.dialects.checks import (
     tensor_of,
     verified,
 )
-from llmc.dialects.index_notation import as_value, size, slice_of
-from llmc.dialects.kv_cache import CacheReadOp
+from llmc.dialects.index_notation import as_value, size
+from llmc.dialects.kv_cache import CacheReadOp, channels, held, holds_rows
 from llmc.dialects.llmc import Operation
 
 
@@ -55,16 +55,16 @@ class CachedAttentionOp(Operation, name="cached_attention", traits=[ext.Pure]):
     @verified
     def verify_invariants(self) -> None:
         """Checks heads and channels of the query against the caches."""
-        batch, heads, tokens, channels = tensor_of(self.query, "query", 4)
+        batch, heads, tokens, width = tensor_of(self.query, "query", 4)
         floats("query", self.query)
         keys, values = tensor_of(self.keys, "keys", 5), tensor_of(self.values, "values", 5)
         for name, cache, shape in (("keys", self.keys, keys), ("values", self.values, values)):
-            floats(name, cache, widened_to=self.query)
+            holds_rows(name, cache, self.query)
             static(name, cache, 2, 4)
             filled(name, cache, 2, 3, 4)
             at_most("query", "a batch", batch, shape[1])
             at_most("query", "tokens", tokens, shape[3])
-        same("keys", "its channels", keys[4], channels)
+        same("keys", "its channels", channels(self.keys), width)
         same("values", "its heads", values[2], keys[2])
         same("start", "its length", tensor_of(self.start, "start", 1)[0], batch)
         integers("start", self.start)
@@ -73,7 +73,7 @@ class CachedAttentionOp(Operation, name="cached_attention", traits=[ext.Pure]):
         number("scale", self.scale, self.query)
         counts("window", self.window, least=0)
         divisor("softcap", self.softcap, self.query)
-        shaped("out", self.out, [batch, heads, tokens, values[4]])
+        shaped("out", self.out, [batch, heads, tokens, channels(self.values)])
         same_element("out", self.out, self.query)
 
     @staticmethod
@@ -98,18 +98,16 @@ class CachedAttentionOp(Operation, name="cached_attention", traits=[ext.Pure]):
         return AttentionOp.reference(query, key, value, scale, window, softcap, past, start)
 
     def lower(self) -> ir.Value:
-        """Slices of the caches, and `llmc.attention` over them."""
+        """What the caches hold, and `llmc.attention` over it."""
         batch, tokens = size(self.query, 0), size(self.query, 2)
         columns = arith.addi(self.past, as_value(tokens))
-        held = []
-        for cache in (self.keys, self.values):
-            _, _, heads, _, channels = cache.type.shape
-            extents = [batch, heads, columns, channels]
-            offsets = [self.layer, self.sequence, 0, 0, 0]
-            held.append(slice_of(cache, offsets, [1, *extents], extents))
+        rows = (
+            held(cache, self.layer, self.sequence, batch, columns)
+            for cache in (self.keys, self.values)
+        )
         attention = AttentionOp(
             self.query,
-            *held,
+            *rows,
             self.scale,
             self.window,
             self.softcap,

@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 from torch_mlir import ir
-from torch_mlir.dialects import arith, ext
+from torch_mlir.dialects import ext
 
+from llmc.dialects.blocks import Q8_0, format_of
 from llmc.dialects.cached_attention import CachedAttentionOp
 from llmc.dialects.checks import (
     at_most,
@@ -25,8 +26,8 @@ from llmc.dialects.checks import (
     tensor_of,
     verified,
 )
-from llmc.dialects.index_notation import collapse, expand, pointwise, size, slice_of
-from llmc.dialects.kv_cache import CacheAppendOp
+from llmc.dialects.index_notation import collapse, expand, size, slice_of
+from llmc.dialects.kv_cache import CacheAppendOp, channels, holds_rows
 from llmc.dialects.llmc import Operation
 from llmc.dialects.rms_norm import RMSNormOp
 from llmc.dialects.rotary import RotaryOp
@@ -84,7 +85,7 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
     @property
     def heads(self) -> int:
         """The number of query heads, H."""
-        return int(self.out.type.shape[1] // self.values.type.shape[4])
+        return int(self.out.type.shape[1] // channels(self.values))
 
     @verified
     def verify_invariants(self) -> None:
@@ -93,7 +94,7 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
         floats("query", self.query)
         keys, values = tensor_of(self.keys, "keys", 5), tensor_of(self.values, "values", 5)
         for name, cache in (("keys", self.keys), ("values", self.values)):
-            floats(name, cache, widened_to=self.query)
+            holds_rows(name, cache, self.query)
             static(name, cache, 2, 4)
             filled(name, cache, 2, 3, 4)
             at_most("query", "a batch", batch, tensor_of(cache, name)[1])
@@ -108,10 +109,11 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
         same_element("out", self.out, self.query)
         static("out", self.out, 1)
         filled("out", self.out, 1)
-        multiple("out", "its channels", width, keys[2] * values[4])
-        self._verify_row("query", self.query, self.query_offset, self.heads * keys[4])
-        self._verify_row("key", self.key, self.key_offset, keys[2] * keys[4])
-        self._verify_row("value", self.value, self.value_offset, values[2] * values[4])
+        of_key, of_value = channels(self.keys), channels(self.values)
+        multiple("out", "its channels", width, keys[2] * of_value)
+        self._verify_row("query", self.query, self.query_offset, self.heads * of_key)
+        self._verify_row("key", self.key, self.key_offset, keys[2] * of_key)
+        self._verify_row("value", self.value, self.value_offset, values[2] * of_value)
         for name, new, old in (
             ("new_keys", self.new_keys, self.keys),
             ("new_values", self.new_values, self.values),
@@ -120,14 +122,14 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
         self._verify_tables(batch)
         self._verify_norms()
 
-    def _verify_row(self, name: str, row: ir.Value, offset: ir.IntegerAttr, channels: int) -> None:
+    def _verify_row(self, name: str, row: ir.Value, offset: ir.IntegerAttr, count: int) -> None:
         batch, width = tensor_of(row, name, 2)
         same(name, "its batch", batch, tensor_of(self.query, "query")[0])
         same_element(name, row, self.query)
         static(name, row, 1)
         filled(name, row)
-        fault = f"must have {channels} channels from {offset.value} on, but has {width} in all"
-        require(0 <= offset.value <= width - channels, fault, name)
+        fault = f"must have {count} channels from {offset.value} on, but has {width} in all"
+        require(0 <= offset.value <= width - count, fault, name)
 
     def _verify_tables(self, batch: int | None) -> None:
         is_alone = (self.cos is None) != (self.sin is None)
@@ -140,10 +142,9 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
         same("cos", "its tokens", columns, 1)
         same_element("cos", self.cos, self.query)
         static("cos", self.cos, 2)
-        channels = self.keys.type.shape[4]
         filled("cos", self.cos, 2)
         multiple("cos", "its last dimension", rotated, 2)
-        at_most("cos", "a last dimension", rotated, channels)
+        at_most("cos", "a last dimension", rotated, channels(self.keys))
         like("sin", self.sin, "cos", self.cos)
 
     def _verify_norms(self) -> None:
@@ -151,12 +152,12 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
         require(not is_alone, "must go together with 'key_norm'", "query_norm")
         not_negative("norm_epsilon", self.norm_epsilon, self.query)
         number("norm_offset", self.norm_offset, self.query)
-        layers, _, _, _, channels = self.keys.type.shape
+        layers = self.keys.type.shape[0]
         for name, norm in (("query_norm", self.query_norm), ("key_norm", self.key_norm)):
             if norm is not None:
                 rows, width = tensor_of(norm, name, 2)
                 same(name, "its layers", rows, layers)
-                same(name, "its length", width, channels)
+                same(name, "its length", width, channels(self.keys))
                 same_element(name, norm, self.query)
 
     @staticmethod
@@ -185,23 +186,26 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
         norm_offset: float = 0.0,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rows `[B, N]`, caches `[layers, sequences, G, capacity, D]` -> `[B, H * E]`, caches."""
-        _, _, groups, _, channels = keys.shape
-        width = values.shape[4]
+        groups = keys.shape[2]
+        width, value_width = (
+            cache.shape[4] if format_of(cache) is None else Q8_0.values * cache.shape[4]
+            for cache in (keys, values)
+        )
 
         def heads(row: np.ndarray, offset: int, count: int, size: int) -> np.ndarray:
             part = row[:, offset : offset + count * size]
             return part.reshape(len(row), count, 1, size)
 
-        q = heads(query, query_offset, outputs // width, channels)
-        k = heads(key, key_offset, groups, channels)
-        v = heads(value, value_offset, groups, width)
+        q = heads(query, query_offset, outputs // value_width, width)
+        k = heads(key, key_offset, groups, width)
+        v = heads(value, value_offset, groups, value_width)
         if query_norm is not None and key_norm is not None:
             q = RMSNormOp.reference(q, query_norm[layer], norm_epsilon, norm_offset)
             k = RMSNormOp.reference(k, key_norm[layer], norm_epsilon, norm_offset)
         if cos is not None and sin is not None:
             q, k = RotaryOp.reference(q, cos, sin), RotaryOp.reference(k, cos, sin)
-        keys = CacheAppendOp.reference(keys, k.astype(keys.dtype), layer, sequence, past)
-        values = CacheAppendOp.reference(values, v.astype(values.dtype), layer, sequence, past)
+        keys = CacheAppendOp.reference(keys, k, layer, sequence, past)
+        values = CacheAppendOp.reference(values, v, layer, sequence, past)
         out = CachedAttentionOp.reference(
             q, keys, values, start, layer, sequence, past, scale, window, softcap
         )
@@ -209,10 +213,14 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
 
     def lower(self) -> list[ir.Value]:
         """The operations that it stands for, as they are without it."""
-        keys, values = self.keys.type.shape, self.values.type.shape
-        query = self._heads(self.query, self.query_offset.value, self.heads, keys[4])
-        key = self._heads(self.key, self.key_offset.value, keys[2], keys[4])
-        value = self._heads(self.value, self.value_offset.value, values[2], values[4])
+        groups, of_key, of_value = (
+            self.keys.type.shape[2],
+            channels(self.keys),
+            channels(self.values),
+        )
+        query = self._heads(self.query, self.query_offset.value, self.heads, of_key)
+        key = self._heads(self.key, self.key_offset.value, groups, of_key)
+        value = self._heads(self.value, self.value_offset.value, groups, of_value)
         if self.query_norm is not None:
             query = self._normed(query, self.query_norm)
             key = self._normed(key, self.key_norm)
@@ -220,13 +228,10 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
             query, key = self._turned(query), self._turned(key)
         new = [
             _lowered(CacheAppendOp(cache, rows, self.layer, self.sequence, self.past, cache.type))
-            for cache, rows in (
-                (self.keys, _narrowed(key, self.keys)),
-                (self.values, _narrowed(value, self.values)),
-            )
+            for cache, rows in ((self.keys, key), (self.values, value))
         ]
         batch, heads, _, _ = query.type.shape
-        type_ = ir.RankedTensorType.get([batch, heads, 1, values[4]], query.type.element_type)
+        type_ = ir.RankedTensorType.get([batch, heads, 1, of_value], query.type.element_type)
         attention = CachedAttentionOp(
             query,
             *new,
@@ -241,15 +246,15 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
         )
         return [collapse(_lowered(attention), [1, 3]), *new]
 
-    def _heads(self, row: ir.Value, offset: int, heads: int, channels: int) -> ir.Value:
+    def _heads(self, row: ir.Value, offset: int, heads: int, width: int) -> ir.Value:
         batch = size(row, 0)
-        extents = [batch, heads * channels]
+        extents = [batch, heads * width]
         part = slice_of(row, [0, offset], extents, extents)
-        return expand(part, [[batch], [heads, 1, channels]])
+        return expand(part, [[batch], [heads, 1, width]])
 
     def _normed(self, rows: ir.Value, stack: ir.Value) -> ir.Value:
-        _, channels = stack.type.shape
-        own = slice_of(stack, [self.layer, 0], [1, channels], [channels])
+        _, width = stack.type.shape
+        own = slice_of(stack, [self.layer, 0], [1, width], [width])
         norm = RMSNormOp(rows, self.norm_epsilon, self.norm_offset, rows.type, weight=own)
         return _lowered(norm)
 
@@ -262,11 +267,3 @@ def _lowered(op: Any) -> ir.Value:
     value = op.lower()
     op.operation.erase()
     return value
-
-
-def _narrowed(rows: ir.Value, cache: ir.Value) -> ir.Value:
-    """`rows` in the element type of `cache`."""
-    element = cache.type.element_type
-    if rows.type.element_type == element:
-        return rows
-    return pointwise("bgtd->bgtd", lambda row, _: arith.truncf(element, row), rows, element=element)

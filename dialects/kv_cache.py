@@ -1,18 +1,24 @@
 """`llmc.cache_allocate`, `llmc.cache_append`, `llmc.cache_read`: the KV cache.
 
 A cache is a tensor `[layers, sequences, heads, capacity, channels]` for the keys and one for the
-values. Appending and reading cost what they move: neither depends on the capacity.
+values. It holds floats, or a row's channels as blocks of 32, `!llmc.q8_0`; what is appended is
+rounded to these. Appending and reading cost what they move: neither depends on the capacity.
 """
 
 from typing import Any
 
 import numpy as np
 from torch_mlir import ir
-from torch_mlir.dialects import bufferization, ext
+from torch_mlir.dialects import arith, bufferization, ext
 
+from llmc.dialects.block_layout import dequantize
+from llmc.dialects.block_types import block_format
+from llmc.dialects.blocks import Q8_0, decode, format_of
 from llmc.dialects.checks import (
     at_most,
+    element_is,
     filled,
+    floats,
     like,
     require,
     same,
@@ -21,8 +27,27 @@ from llmc.dialects.checks import (
     tensor_of,
     verified,
 )
-from llmc.dialects.index_notation import insert, sizes, slice_of
+from llmc.dialects.index_notation import Size, insert, letters, pointwise, sizes, slice_of
 from llmc.dialects.llmc import Operation
+from llmc.dialects.quantize import QuantizeOp
+
+
+def channels(cache: ir.Value) -> int:
+    """The channels of a row of `cache`, of which it says how many."""
+    count = int(cache.type.shape[4])
+    return Q8_0.values * count if block_format(cache.type) else count
+
+
+def holds_rows(name: str, cache: ir.Value, rows: ir.Value) -> None:
+    """The cache `name` holds floats no wider than `rows`, or blocks of 8 bits of f32 ones."""
+    format_ = block_format(cache.type)
+    if format_ is None:
+        floats(name, cache, widened_to=rows)
+    else:
+        require(format_ == Q8_0, f"must hold floats or !llmc.q8_0, but is {cache.type}", name)
+        require(
+            rows.type.element_type == ir.F32Type.get(), f"must be for f32, not {rows.type}", name
+        )
 
 
 class CacheAllocateOp(Operation, name="cache_allocate"):
@@ -60,7 +85,7 @@ class CacheAllocateOp(Operation, name="cache_allocate"):
 
 
 class CacheAppendOp(Operation, name="cache_append", traits=[ext.Pure]):
-    """`cache` with `rows [B, H, T, D]` written for one layer.
+    """`cache` with `rows [B, H, T, D]` written for one layer, rounded to what it holds.
 
     They go to sequences `sequence` to `sequence + B - 1`, columns `column` to `column + T - 1`.
 
@@ -84,8 +109,9 @@ class CacheAppendOp(Operation, name="cache_append", traits=[ext.Pure]):
         at_most("rows", "a batch", rows[0], cache[1])
         same("rows", "its heads", rows[1], cache[2])
         at_most("rows", "tokens", rows[2], cache[3])
-        same("rows", "its channels", rows[3], cache[4])
-        same_element("rows", self.rows, self.cache)
+        same("rows", "its channels", rows[3], cache[4] and channels(self.cache))
+        floats("rows", self.rows)
+        holds_rows("cache", self.cache, self.rows)
         like("out", self.out, "cache", self.cache)
 
     @staticmethod
@@ -95,20 +121,37 @@ class CacheAppendOp(Operation, name="cache_append", traits=[ext.Pure]):
         """`[layers, sequences, G, capacity, D]`, `[B, G, T, D]` -> the cache's shape."""
         batch, _, tokens, _ = rows.shape
         new = cache.copy()
-        new[layer, sequence : sequence + batch, :, column : column + tokens] = rows
+        rounded = rows if format_of(cache) is None else Q8_0.encode(rows)
+        new[layer, sequence : sequence + batch, :, column : column + tokens] = rounded
         return new
 
     def lower(self) -> ir.Value:
-        """An insertion, which IREE does in place."""
-        batch, heads, tokens, channels = sizes(self.rows)
-        offsets = [self.layer, self.sequence, 0, self.column, 0]
-        return insert(self.rows, self.cache, offsets, [1, batch, heads, tokens, channels])
+        """The rounding, and an insertion, which IREE does in place."""
+        offsets, rows = [self.layer, self.sequence, 0, self.column, 0], self._rounded()
+        return insert(rows, self.cache, offsets, [1, *sizes(rows)])
+
+    def _rounded(self) -> ir.Value:
+        element, rows = self.cache.type.element_type, self.rows
+        if rows.type.element_type == element:
+            return rows
+        if block_format(self.cache.type):
+            *shape, _ = rows.type.shape
+            type_ = ir.RankedTensorType.get([*shape, self.cache.type.shape[4]], element)
+            quantize = QuantizeOp(rows, type_)
+            blocks = quantize.lower()
+            quantize.operation.erase()
+            return blocks
+        lead = letters(rows.type.rank)
+        return pointwise(
+            f"{lead}->{lead}", lambda x, _: arith.truncf(element, x), rows, element=element
+        )
 
 
 class CacheReadOp(Operation, name="cache_read", traits=[ext.Pure]):
     """Columns 0 to `columns - 1` of one layer, sequences `sequence` to `sequence + B - 1`.
 
-    B is the size of the result's first dimension where static, else the value `batch`.
+    Of blocks the result has the values, in f32. B is the size of the result's first dimension where
+    static, else the value `batch`.
 
         %keys = "llmc.cache_read"(%cache, %layer, %sequence, %batch, %columns)
               : (tensor<30x?x3x?x64xf32>, index, index, index, index) -> tensor<1x3x?x64xf32>
@@ -130,19 +173,30 @@ class CacheReadOp(Operation, name="cache_read", traits=[ext.Pure]):
         at_most("out", "a batch", out[0], cache[1])
         same("out", "its heads", out[1], cache[2])
         at_most("out", "columns", out[2], cache[3])
-        same("out", "its channels", out[3], cache[4])
-        same_element("out", self.out, self.cache)
+        same("out", "its channels", out[3], channels(self.cache))
+        if block_format(self.cache.type):
+            element_is("out", self.out, "f32")
+        else:
+            same_element("out", self.out, self.cache)
 
     @staticmethod
     def reference(
         cache: np.ndarray, layer: int, sequence: int, batch: int, columns: int
     ) -> np.ndarray:
         """`[layers, sequences, G, capacity, D]` -> `[B, G, columns, D]`."""
-        return cache[layer, sequence : sequence + batch, :, :columns]
+        return decode(cache[layer, sequence : sequence + batch, :, :columns])
 
     def lower(self) -> ir.Value:
-        """A slice, which IREE reads in place."""
-        _, _, heads, _, channels = self.cache.type.shape
+        """A slice, which IREE reads in place, and the values of blocks."""
         batch = self.batch if self.out.type.is_dynamic_dim(0) else self.out.type.get_dim_size(0)
-        extents = [batch, heads, self.columns, channels]
-        return slice_of(self.cache, [self.layer, self.sequence, 0, 0, 0], [1, *extents], extents)
+        return held(self.cache, self.layer, self.sequence, batch, self.columns)
+
+
+def held(
+    cache: ir.Value, layer: ir.Value, sequence: ir.Value, batch: Size, columns: Size
+) -> ir.Value:
+    """Rows `[batch, G, columns, D]` of `cache`, as `llmc.cache_read` gives them, in linalg."""
+    _, _, heads, _, width = cache.type.shape
+    extents = [batch, heads, columns, width]
+    rows = slice_of(cache, [layer, sequence, 0, 0, 0], [1, *extents], extents)
+    return dequantize(rows) if block_format(cache.type) else rows

@@ -45,11 +45,11 @@ def lower_model(
         work.dump(TORCH, module)
     else:
         done, module = read_stage(start_from)
-        check_fits(module, start_from, skeleton, storage(model, options))
+        check_fits(module, start_from, skeleton, storage(model, options), options.kv_dtype)
     if STAGE_NAMES.index(done) > STAGE_NAMES.index(stop_after):
         raise UserError(f"{start_from} is after stage {done}: cannot stop after {stop_after}")
     tuned = "" if options.no_tuning else str(database_path())
-    for stage in stages(options.target, storage(model, options), tuned):
+    for stage in stages(options.target, storage(model, options), options.kv_dtype, tuned):
         if STAGE_NAMES.index(done) < STAGE_NAMES.index(stage.stage):
             if done == stop_after:
                 break

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from llmc.runtime.errors import UserError
 
 DTYPES = ("f32", "f16", "bf16", "q4_0", "q4_1", "q8_0", "int4_g64", "int4_g128", "as-is")
+KV_DTYPES = ("auto", "f32", "f16", "q8_0")
 # Without --context: what a chat rarely exceeds. A KV cache takes up memory only as it fills.
 DEFAULT_CONTEXT = 8192
 
@@ -22,13 +23,15 @@ class CompileOptions:
     with q4_0, q4_1, q8_0 the matrices of linear layers are blocks of 32 values, with int4_g64 and
     int4_g128 of 64 and 128, multiplied by activations that are rounded to 8 bits. `as-is` keeps
     16-bit weights and such blocks, or groups of GPTQ and AWQ, as the checkpoint has them; of its
-    other quantised formats it makes q8_0. `context` bounds the tokens of a sequence. `layers` keeps
-    only the first so many.
+    other quantised formats it makes q8_0. `kv_dtype` is the type of the KV cache: auto is f32 for
+    weights in f32, f16 for those in 16 bits, and q8_0 for blocks. `context` bounds the tokens of a
+    sequence. `layers` keeps only the first so many.
     `no_tuning` leaves out what `llmc tune` found on this machine.
     """
 
     target: str = "cpu"
     dtype: str = "f32"
+    kv_dtype: str = "auto"
     context: int | None = None
     layers: int | None = None
     no_tuning: bool = False
@@ -36,6 +39,10 @@ class CompileOptions:
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
             raise UserError(f"dtype must be one of {', '.join(DTYPES)}, not {self.dtype!r}")
+        if self.kv_dtype not in KV_DTYPES:
+            raise UserError(
+                f"kv_dtype must be one of {', '.join(KV_DTYPES)}, not {self.kv_dtype!r}"
+            )
         for name in ("context", "layers"):
             value = getattr(self, name)
             if value is not None and value < 1:

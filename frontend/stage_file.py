@@ -8,13 +8,14 @@ from torch_mlir import ir
 from transformers import PreTrainedModel
 
 from llmc import dialects
+from llmc.dialects.blocks import Q8_0
 from llmc.frontend.layers import find_layers
 from llmc.frontend.loaded_model import one_line, some_of
 from llmc.frontend.programs import VARIANTS
 from llmc.pipelines.parameters import stored_parameters
 from llmc.pipelines.passes.base import find, functions, globals_with, is_layer
 from llmc.pipelines.passes.bind_parameters import STORAGES
-from llmc.pipelines.passes.thread_kv_cache import CACHE, ThreadKVCache
+from llmc.pipelines.passes.thread_kv_cache import CACHE, kept_as
 from llmc.pipelines.pipeline import STAGE_NAMES, StateStage
 from llmc.pipelines.recipes.quantize import Quantize
 from llmc.pipelines.recipes.recipe import Computed, Recipe, Weight
@@ -44,16 +45,24 @@ def read_stage(path: Path) -> tuple[str, ir.Module]:
         raise UserError(f"cannot read {path}: {reason}") from error
 
 
-def check_fits(module: ir.Module, path: Path, skeleton: PreTrainedModel, storage: str) -> None:
+def check_fits(
+    module: ir.Module,
+    path: Path,
+    skeleton: PreTrainedModel,
+    storage: str,
+    kv_dtype: str = "auto",
+) -> None:
     """UserError unless `module`, at whatever stage, is one of the model of `skeleton`.
 
     It must have the model's functions, depth, width, vocabulary and weights, and where these are
-    laid out already, matrices of the element type `storage`.
+    laid out already, matrices of the element type `storage`; and where it has a KV cache, one of
+    `kv_dtype`.
     """
     try:
         _check_weights(_weights(module), skeleton)
         _check_extents(module, skeleton)
         _check_storage(module, storage)
+        _check_cache(module, StateStage(storage=storage, kv_dtype=kv_dtype).element)
     except _MisfitError as error:
         raise UserError(f"{path} does not fit: {error}") from error
 
@@ -102,14 +111,13 @@ def _check_storage(module: ir.Module, storage: str) -> None:
     found = blocks or floats
     if parameters and (not blocks if storage == "as-is" else found != {storage}):
         raise _MisfitError(f"its matrices are stored in {some_of(found)}, not in {storage}")
-    element = next(
-        step.element
-        for step in StateStage(storage=storage).steps()
-        if isinstance(step, ThreadKVCache)
-    )
+
+
+def _check_cache(module: ir.Module, element: str) -> None:
     for op in globals_with(module, CACHE):
-        if str(op.attributes["type"].value.element_type) != element:
-            raise _MisfitError(f"its KV cache is not of {element}, as for weights in {storage}")
+        found = kept_as(op.attributes["type"].value)
+        if found != element and (element, found) != (Q8_0.name, "f16"):  # of heads of no blocks
+            raise _MisfitError(f"its KV cache is of {found}, not of {element}")
 
 
 def _weights(module: ir.Module) -> set[str]:

@@ -33,6 +33,7 @@ from llmc.pipelines.passes import (
     ScheduleKernels,
     SelectLastToken,
     SimplifyReshapes,
+    StoreBlocksAsBytes,
     ThreadKVCache,
     ToIREE,
 )
@@ -94,11 +95,13 @@ class ImportStage(Stage):
 class StateStage(Stage):
     """Gives the layers their numbers, attention its KV cache, and chooses tokens.
 
-    The cache is of float32 where the weights are stored so, else of float16.
+    `kv_dtype` is what the cache holds. With auto that is float32 where the weights are stored so,
+    float16 where they are 16 bits wide, and else q8_0. One other than f32 changes numerics.
     """
 
     name: ClassVar[str] = "llmc-state"
     storage: str = "f32"
+    kv_dtype: str = "auto"
 
     def steps(self) -> tuple[Step, ...]:
         """What runs, in order."""
@@ -108,11 +111,20 @@ class StateStage(Stage):
             _SIMPLIFY,
             SelectLastToken(),
             NumberLayers(),
-            ThreadKVCache(element="f32" if self.storage == "f32" else "f16"),
+            ThreadKVCache(element=self.element),
             AddTopK(),
             ReturnBestToken(),
             _SIMPLIFY,
         )
+
+    @property
+    def element(self) -> str:
+        """The type of what the cache holds."""
+        if self.kv_dtype != "auto":
+            return self.kv_dtype
+        if self.storage not in STORAGES:
+            return "q8_0"
+        return "f32" if self.storage == "f32" else "f16"
 
 
 @dataclass(frozen=True)
@@ -199,7 +211,8 @@ class IREEStage(Stage):
         """What runs, in order."""
         target = CPUTarget.parse(self.target)
         return (
-            CallKernels(lanes=target.columns),
+            CallKernels(lanes=target.columns, instruction=target.byte_products.instruction),
+            StoreBlocksAsBytes(),
             DispatchKernels(),
             ToIREE(),
             PersistLayers(workgroups=32 * target.cores),
@@ -214,9 +227,9 @@ TORCH = "torch"
 STAGE_NAMES = (TORCH, *(stage.name.removeprefix("llmc-") for stage in STAGES))
 
 
-def stages(target: str, storage: str, tuned: str = "") -> tuple[Stage, ...]:
+def stages(target: str, storage: str, kv_dtype: str = "auto", tuned: str = "") -> tuple[Stage, ...]:
     """The stages of a compilation, from the torch dialect to IREE's."""
-    options = {"target": target, "storage": storage, "tuned": tuned}
+    options = {"target": target, "storage": storage, "kv_dtype": kv_dtype, "tuned": tuned}
     return tuple(
         stage(
             **{field.name: options[field.name] for field in fields(stage) if field.name in options}

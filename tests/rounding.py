@@ -1,4 +1,4 @@
-"""PyTorch with what a compiled model rounds: activations to 8 bits, the KV cache to float16."""
+"""PyTorch with what a compiled model rounds: activations to 8 bits, and the KV cache."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from llmc.dialects.blocks import BlockFormat, fitting
+from llmc.dialects.blocks import Q8_0, BlockFormat, fitting
 from llmc.dialects.quantize_rows import QuantizeRowsOp
 from llmc.frontend import torch_ops
 from llmc.frontend.interception import replaced
@@ -41,5 +41,22 @@ def narrow_cache() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def rounded_cache() -> Iterator[None]:
+    """While open, models with our attention attend to keys and values in blocks.
+
+    In float16 where heads are no whole blocks.
+    """
+    with replaced(torch_ops, "attention", _on_rounded):
+        yield
+
+
 def _on_halves(query: Tensor, key: Tensor, value: Tensor, *options: float) -> Tensor:
     return _ATTENTION(query, key.half().float(), value.half().float(), *options)
+
+
+def _on_rounded(query: Tensor, key: Tensor, value: Tensor, *options: float) -> Tensor:
+    if any(rows.shape[-1] % Q8_0.values for rows in (key, value)):
+        return _on_halves(query, key, value, *options)
+    held = (torch.from_numpy(Q8_0.decode(Q8_0.encode(rows.numpy()))) for rows in (key, value))
+    return _ATTENTION(query, *held, *options)

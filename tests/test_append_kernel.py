@@ -8,18 +8,21 @@ from torch_mlir import ir
 
 from llmc import dialects
 from llmc.dialects import CacheAppendOp, RotaryOp
+from llmc.dialects.blocks import Q8_0
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.passes.call_kernels import CallKernels
+from llmc.pipelines.passes.store_blocks_as_bytes import StoreBlocksAsBytes
 from llmc.pipelines.targets.cpu import CPUTarget
+from tests.kv_caches import as_held, as_stored, kept, row_type
 
-BATCH, HEADS, FIRST, WIDTH = 2, 3, 5, 80
+BATCH, HEADS, FIRST, WIDTH = 2, 3, 5, 300
 
 
 def compiled(channels, element, rotated, cut):
     """`@append(rows, cos, sin, cache, ...)`; rows are heads, or cut from `[B, T, WIDTH]`."""
     heads = f"tensor<{BATCH}x{HEADS}x?x{channels}xf32>"
-    narrow = f"tensor<{BATCH}x{HEADS}x?x{channels}x{element}>"
-    table, cache = f"tensor<1x?x{rotated}xf32>", f"tensor<2x?x{HEADS}x?x{channels}x{element}>"
+    row, table = row_type(channels, element), f"tensor<1x?x{rotated}xf32>"
+    cache = f"tensor<2x?x{HEADS}x?x{row}>"
     whole, part = f"tensor<{BATCH}x?x{WIDTH}xf32>", f"tensor<{BATCH}x?x{HEADS * channels}xf32>"
     rows = f"tensor<{BATCH}x?x{HEADS}x{channels}xf32>"
     c = HEADS * channels
@@ -34,19 +37,7 @@ def compiled(channels, element, rotated, cut):
     turning = f'%turned = "llmc.rotary"({"%heads" if cut else "%x"}, %cos, %sin) : ' + (
         f"({heads}, {table}, {table}) -> {heads}"
     )
-    f32 = "%turned" if rotated else "%heads" if cut else "%x"
-    as_it_is = "affine_map<(a, b, c, d) -> (a, b, c, d)>"
-    narrowing = f"""
-      %e = tensor.empty(%t) : {narrow}
-      %narrow = linalg.generic {{indexing_maps = [{as_it_is}, {as_it_is}],
-          iterator_types = ["parallel", "parallel", "parallel", "parallel"]}}
-          ins({f32} : {heads}) outs(%e : {narrow}) {{
-      ^bb0(%a: f32, %b: {element}):
-        %n = arith.truncf %a : f32 to {element}
-        linalg.yield %n : {element}
-      }} -> {narrow}
-    """
-    is_narrow = element != "f32"
+    made = "%turned" if rotated else "%heads" if cut else "%x"
     context = ir.Context()
     dialects.load(context)
     text = f"""
@@ -56,13 +47,12 @@ def compiled(channels, element, rotated, cut):
       %t = tensor.dim %x, %c : {whole if cut else heads}
       {cutting if cut else ""}
       {turning if rotated else ""}
-      {narrowing if is_narrow else ""}
-      %new = "llmc.cache_append"(%cache, {"%narrow" if is_narrow else f32}, %layer, %sequence,
-                                 %column) : ({cache}, {narrow}, index, index, index) -> {cache}
+      %new = "llmc.cache_append"(%cache, {made}, %layer, %sequence, %column)
+           : ({cache}, {heads}, index, index, index) -> {cache}
       return %new : {cache}
     }}"""
     module = ir.Module.parse(text, context)
-    run((CallKernels(lanes=16), "canonicalize"), module)
+    run((CallKernels(lanes=16), StoreBlocksAsBytes(), "canonicalize"), module)
     assert "llmc." not in str(module), "the kernel takes in all of it"
     binary = iree.compiler.compile_str(str(module), extra_args=CPUTarget().flags)
     return iree.runtime.load_vm_flatbuffer(binary, driver="local-task").append
@@ -70,24 +60,50 @@ def compiled(channels, element, rotated, cut):
 
 @pytest.mark.parametrize(
     ("channels", "element", "rotated", "cut"),
-    [(16, "f32", 16, True), (20, "f16", 12, True), (8, "f16", 4, False), (24, "f32", 0, True)],
+    [
+        (16, "f32", 16, True),
+        (20, "f16", 12, True),
+        (8, "f16", 4, False),
+        (24, "f32", 0, True),
+        (64, "q8_0", 0, False),
+    ],
 )
 def test_kernel(channels, element, rotated, cut):
     append = compiled(channels, element, rotated, cut)
     generator = np.random.default_rng(channels)
-    stored = np.float16 if element == "f16" else np.float32
     for tokens in (1, 16, 37):
         shape = (BATCH, tokens, WIDTH) if cut else (BATCH, HEADS, tokens, channels)
         x = generator.standard_normal(shape, np.float32)
         cos, sin = generator.standard_normal((2, 1, tokens, rotated), np.float32)
-        cache = generator.standard_normal((2, 4, HEADS, 50, channels)).astype(stored)
-        heads = x
-        if cut:
-            part = x[..., FIRST : FIRST + HEADS * channels]
-            heads = part.reshape(BATCH, tokens, HEADS, channels).transpose(0, 2, 1, 3)
+        cache = kept(generator.standard_normal((2, 4, HEADS, 50, channels)), element)
+        heads = in_heads(x, channels) if cut else x
         if rotated:
             heads = RotaryOp.reference(*(a.astype(np.float64) for a in (heads, cos, sin)))
-        expected = CacheAppendOp.reference(cache, heads.astype(stored), 1, 2, 7)
-        new = append(x, cos, sin, cache, 1, 2, 7).to_host()
-        tolerance = 2e-6 if element == "f32" else 2**-10
-        np.testing.assert_allclose(new, expected, rtol=tolerance, atol=tolerance)
+        expected = CacheAppendOp.reference(cache, heads, 1, 2, 7)
+        new = append(x, cos, sin, as_stored(cache), 1, 2, 7).to_host()
+        # Blocks are those of the reference, bit for bit; other numbers are turned in float32.
+        tolerance = {"f32": 2e-6, "f16": 2**-10, "q8_0": 0}[element]
+        np.testing.assert_allclose(new, as_stored(expected), rtol=tolerance, atol=tolerance)
+
+
+def test_blocks_of_turned_rows_are_a_step_off_at_most():
+    channels, tokens = 96, 5
+    append = compiled(channels, "q8_0", 32, True)
+    generator = np.random.default_rng(channels)
+    x = generator.standard_normal((BATCH, tokens, WIDTH), np.float32)
+    cos, sin = generator.standard_normal((2, 1, tokens, 32), np.float32)
+    cache = kept(generator.standard_normal((2, 4, HEADS, 50, channels)), "q8_0")
+    turned = RotaryOp.reference(*(a.astype(np.float64) for a in (in_heads(x, channels), cos, sin)))
+    expected = CacheAppendOp.reference(cache, turned, 1, 2, 7)
+    new = as_held(append(x, cos, sin, as_stored(cache), 1, 2, 7).to_host(), "q8_0")
+    # A scale may be off by a unit in the last place, a number halfway between two by a step.
+    np.testing.assert_allclose(new["scale"], expected["scale"], rtol=2**-10)
+    off = Q8_0.integers(new).astype(int) - Q8_0.integers(expected)
+    assert np.abs(off).max() <= 1
+    assert np.count_nonzero(off) < 0.001 * off.size
+
+
+def in_heads(rows, channels):
+    """The heads that lie in `rows [B, T, WIDTH]`."""
+    part = rows[..., FIRST : FIRST + HEADS * channels]
+    return part.reshape(*rows.shape[:2], HEADS, channels).transpose(0, 2, 1, 3)

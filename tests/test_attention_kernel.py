@@ -11,9 +11,12 @@ from torch import Tensor
 from torch_mlir import ir
 
 from llmc import dialects
+from llmc.dialects.blocks import decode
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.passes.call_kernels import CallKernels
+from llmc.pipelines.passes.store_blocks_as_bytes import StoreBlocksAsBytes
 from llmc.pipelines.targets.cpu import CPUTarget
+from tests.kv_caches import as_stored, kept, row_type
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ class Shape:
     @property
     def function(self) -> str:
         caches = [
-            f"tensor<2x?x{self.key_heads}x?x{n}x{self.cache}>"
+            f"tensor<2x?x{self.key_heads}x?x{row_type(n, self.cache)}>"
             for n in (self.channels, self.value_channels)
         ]
         query = f"tensor<1x{self.heads}x?x{self.channels}xf32>"
@@ -54,6 +57,7 @@ SHAPES = [
     Shape(heads=2, key_heads=1, channels=48, value_channels=48, cache="f16"),
     Shape(heads=6, key_heads=2, channels=128, value_channels=128, cache="f16", lanes=16),
     Shape(heads=3, key_heads=1, channels=20, value_channels=6, cache="f16", lanes=4),
+    Shape(heads=9, key_heads=3, channels=64, value_channels=96, cache="q8_0", lanes=16),
 ]
 
 
@@ -62,7 +66,7 @@ def compiled(request):
     context = ir.Context()
     dialects.load(context)
     module = ir.Module.parse(request.param.function, context)
-    run((CallKernels(lanes=request.param.lanes),), module)
+    run((CallKernels(lanes=request.param.lanes), StoreBlocksAsBytes()), module)
     binary = iree.compiler.compile_str(str(module), extra_args=CPUTarget().flags)
     loaded = iree.runtime.load_vm_flatbuffer(binary, driver="local-task")
     return request.param, loaded.attend
@@ -97,10 +101,10 @@ def test_kernel(compiled, tokens, past, start):
         cache = torch.full((2, 3, shape.key_heads, capacity, channels), float("nan"))
         # Only what may be read holds numbers.
         cache[1, 2, :, start:columns].normal_(generator=generator)
-        caches.append(cache.half() if shape.cache == "f16" else cache)
+        caches.append(kept(cache.nan_to_num().numpy(), shape.cache))
     starts = np.array([start], np.int64)
-    out = attend(query.numpy(), *(c.numpy() for c in caches), starts, 1, 2, past).to_host()
-    held = [cache[1, 2, :, :columns].nan_to_num() for cache in caches]
+    out = attend(query.numpy(), *map(as_stored, caches), starts, 1, 2, past).to_host()
+    held = [torch.tensor(decode(cache[1, 2, :, :columns])) for cache in caches]
     expected = reference(query[0], *held, shape, start, past)
     # Scores of about 40 are summed in float32.
     torch.testing.assert_close(torch.tensor(out[0]).double(), expected, atol=2e-5, rtol=0)

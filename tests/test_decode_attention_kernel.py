@@ -4,15 +4,22 @@ from dataclasses import dataclass
 
 import iree.compiler
 import iree.runtime
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 from torch_mlir import ir
 
 from llmc import dialects
+from llmc.dialects.blocks import decode, format_of
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.passes.call_kernels import CallKernels
+from llmc.pipelines.passes.store_blocks_as_bytes import StoreBlocksAsBytes
 from llmc.pipelines.targets.cpu import CPUTarget
+from tests.kv_caches import as_held, as_stored, kept, row_type
+
+LANES, BYTES = CPUTarget().columns, CPUTarget().byte_products
+OF_256_BITS = "vpmaddubsw" if "avx2" in CPUTarget().facts.features else "plain"
 
 
 @dataclass(frozen=True)
@@ -28,6 +35,7 @@ class Shape:
     cache: str = "f32"
     batch: str = "1"
     normed: bool = False
+    instruction: str = "plain"
 
     @property
     def widths(self) -> list[int]:
@@ -39,7 +47,7 @@ class Shape:
     def function(self) -> str:
         """One row of all three, of which the first channel is of no use."""
         keys, values = (
-            f"tensor<2x?x{self.key_heads}x?x{n}x{self.cache}>"
+            f"tensor<2x?x{self.key_heads}x?x{row_type(n, self.cache)}>"
             for n in (self.channels, self.value_channels)
         )
         row = f"tensor<{self.batch}x{1 + sum(self.widths)}xf32>"
@@ -78,15 +86,22 @@ SHAPES = [
     Shape(14, 2, 48, 48, cache="f16", lanes=16, normed=True),
     Shape(heads=71, key_heads=1, channels=64, value_channels=64, rotated=64, batch="?"),
     Shape(heads=32, key_heads=32, channels=96, value_channels=96, lanes=16, batch="3"),
+    Shape(9, 3, 64, 64, rotated=64, lanes=LANES, cache="q8_0", instruction=BYTES.instruction),
+    Shape(4, 2, 128, 96, window=300, lanes=LANES, cache="q8_0", instruction=BYTES.instruction),
+    Shape(5, 1, 32, 64, softcap=3.0, lanes=4, cache="q8_0", batch="?", normed=True),
+    Shape(8, 1, 256, 256, rotated=64, cache="q8_0", batch="3", instruction=OF_256_BITS),
 ]
 
 
-@pytest.fixture(scope="module", params=SHAPES, ids=lambda shape: f"{shape.heads}x{shape.channels}")
+@pytest.fixture(
+    scope="module", params=SHAPES, ids=lambda shape: f"{shape.heads}x{shape.channels}_{shape.cache}"
+)
 def compiled(request):
     context = ir.Context()
     dialects.load(context)
     module = ir.Module.parse(request.param.function, context)
-    run((CallKernels(lanes=request.param.lanes), "canonicalize"), module)
+    kernels = CallKernels(lanes=request.param.lanes, instruction=request.param.instruction)
+    run((kernels, StoreBlocksAsBytes(), "canonicalize"), module)
     binary = iree.compiler.compile_str(str(module), extra_args=CPUTarget().flags)
     loaded = iree.runtime.load_vm_flatbuffer(binary, driver="local-task")
     return request.param, loaded.attend
@@ -128,17 +143,28 @@ def test_kernel(compiled, past, starts):
     caches = []
     for channels in (shape.channels, shape.value_channels):
         # Only what may be read holds numbers.
-        cache = torch.full((2, 1 + batch, shape.key_heads, past + 3, channels), float("nan"))
+        cache = torch.zeros(2, 1 + batch, shape.key_heads, past + 3, channels)
         for b, start in enumerate(starts):
             cache[1, 1 + b, :, start:past].normal_(generator=generator)
-        caches.append(cache.half() if shape.cache == "f16" else cache)
-    arguments = [row, *caches, torch.tensor(starts)]
+        cache = kept(cache.numpy(), shape.cache)
+        for b, start in enumerate(starts):
+            forbid(cache[1, 1 + b, :, :start])
+        for untouched in (cache[0], cache[1, :1], cache[1, :, :, past:]):
+            forbid(untouched)
+        caches.append(cache)
     out, *new = (
-        torch.tensor(result.to_host())
+        result.to_host().copy()  # whose memory goes with the result
         for result in attend(
-            *(a.numpy() for a in arguments), 1, 1, past, *(t.numpy() for t in [*tables, *norms])
+            row.numpy(),
+            *map(as_stored, caches),
+            np.array(starts),
+            1,
+            1,
+            past,
+            *(t.numpy() for t in [*tables, *norms]),
         )
     )
+    out, new = torch.tensor(out), [as_held(each, shape.cache) for each in new]
     query, key, value = (
         part.unflatten(1, (-1, width)).double()
         for part, width in zip(
@@ -155,13 +181,31 @@ def test_kernel(compiled, past, starts):
     if tables:
         query, key = (turned(x, *(t[:, 0].double() for t in tables)) for x in (query, key))
     for cache, rows, found in zip(caches, (key, value), new, strict=True):
-        cache[1, 1:, :, past] = rows.to(cache.dtype)
-        tolerance = 1e-3 if shape.cache == "f16" else 1e-6
-        torch.testing.assert_close(found, cache, atol=tolerance, rtol=tolerance, equal_nan=True)
+        cache[1, 1:, :, past] = kept(rows.numpy(), shape.cache)
+        check_cache(found, cache, shape.cache)
     for b, start in enumerate(starts):
-        held = (cache[1, 1 + b, :, : past + 1].double() for cache in new)
+        held = (torch.tensor(decode(cache[1, 1 + b, :, : past + 1])).double() for cache in new)
         expected = attention(shape, query[b], *held, start)
-        # Scores of about 40 are summed in float32.
-        torch.testing.assert_close(
-            out[b].view(shape.heads, -1).double(), expected, atol=3e-5, rtol=0
+        np.testing.assert_allclose(
+            out[b].view(shape.heads, -1).double(), expected, atol=TOLERANCE[shape.cache], rtol=0
         )
+
+
+# Scores of about 40 are summed in float32. Beside blocks, queries are rounded to a 16256th of the
+# largest of their 32, and weights to a 16383rd of 1.
+TOLERANCE = {"f32": 3e-5, "f16": 3e-5, "q8_0": 1e-3}
+
+
+def forbid(cache: np.ndarray) -> None:
+    """Puts into `cache` what no result may depend on."""
+    if format_of(cache) is None:
+        cache[...] = np.nan
+    else:
+        cache["scale"] = np.nan
+
+
+def check_cache(found: np.ndarray, expected: np.ndarray, element: str) -> None:
+    """All is as it was, and what was appended is as near as what is rounded can be."""
+    # What is halfway between two of 255 steps, but for the last bits of float32, may go to either.
+    tolerance = {"f32": 1e-6, "f16": 1e-3, "q8_0": 0.06}[element]
+    np.testing.assert_allclose(decode(found), decode(expected), atol=tolerance, rtol=tolerance)

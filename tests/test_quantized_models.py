@@ -28,12 +28,13 @@ from llmc.frontend.work import Work
 from llmc.pipelines.parameters import StoredParameter, stored_parameters
 from llmc.pipelines.recipes.recipe import Recipe, Weight
 from tests.packed_folders import write_packed
-from tests.rounding import narrow_cache, rounded_activations
+from tests.rounding import narrow_cache, rounded_activations, rounded_cache
 from tests.tiny_gguf import write_gguf
 from tests.tiny_models import VOCAB_SIZE, tiny_config, tiny_model
 
 TOKENS = np.random.default_rng(0).integers(0, VOCAB_SIZE, 24).tolist()
 PROMPT = 20
+PLACES = slice(PROMPT - 1, None)
 AS_IS = CompileOptions(dtype="as-is", context=64)
 # Of the logits' spread: an activation halfway between two integers may go to either.
 TOLERANCE = 0.01
@@ -110,16 +111,37 @@ def test_logits_are_pytorchs_but_for_rounded_activations(case, tmp_path):
     plain = [reference.lm_head] if case.group else []
     with rounded_activations(format_, plain), narrow_cache():
         rounded = logits(reference)
-    options = CompileOptions(dtype=case.dtype, context=64)
-    compile_model(model, options, tmp_path / "bundle")
-    engine = llmc.runtime.load(tmp_path / "bundle").engine
+    options = CompileOptions(dtype=case.dtype, kv_dtype="f16", context=64)
+    found, spread = compiled_logits(model, options, tmp_path / "bundle"), exact.std()
+    np.testing.assert_allclose(found, rounded[PLACES], rtol=0, atol=TOLERANCE * spread)
+    assert np.abs(found - exact[PLACES]).max() <= 2 * np.abs(rounded - exact).max()
+
+
+@pytest.mark.parametrize("family", ["qwen3", "gemma2"])
+def test_logits_are_pytorchs_but_for_a_cache_of_blocks(family, tmp_path):
+    model = written(Case(family, "F32"), tmp_path)
+    reference = model.skeleton(IMPLEMENTATION)
+    reference.load_state_dict(dict(model.weights()), strict=False)
+    reference.tie_weights()
+    exact = logits(reference)
+    with rounded_cache():
+        rounded = logits(reference)
+    options = CompileOptions(dtype="f32", kv_dtype="q8_0", context=64)
+    found = compiled_logits(model, options, tmp_path / "bundle")
+    off, rounding = (np.abs(a - rounded[PLACES]).max() for a in (found, exact[PLACES]))
+    # Beside blocks, decoding rounds queries and weights to 14 bits.
+    assert off <= TOLERANCE * exact.std() < rounding
+
+
+def compiled_logits(model: LoadedModel, options: CompileOptions, bundle: Path) -> np.ndarray:
+    """After the prompt, and after each token that follows."""
+    compile_model(model, options, bundle)
+    engine = llmc.runtime.load(bundle).engine
     engine.reset(1, len(TOKENS))
     found = [engine.prefill(TOKENS[:PROMPT], 0).logits[0]]
     for past in range(PROMPT, len(TOKENS)):
         found.append(engine.decode(TOKENS[past : past + 1], past, [0]).logits[0])
-    places, spread = slice(PROMPT - 1, None), exact.std()
-    np.testing.assert_allclose(found, rounded[places], rtol=0, atol=TOLERANCE * spread)
-    assert np.abs(found - exact[places]).max() <= 2 * np.abs(rounded - exact).max()
+    return np.array(found)
 
 
 def archive(model: LoadedModel) -> list[StoredParameter]:

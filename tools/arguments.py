@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from llmc.frontend.options import DEFAULT_CONTEXT, DTYPES, CompileOptions
+from llmc.frontend.options import DEFAULT_CONTEXT, DTYPES, KV_DTYPES, CompileOptions
 from llmc.runtime import GenerationOptions, SamplingOptions, UserError
 from llmc.tools.terminal import write
 
-_COMPILE_FIELDS = ("target", "dtype", "context", "layers", "no_tuning")
+_COMPILE_FIELDS = ("target", "dtype", "kv_dtype", "context", "layers", "no_tuning")
 
 
 class ArgumentParser(argparse.ArgumentParser):
@@ -69,6 +69,11 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
         "--dtype",
         choices=DTYPES,
         help="type to store matrices in; as-is keeps 16-bit ones and blocks (default f32)",
+    )
+    group.add_argument(
+        "--kv-dtype",
+        choices=KV_DTYPES,
+        help="type of the KV cache: auto (default) is f32, f16 or q8_0, by what --dtype stores",
     )
     group.add_argument(
         "--context",

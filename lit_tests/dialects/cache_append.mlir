@@ -15,6 +15,22 @@ func.func @append(%cache: tensor<2x?x3x?x4xf32>, %rows: tensor<1x3x?x4xf32>, %la
   return %new : tensor<2x?x3x?x4xf32>
 }
 
+// Rows are rounded to what the cache holds: to narrower floats, or to blocks of 32 channels.
+// LOWER-LABEL: func.func @rounded
+// LOWER:         arith.truncf
+// LOWER:         tensor.insert_slice %{{.+}} into %arg0[%arg3, %arg3, 0, %arg3, 0]
+// LOWER:         math.round
+// LOWER:         %[[BLOCKS:.+]] = "llmc.bytes_to_blocks"({{.+}} -> tensor<1x3x?x2x!llmc.q8_0>
+// LOWER:         tensor.insert_slice %[[BLOCKS]] into %arg1[%arg3, %arg3, 0, %arg3, 0] [1, 1, 3, %{{.+}}, 2]
+func.func @rounded(%halves: tensor<2x?x3x?x64xf16>, %blocks: tensor<2x?x3x?x2x!llmc.q8_0>, %rows: tensor<1x3x?x64xf32>, %i: index)
+    -> (tensor<2x?x3x?x64xf16>, tensor<2x?x3x?x2x!llmc.q8_0>) {
+  %a = "llmc.cache_append"(%halves, %rows, %i, %i, %i)
+     : (tensor<2x?x3x?x64xf16>, tensor<1x3x?x64xf32>, index, index, index) -> tensor<2x?x3x?x64xf16>
+  %b = "llmc.cache_append"(%blocks, %rows, %i, %i, %i)
+     : (tensor<2x?x3x?x2x!llmc.q8_0>, tensor<1x3x?x64xf32>, index, index, index) -> tensor<2x?x3x?x2x!llmc.q8_0>
+  return %a, %b : tensor<2x?x3x?x64xf16>, tensor<2x?x3x?x2x!llmc.q8_0>
+}
+
 // -----
 
 func.func @heads(%cache: tensor<2x?x3x?x4xf32>, %rows: tensor<1x2x?x4xf32>, %i: index) {
@@ -35,10 +51,37 @@ func.func @channels(%cache: tensor<2x?x3x?x4xf32>, %rows: tensor<1x3x?x8xf32>, %
 
 // -----
 
-func.func @element(%cache: tensor<2x?x3x?x4xf16>, %rows: tensor<1x3x?x4xf32>, %i: index) {
-  // CHECK: error: 'llmc.cache_append' op operand 'rows' must hold f16
+func.func @element(%cache: tensor<2x?x3x?x4xf32>, %rows: tensor<1x3x?x4xf16>, %i: index) {
+  // CHECK: error: 'llmc.cache_append' op operand 'cache' must hold f16 or narrower
   %new = "llmc.cache_append"(%cache, %rows, %i, %i, %i)
-       : (tensor<2x?x3x?x4xf16>, tensor<1x3x?x4xf32>, index, index, index) -> tensor<2x?x3x?x4xf16>
+       : (tensor<2x?x3x?x4xf32>, tensor<1x3x?x4xf16>, index, index, index) -> tensor<2x?x3x?x4xf32>
+  return
+}
+
+// -----
+
+func.func @blocks(%cache: tensor<2x?x3x?x2x!llmc.q4_0>, %rows: tensor<1x3x?x64xf32>, %i: index) {
+  // CHECK: error: 'llmc.cache_append' op operand 'cache' must hold floats or !llmc.q8_0
+  %new = "llmc.cache_append"(%cache, %rows, %i, %i, %i)
+       : (tensor<2x?x3x?x2x!llmc.q4_0>, tensor<1x3x?x64xf32>, index, index, index) -> tensor<2x?x3x?x2x!llmc.q4_0>
+  return
+}
+
+// -----
+
+func.func @narrow_rows(%cache: tensor<2x?x3x?x2x!llmc.q8_0>, %rows: tensor<1x3x?x64xf16>, %i: index) {
+  // CHECK: error: 'llmc.cache_append' op operand 'cache' must be for f32, not tensor<1x3x?x64xf16>
+  %new = "llmc.cache_append"(%cache, %rows, %i, %i, %i)
+       : (tensor<2x?x3x?x2x!llmc.q8_0>, tensor<1x3x?x64xf16>, index, index, index) -> tensor<2x?x3x?x2x!llmc.q8_0>
+  return
+}
+
+// -----
+
+func.func @channels_of_blocks(%cache: tensor<2x?x3x?x2x!llmc.q8_0>, %rows: tensor<1x3x?x32xf32>, %i: index) {
+  // CHECK: error: 'llmc.cache_append' op operand 'rows' must have its channels = 64, but has 32
+  %new = "llmc.cache_append"(%cache, %rows, %i, %i, %i)
+       : (tensor<2x?x3x?x2x!llmc.q8_0>, tensor<1x3x?x32xf32>, index, index, index) -> tensor<2x?x3x?x2x!llmc.q8_0>
   return
 }
 

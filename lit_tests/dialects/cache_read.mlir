@@ -21,6 +21,26 @@ func.func @batch(%cache: tensor<2x?x3x?x4xf32>, %layer: index, %sequence: index,
   return %keys : tensor<?x3x?x4xf32>
 }
 
+// Of blocks the values are read.
+// LOWER-LABEL: func.func @blocks
+// LOWER:         tensor.extract_slice %arg0[%arg1, %arg1, 0, 0, 0] [1, 1, 3, %arg1, 2] [1, 1, 1, 1, 1] : tensor<2x?x3x?x2x!llmc.q8_0> to tensor<1x3x?x2x!llmc.q8_0>
+// LOWER:         arith.mulf
+// LOWER:         -> tensor<1x3x?x2x32xf32>
+func.func @blocks(%cache: tensor<2x?x3x?x2x!llmc.q8_0>, %i: index) -> tensor<1x3x?x64xf32> {
+  %keys = "llmc.cache_read"(%cache, %i, %i, %i, %i)
+        : (tensor<2x?x3x?x2x!llmc.q8_0>, index, index, index, index) -> tensor<1x3x?x64xf32>
+  return %keys : tensor<1x3x?x64xf32>
+}
+
+// -----
+
+func.func @values_of_blocks(%cache: tensor<2x?x3x?x2x!llmc.q8_0>, %i: index) {
+  // CHECK: error: 'llmc.cache_read' op result must hold f32, but is tensor<1x3x?x64xf16>
+  %keys = "llmc.cache_read"(%cache, %i, %i, %i, %i)
+        : (tensor<2x?x3x?x2x!llmc.q8_0>, index, index, index, index) -> tensor<1x3x?x64xf16>
+  return
+}
+
 // -----
 
 func.func @heads(%cache: tensor<2x?x3x?x4xf32>, %i: index) {

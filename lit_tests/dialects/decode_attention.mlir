@@ -11,8 +11,8 @@
 // LOWER-DAG:     %[[QUERY:.+]] = tensor.extract_slice %arg0[0, 0] [%{{.+}}, 48]
 // LOWER-DAG:     %[[KEY:.+]] = tensor.extract_slice %arg0[0, 48] [%{{.+}}, 16]
 // LOWER-DAG:     %[[VALUE:.+]] = tensor.extract_slice %arg0[0, 64] [%{{.+}}, 8]
-// LOWER:         arith.truncf
 // LOWER:         %[[KEYS:.+]] = tensor.insert_slice %{{.+}} into %arg1[%arg4, %arg5, 0, %arg6, 0] [1, %{{.+}}, 2, 1, 8]
+// LOWER:         arith.truncf
 // LOWER:         %[[VALUES:.+]] = tensor.insert_slice %{{.+}} into %arg2[%arg4, %arg5, 0, %arg6, 0] [1, %{{.+}}, 2, 1, 4]
 // LOWER:         linalg.softmax
 // LOWER-NOT:     llmc.

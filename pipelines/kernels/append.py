@@ -1,18 +1,20 @@
 """The kernel that appends the keys or values of many tokens to a KV cache."""
 
+from functools import partial
+
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from llmc.dialects.index_notation import Size
+from llmc.pipelines.kernels.cache_rows import RowWriter
 from llmc.pipelines.kernels.head_row import Rotation
 from llmc.pipelines.kernels.kernel import Kernel
 from llmc.pipelines.kernels.token_heads import TokenHeads
-from llmc.pipelines.kernels.vectors import store
 
 
 def append(heads: TokenHeads, rotated: bool) -> Kernel:
     """Operands `x`, with `heads`, and `cos` and `sin [B or 1, T, R]` if `rotated`, all of float32;
-    updated is `cache [L, S, H, C, D]`, of that or a narrower type.
+    updated is `cache [L, S, H, C, D]`, of that or a narrower type, or of blocks as bytes.
 
     The scalars are the layer, the first sequence, the first column and T.
     """
@@ -25,16 +27,13 @@ def append(heads: TokenHeads, rotated: bool) -> Kernel:
     ) -> None:
         *tables, cache = rest
         layer, first, column, tokens = extents[-4:]
+        writer = RowWriter(cache, heads.widest)
         for row, sequence, head, token in heads.each(x, tile, number, tokens):
             place = [layer, arith.addi(first, sequence), head, arith.addi(column, token)]
-
-            def write(value: ir.Value, at: ir.Value) -> None:
-                store(value, cache, [*place, at])  # noqa: B023
-
+            make = row.copy
             if rotated:
                 cos, sin = tables
-                row.rotate(Rotation(cos, sin, sequence, token), write)
-            else:
-                row.copy(write)
+                make = partial(row.rotate, Rotation(cos, sin, sequence, token))
+            writer.append(place, make)
 
     return Kernel(f"append_{'rows' if heads.offset is None else heads.offset}", grid, build)

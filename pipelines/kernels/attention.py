@@ -15,6 +15,7 @@ from torch_mlir.dialects import arith, math, memref, scf, vector
 
 from llmc.dialects.attention import HIDDEN
 from llmc.dialects.index_notation import Size, index
+from llmc.pipelines.kernels.cache_rows import channels_of, read_row
 from llmc.pipelines.kernels.kernel import Kernel, load_index, multiply_add
 from llmc.pipelines.kernels.query_rows import QueryRows
 from llmc.pipelines.kernels.vectors import (
@@ -73,7 +74,8 @@ class AttentionShape:
 def attention(shape: AttentionShape, widest: int, widened: bool) -> Kernel:
     """Operands `query`, `keys [L, S, G, C, D]`, `values [L, S, G, C, E]`, `start [B]`.
 
-    Query and result `[B, T, H, E]` are float32, the caches of that or a narrower type. The scalars
+    Query and result `[B, T, H, E]` are float32, the caches of that, a narrower type or blocks as
+    bytes. The scalars
     are the layer, the first sequence and the columns held before the query's (see `llmc.attention`
     for what a row sees). `widest` is the number of floats in a vector register; `widened` says that
     the caches' type is a narrower one.
@@ -201,7 +203,7 @@ class _Tile:
             return lambda offset, channel: memref.load(
                 cache, [*self.where, arith.addi(column, offset), channel]
             )
-        channels = cache.type.shape[4]
+        channels = channels_of(cache)
         lanes = width_of(self.lanes, channels)
 
         def place(offset: ir.Value, channel: ir.Value) -> list[ir.Value]:
@@ -209,7 +211,7 @@ class _Tile:
 
         for offset in scf.for_(index(0), count):
             for d in scf.for_(index(0), index(channels), index(lanes)):
-                wide = load(cache, [*self.where, arith.addi(column, offset), d], lanes)
+                wide = read_row(cache, [*self.where, arith.addi(column, offset)], d, lanes)
                 vector.store(wide, self.widened, place(offset, d))
                 scf.yield_([])
             scf.yield_([])

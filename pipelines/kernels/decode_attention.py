@@ -8,19 +8,24 @@ cache is not cut up at all. Dao et al., "Flash-Decoding", 2023.
 
 import re
 from dataclasses import dataclass
+from functools import partial
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, scf, vector
 
 from llmc.dialects.index_notation import Size, index
+from llmc.pipelines.kernels.byte_softmax import ByteSoftmax
+from llmc.pipelines.kernels.cache_rows import RowWriter, holds_blocks
+from llmc.pipelines.kernels.float_softmax import FloatSoftmax
 from llmc.pipelines.kernels.head_row import HeadNorm, HeadRow, Rotation, Write
 from llmc.pipelines.kernels.kernel import Kernel, load_index
-from llmc.pipelines.kernels.online_softmax import Caches, OnlineSoftmax
+from llmc.pipelines.kernels.online_softmax import BLOCK, Caches, OnlineSoftmax
 from llmc.pipelines.kernels.partial_attention import PARTS, Parts
-from llmc.pipelines.kernels.vectors import LOG2_E, divisor, splat, store
+from llmc.pipelines.kernels.vectors import LOG2_E, divisor, splat
 
-# A part has no fewer columns, which take longer to read than two workgroups take to meet.
-_LEAST_COLUMNS = 128
+# A part has no fewer columns, and whole blocks but for the first, whose columns memory does not yet
+# expect to be asked for.
+_LEAST_COLUMNS = 512
 # IREE refuses code that takes more stack than 32 KiB.
 _STACK_BYTES = 30_000
 
@@ -55,7 +60,12 @@ class DecodeShape:
 
 
 def decode_attention(
-    shape: DecodeShape, batch: int | None, rotated: bool, normed: bool, widest: int
+    shape: DecodeShape,
+    batch: int | None,
+    rotated: bool,
+    normed: bool,
+    widest: int,
+    instruction: str,
 ) -> Kernel:
     """Operands `query [B, _]`, `key [B, _]`, `value [B, _]`, `start [B]`, `cos` and `sin [B or 1,
     1, R]` if `rotated`, `query_norm` and `key_norm [L, D]` if `normed`, then those that are
@@ -63,9 +73,9 @@ def decode_attention(
     and after.
 
     Results are `[B, H * E]` and room for the parts, `Parts.type_of`. All but the caches hold
-    float32, and these that or a narrower type. The scalars are the layer, the first sequence and
-    the column of the token. `batch` is B, None where dynamic; `widest` the number of floats in a
-    vector register.
+    float32, and these that, a narrower type or blocks as bytes. The scalars are the layer, the
+    first sequence and the column of the token. `batch` is B, None where dynamic; `widest` the
+    number of floats in a vector register, and `instruction` the one that multiplies bytes.
     """
 
     def grid(extents: list[ir.Value]) -> tuple[Size, Size]:
@@ -94,7 +104,7 @@ def decode_attention(
             HeadNorm(norm, layer, shape.norm_epsilon, shape.norm_offset) if normed else None
             for norm in (norms or (None, None))
         )
-        step = _Step(shape, caches, widest, row, head, rotation, query_norm, key_norm)
+        step = _Step(shape, caches, widest, instruction, row, head, rotation, query_norm, key_norm)
         begin, end = _columns(shape, load_index(start, row), past, part, count)
         step.append_if_last(part, count, past, key, value)
         parts = Parts(room, done, group, part, count)
@@ -124,6 +134,7 @@ def _columns(
     if shape.window:
         start = arith.maxsi(start, arith.subi(end, index(shape.window)))
     each = arith.ceildivui(arith.maxsi(arith.subi(end, start), index(1)), count)
+    each = arith.muli(arith.ceildivui(each, index(BLOCK)), index(BLOCK))
     behind = arith.muli(arith.subi(arith.subi(count, index(1)), part), each)
     stop = arith.subi(end, behind)
     return arith.maxsi(start, arith.subi(stop, each)), stop
@@ -136,6 +147,7 @@ class _Step:
     shape: DecodeShape
     caches: Caches
     lanes: int
+    instruction: str
     row: ir.Value
     head: ir.Value
     rotation: Rotation | None
@@ -148,23 +160,23 @@ class _Step:
         """Writes the new key and value where the last part, and it alone, reads them."""
         last = arith.cmpi(arith.CmpIPredicate.eq, part, arith.subi(count, index(1)))
         caches, offset = self.caches, self.shape.key_offset
+        keys, values = (RowWriter(each, self.lanes) for each in (caches.keys, caches.values))
         branch = scf.IfOp(last)
         with ir.InsertionPoint(branch.then_block):
             row = self._row(key, offset, self.head, caches.channels)
             row = row.normed(self.key_norm) if self.key_norm else row
-            self._turn(row, lambda x, at: store(x, caches.keys, [*caches.head, past, at]))
+            keys.append([*caches.head, past], partial(self._turn, row))
             row = self._row(value, self.shape.value_offset, self.head, caches.value_channels)
-            row.copy(lambda x, at: store(x, caches.values, [*caches.head, past, at]))
+            values.append([*caches.head, past], row.copy)
             scf.yield_([])
 
     def attend(
         self, query: ir.Value, begin: ir.Value, end: ir.Value, parts: Parts, out: ir.Value
     ) -> None:
         """Attends to columns `begin` to `end - 1` by as many heads at once as the stack bears."""
-        caches, sharing = self.caches, self.shape.sharing
-        widths = caches.channels, caches.value_channels, self.lanes
-        heads = divisor(sharing, max(1, _STACK_BYTES // OnlineSoftmax.bytes(1, *widths)))
-        softmax = OnlineSoftmax(heads, caches, self.lanes, self.shape.softcap)
+        sharing = self.shape.sharing
+        softmax = self._softmax()
+        heads = softmax.heads
         base = arith.muli(self.head, index(sharing))
         for first in scf.for_(index(0), index(sharing), index(heads)):
             softmax.reset()
@@ -179,6 +191,16 @@ class _Step:
                 scf.yield_([])
             scf.yield_([])
         parts.combine(out, self.row, base, self.lanes)
+
+    def _softmax(self) -> OnlineSoftmax:
+        """For as many heads at once as the stack bears."""
+        caches, sharing, softcap = self.caches, self.shape.sharing, self.shape.softcap
+        if holds_blocks(caches.keys):
+            most = _STACK_BYTES // ByteSoftmax.bytes(1, caches, self.lanes)
+            heads = divisor(sharing, max(1, most))
+            return ByteSoftmax(heads, caches, self.lanes, softcap, self.instruction)
+        most = _STACK_BYTES // OnlineSoftmax.bytes(1, caches, self.lanes)
+        return FloatSoftmax(divisor(sharing, max(1, most)), caches, self.lanes, softcap)
 
     def _load_query(
         self, query: ir.Value, head: ir.Value, buffer: ir.Value, place: ir.Value

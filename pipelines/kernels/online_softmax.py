@@ -1,11 +1,13 @@
 """Attention of one row of some query heads over a run of cached columns: an online softmax.
 
 The heads share a key head, so that its keys and values are read once for all of them. Lanes are
-channels where keys and values are read, columns where scores are weighed. The transform dialect has
-no operation that carries maxima and sums from block to block, so this is built of vector
-operations directly. Milakov and Gimelshein, 2018 (online softmax); Dao et al., 2022 (blocks).
+columns where scores are weighed; how these are multiplied and values are added up depends on what
+the caches hold. The transform dialect has no operation that carries maxima and sums from block to
+block, so this is built of vector operations directly. Milakov and Gimelshein, 2018 (online
+softmax); Dao et al., 2022 (blocks).
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -13,17 +15,15 @@ from torch_mlir.dialects import arith, math, memref, scf, vector
 
 from llmc.dialects.attention import HIDDEN
 from llmc.dialects.index_notation import constant, index
-from llmc.pipelines.kernels.kernel import multiply_add
+from llmc.pipelines.kernels.cache_rows import channels_of
 from llmc.pipelines.kernels.vectors import (
     LOG2_E,
     divisor,
     exp2_of_negative,
     floats,
     highest,
-    join_quads,
     load,
     maximum,
-    quad,
     splat,
     total,
     width_of,
@@ -31,18 +31,18 @@ from llmc.pipelines.kernels.vectors import (
 
 # Columns of a block: its scores wait in a buffer until its highest is known.
 BLOCK = 128
+# Heads whose products and sums stay in registers together, at most.
+HEADS = 3
 # Columns of a block whose scores become one vector, at least and at most.
 _GROUP = (4, 16)
-# Columns whose scores are summed together, as `quad` wants them.
-_COLUMNS = 4
-# What stays in registers: up to 3 heads' products with 4 columns, or 4 vectors of their sums.
-_HEADS = 3
-_SUMS = 4
 
 
 @dataclass(frozen=True)
 class Caches:
-    """Buffers `[layers, sequences, heads, capacity, channels]`, and the head that is read."""
+    """Buffers `[layers, sequences, heads, capacity, channels]`, and the head that is read.
+
+    Where these hold blocks, they are as `cache_rows` says.
+    """
 
     keys: ir.Value
     values: ir.Value
@@ -51,38 +51,54 @@ class Caches:
     @property
     def channels(self) -> int:
         """Channels of a key."""
-        return self.keys.type.shape[4]
+        return channels_of(self.keys)
 
     @property
     def value_channels(self) -> int:
         """Channels of a value."""
-        return self.values.type.shape[4]
+        return channels_of(self.values)
 
 
-class OnlineSoftmax:
+class OnlineSoftmax(ABC):
     """The state of `heads` rows: what each has seen so far.
 
     Buffers `query [heads, D]`, scaled, with `LOG2_E` too; `sums [heads, E]`, of values by their
     weights; `peaks [heads, lanes]`, the highest score in every lane; `totals [heads, lanes]`, of
-    weights, to be added up.
+    weights, to be added up; and of a block `scores [heads, BLOCK]`, which become weights.
     """
 
     def __init__(self, heads: int, caches: Caches, lanes: int, softcap: float) -> None:
         self.heads, self.caches, self.softcap = heads, caches, softcap
         self.lanes = group_of(lanes)
-        self.query = _buffer(heads, caches.channels)
-        self.sums = _buffer(heads, caches.value_channels)
-        self.peaks, self.shrinks = (_buffer(heads, self.lanes) for _ in range(2))
-        self.totals = _buffer(heads, self.lanes)
-        self.scores = _buffer(heads, BLOCK)
-        # In memory, or LLVM moves all that makes them to where they are joined, and spills.
-        width = max(width_of(self.lanes, caches.channels), _COLUMNS)
-        self.quads = _buffer(_HEADS, self.lanes // _COLUMNS, width)
+        self.query = buffer(heads, caches.channels)
+        self.sums = buffer(heads, caches.value_channels)
+        self.peaks, self.shrinks = (buffer(heads, self.lanes) for _ in range(2))
+        self.totals = buffer(heads, self.lanes)
+        self.scores = buffer(heads, BLOCK)
 
     @staticmethod
-    def bytes(heads: int, channels: int, value_channels: int, lanes: int) -> int:
+    def bytes(heads: int, caches: Caches, lanes: int) -> int:
         """What the buffers take."""
-        return 4 * heads * (channels + value_channels + 3 * group_of(lanes) + BLOCK)
+        channels = caches.channels + caches.value_channels
+        return 4 * heads * (channels + 3 * group_of(lanes) + BLOCK)
+
+    @abstractmethod
+    def begin_block(self, column: ir.Value, count: ir.Value) -> None:
+        """Prepares for columns `column` to `column + count - 1`, of which the next calls are."""
+
+    @abstractmethod
+    def products(
+        self, heads: list[ir.Value], column: ir.Value, at: ir.Value, limit: ir.Value | None
+    ) -> list[ir.Value]:
+        """For each head a vector of products with the keys of the columns from `column + at` on.
+
+        The heads follow each other. With `limit`, no key from `column + limit` on is read, and it
+        does not matter what is in its place.
+        """
+
+    @abstractmethod
+    def add_values(self, column: ir.Value, count: ir.Value) -> None:
+        """Shrinks the sums to the new peaks, and adds the block's values by their weights."""
 
     def reset(self) -> None:
         """Forgets all columns."""
@@ -97,16 +113,17 @@ class OnlineSoftmax:
 
     def attend(self, begin: ir.Value, end: ir.Value) -> None:
         """Takes in columns `begin` to `end - 1`, if there are any."""
-        together = divisor(self.heads, _HEADS)
+        together = divisor(self.heads, HEADS)
         for column in scf.for_(begin, end, index(BLOCK)):
             count = arith.minsi(arith.subi(end, column), index(BLOCK))
+            self.begin_block(column, count)
             for first in scf.for_(index(0), index(self.heads), index(together)):
                 heads = [arith.addi(first, index(i)) for i in range(together)]
                 peaks = self._score(heads, column, count)
                 for head, peak in zip(heads, peaks, strict=True):
                     self._weigh(head, peak, count)
                 scf.yield_([])
-            self._add_values(column, count)
+            self.add_values(column, count)
             scf.yield_([])
 
     def peak(self, head: ir.Value) -> ir.Value:
@@ -140,50 +157,11 @@ class OnlineSoftmax:
         self, heads: list[ir.Value], column: ir.Value, at: ir.Value, limit: ir.Value | None
     ) -> list[ir.Value]:
         """A vector of scores for each head; columns that are not below `limit` are hidden."""
-        for number in scf.for_(index(0), index(self.lanes // _COLUMNS), index(1)):
-            start = arith.addi(at, arith.muli(number, index(_COLUMNS)))
-            offsets = [arith.addi(start, index(j)) for j in range(_COLUMNS)]
-            if limit is not None:
-                last = arith.subi(limit, index(1))
-                offsets = [arith.minui(offset, last) for offset in offsets]
-            places = [arith.addi(column, offset) for offset in offsets]
-            for place in places:
-                self._prefetch(self.caches.values, place)
-            for head, sums in enumerate(self._products(heads, places)):
-                vector.store(quad(sums), self.quads, [index(head), number, index(0)])
-            scf.yield_([])
-        scores = []
-        for head in range(len(heads)):
-            _, count, lanes = self.quads.type.shape
-            here = ([index(head), index(i), index(0)] for i in range(count))
-            quads = [load(self.quads, place, lanes) for place in here]
-            scores.append(self._bend(join_quads(quads)))
+        scores = [self._bend(score) for score in self.products(heads, column, at, limit)]
         if limit is None:
             return scores
         below, hidden = self._below(at, limit), splat(HIDDEN, self.lanes)
         return [arith.select(below, score, hidden) for score in scores]
-
-    def _products(self, heads: list[ir.Value], columns: list[ir.Value]) -> list[list[ir.Value]]:
-        """For each head and column a vector whose lanes add up to their product."""
-        channels, (keys, where) = self.caches.channels, (self.caches.keys, self.caches.head)
-        lanes = width_of(self.lanes, channels)
-        zeros = [splat(0.0, lanes)] * (len(heads) * len(columns))
-        loop = scf.ForOp(index(0), index(channels), index(lanes), zeros)
-        with ir.InsertionPoint(loop.body):
-            d, sums = loop.induction_variable, iter(loop.inner_iter_args)
-            read = [load(keys, [*where, column, d], lanes) for column in columns]
-            queries = [load(self.query, [head, d], lanes) for head in heads]
-            scf.yield_([multiply_add(q, key, next(sums)) for q in queries for key in read])
-        results = list(loop.results)
-        return [results[i : i + len(columns)] for i in range(0, len(results), len(columns))]
-
-    def _prefetch(self, cache: ir.Value, column: ir.Value) -> None:
-        """Asks memory for a column that is soon read, for caches are read but once for a token."""
-        *_, channels = cache.type.shape
-        line = 512 // cache.type.element_type.width
-        for d in range(0, channels, line):
-            where = [*self.caches.head, column, index(d)]
-            memref.prefetch(cache, where, False, 3, True)
 
     def _weigh(self, head: ir.Value, peak: ir.Value, count: ir.Value) -> None:
         """Makes weights of a block's scores, and shrinks what was before to the new peak."""
@@ -216,53 +194,6 @@ class OnlineSoftmax:
         left = arith.index_cast(i32, arith.subi(count, at))
         return arith.cmpi(arith.CmpIPredicate.slt, lanes, vector.broadcast(type_, left))
 
-    def _add_values(self, column: ir.Value, count: ir.Value) -> None:
-        """Adds the values of a block by their weights."""
-        channels = self.caches.value_channels
-        lanes = width_of(self.lanes, channels)
-        wide = divisor(channels // lanes, _SUMS)
-        together = divisor(self.heads, _HEADS)
-        for first in scf.for_(index(0), index(self.heads), index(together)):
-            heads = [arith.addi(first, index(i)) for i in range(together)]
-            for e in scf.for_(index(0), index(channels), index(wide * lanes)):
-                places = [arith.addi(e, index(i * lanes)) for i in range(wide)]
-                self._add_values_of(heads, places, lanes, column, count)
-                scf.yield_([])
-            scf.yield_([])
-
-    def _add_values_of(
-        self,
-        heads: list[ir.Value],
-        places: list[ir.Value],
-        lanes: int,
-        column: ir.Value,
-        count: ir.Value,
-    ) -> None:
-        type_ = floats(lanes)
-        before = []
-        for head in heads:
-            shrink = vector.broadcast(type_, memref.load(self.shrinks, [head, index(0)]))
-            sums = (vector.load(type_, self.sums, [head, place]) for place in places)
-            before += [arith.mulf(sum_, shrink) for sum_ in sums]
-        loop = scf.ForOp(index(0), count, index(1), before)
-        with ir.InsertionPoint(loop.body):
-            offset, sums = loop.induction_variable, iter(loop.inner_iter_args)
-            where = [*self.caches.head, arith.addi(column, offset)]
-            self._prefetch(self.caches.keys, arith.addi(where[-1], index(BLOCK)))
-            values = [load(self.caches.values, [*where, place], lanes) for place in places]
-            weights = [memref.load(self.scores, [head, offset]) for head in heads]
-            scf.yield_(
-                [
-                    multiply_add(vector.broadcast(type_, weight), value, next(sums))
-                    for weight in weights
-                    for value in values
-                ]
-            )
-        results = iter(loop.results)
-        for head in heads:
-            for place in places:
-                vector.store(next(results), self.sums, [head, place])
-
 
 def group_of(lanes: int) -> int:
     """How many columns' scores are a vector where a register has `lanes` floats."""
@@ -270,5 +201,6 @@ def group_of(lanes: int) -> int:
     return min(max(lanes, least), most)
 
 
-def _buffer(*shape: int) -> ir.Value:
-    return memref.alloca(ir.MemRefType.get(shape, ir.F32Type.get()), [], [])
+def buffer(*shape: int, element: ir.Type | None = None) -> ir.Value:
+    """A buffer on the stack, of float32 unless `element` is given."""
+    return memref.alloca(ir.MemRefType.get(shape, element or ir.F32Type.get()), [], [])

@@ -105,13 +105,17 @@ def exp2_of_negative(x: ir.Value) -> ir.Value:
 
 
 def transpose(rows: Sequence[ir.Value]) -> list[ir.Value]:
-    """The columns of n vectors of n lanes each, n a power of two, by log n rounds of n shuffles."""
-    columns, lanes, distance = list(rows), range(len(rows)), 1
+    """The columns of n vectors of n lanes each, n a power of two, by log n rounds of n shuffles.
+
+    Of longer vectors each n lanes are turned for themselves.
+    """
+    width = rows[0].type.shape[0]
+    columns, lanes, distance = list(rows), range(width), 1
     while distance < len(rows):
-        for i in (lane for lane in lanes if not lane & distance):
+        for i in (row for row in range(len(rows)) if not row & distance):
             x, y = columns[i], columns[i + distance]
-            low = [lane if not lane & distance else lane - distance + len(rows) for lane in lanes]
-            high = [lane + distance if not lane & distance else lane + len(rows) for lane in lanes]
+            low = [lane if not lane & distance else lane - distance + width for lane in lanes]
+            high = [lane + distance if not lane & distance else lane + width for lane in lanes]
             columns[i], columns[i + distance] = (vector.shuffle(x, y, m) for m in (low, high))
         distance *= 2
     return columns

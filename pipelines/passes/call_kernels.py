@@ -18,6 +18,8 @@ from llmc.dialects import (
     RotaryOp,
     TopKOp,
 )
+from llmc.dialects.block_bytes import to_blocks, to_bytes
+from llmc.dialects.block_types import block_format
 from llmc.dialects.index_notation import as_value, index, size, slice_of
 from llmc.pipelines.kernels.append import append
 from llmc.pipelines.kernels.argmax import argmax
@@ -33,14 +35,16 @@ from llmc.pipelines.kernels.token_heads import TokenHeads
 from llmc.pipelines.kernels.top_k import top_k
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass, find, is_used
-from llmc.pipelines.passes.head_rows import before_narrowing, made_by, token_rows
+from llmc.pipelines.passes.head_rows import made_by, token_rows
+from llmc.pipelines.schedules.byte_instructions import INSTRUCTIONS
 
 
 @dataclass(frozen=True)
 class CallKernels(Pass):
     """Puts the kernels into the module, each once, and dispatches them where they are needed.
 
-    `lanes` is the number of floats in a vector register. Attention, rotary embedding and appends to
+    `lanes` is the number of floats in a vector register. Products of bytes, which a KV cache of
+    blocks needs, are by `instruction`. Attention, rotary embedding and appends to
     the KV cache of a fixed number of tokens, or of other floats than f32, have no kernel and are
     left alone. Rotary embedding and appends read heads where they lie in the rows of a linear
     layer; an append takes in rotary embedding and narrowing. Changes numerics: a kernel sums in
@@ -49,6 +53,12 @@ class CallKernels(Pass):
 
     name: ClassVar[str] = "call-kernels"
     lanes: Annotated[int, Range(1, 256)] = 16
+    instruction: str = "plain"
+
+    def __post_init__(self) -> None:
+        if self.instruction not in INSTRUCTIONS:
+            known = ", ".join(INSTRUCTIONS)
+            raise ValueError(f"instruction must be one of {known}, not '{self.instruction}'")
 
     def apply(self, module: ir.Module) -> None:
         """Rewrites operation by operation."""
@@ -60,13 +70,10 @@ class CallKernels(Pass):
                 continue
             if is_used(op):
                 with ir.InsertionPoint(op), op.location:
-                    results = KERNELS[op.name](op.opview, self.lanes)
+                    results = KERNELS[op.name](op.opview, self)
                 for old, new in zip(op.results, results, strict=True):
                     old.replace_all_uses_with(new)
-            makers = [value.owner for value in op.operands]
             op.erase()
-            for maker in makers:
-                _erase_unused_generic(maker)
 
 
 def has_kernel(op: ir.Operation) -> bool:
@@ -82,45 +89,39 @@ def _has_tokens(op: CachedAttentionOp | RotaryOp) -> bool:
     return open_dims == [False, False, True, False] and heads.element_type == ir.F32Type.get()
 
 
-def _erase_unused_generic(op: ir.OpView | ir.Operation | ir.Block) -> None:
-    """What narrowed rows that a kernel narrows itself would keep alive what made them."""
-    if not isinstance(op, ir.Block) and op.name == "linalg.generic" and not is_used(op.operation):
-        op.operation.erase()
-
-
 def _has_rows(op: CacheAppendOp) -> bool:
     """Whether of the extents of its rows the number of tokens alone is open, made of f32."""
-    rows = before_narrowing(op.rows)
-    open_dims = [rows.type.is_dynamic_dim(dim) for dim in range(4)]
-    return open_dims == [False, False, True, False] and rows.type.element_type == ir.F32Type.get()
+    rows = op.rows.type
+    open_dims = [rows.is_dynamic_dim(dim) for dim in range(4)]
+    return open_dims == [False, False, True, False] and rows.element_type == ir.F32Type.get()
 
 
-def _append(op: CacheAppendOp, lanes: int) -> list[ir.Value]:
-    heads = before_narrowing(op.rows)
-    turned = made_by(heads, "llmc.rotary")
+def _append(op: CacheAppendOp, cpu: CallKernels) -> list[ir.Value]:
+    turned = made_by(op.rows, "llmc.rotary")
     tables = [] if turned is None else [turned.opview.cos, turned.opview.sin]
-    heads = heads if turned is None else turned.opview.x
-    x, token_heads = _where_they_lie(heads, lanes)
-    return dispatch(
+    heads = op.rows if turned is None else turned.opview.x
+    x, token_heads = _where_they_lie(heads, cpu.lanes)
+    new = dispatch(
         append(token_heads, rotated=bool(tables)),
         [x, *tables],
         [],
         scalars=[op.layer, op.sequence, op.column, as_value(size(heads, 2))],
-        updated=[op.cache],
+        updated=[_stored(op.cache)],
     )
+    return [_as_held(cache, op.cache) for cache in new]
 
 
 def _holds_f32(op: DecodeAttentionOp) -> bool:
     return op.query.type.element_type == ir.F32Type.get()
 
 
-def _attend(op: CachedAttentionOp, lanes: int) -> list[ir.Value]:
+def _attend(op: CachedAttentionOp, cpu: CallKernels) -> list[ir.Value]:
     batch, heads, _, channels = op.query.type.shape
-    _, _, key_heads, _, value_channels = op.values.type.shape
+    value_channels = op.out.type.shape[3]
     shape = AttentionShape(
         batch,
         heads,
-        key_heads,
+        op.keys.type.shape[2],
         channels,
         value_channels,
         op.scale.value,
@@ -130,8 +131,8 @@ def _attend(op: CachedAttentionOp, lanes: int) -> list[ir.Value]:
     tokens = size(op.query, 2)
     extents = [batch, ir.ShapedType.get_dynamic_size(), heads, value_channels]
     (rows,) = dispatch(
-        attention(shape, lanes, op.keys.type.element_type != ir.F32Type.get()),
-        [op.query, op.keys, op.values, op.start],
+        attention(shape, cpu.lanes, op.keys.type.element_type != ir.F32Type.get()),
+        [op.query, _stored(op.keys), _stored(op.values), op.start],
         [ir.RankedTensorType.get(extents, op.out.type.element_type)],
         [tokens],
         scalars=[op.layer, op.sequence, op.past],
@@ -141,12 +142,12 @@ def _attend(op: CachedAttentionOp, lanes: int) -> list[ir.Value]:
     return list(linalg.transpose(rows, outs=[room], permutation=[0, 2, 1, 3]).results)
 
 
-def _argmax(op: ArgmaxOp, lanes: int) -> list[ir.Value]:
-    return dispatch(argmax(op.x.type, lanes), [op.x], [op.out.type], _dynamic_rows(op.x))
+def _argmax(op: ArgmaxOp, cpu: CallKernels) -> list[ir.Value]:
+    return dispatch(argmax(op.x.type, cpu.lanes), [op.x], [op.out.type], _dynamic_rows(op.x))
 
 
-def _decode_attention(op: DecodeAttentionOp, lanes: int) -> list[ir.Value]:
-    _, _, key_heads, _, channels = op.values.type.shape
+def _decode_attention(op: DecodeAttentionOp, cpu: CallKernels) -> list[ir.Value]:
+    key_heads, (_, width) = op.keys.type.shape[2], op.out.type.shape
     shape = DecodeShape(
         op.heads,
         key_heads,
@@ -164,33 +165,47 @@ def _decode_attention(op: DecodeAttentionOp, lanes: int) -> list[ir.Value]:
     tables = [table for table in (op.cos, op.sin) if table is not None]
     norms = [norm for norm in (op.query_norm, op.key_norm) if norm is not None]
     counters = Counters(module_around(op.operation), "decode_attention.done", PARTS)
-    room = room_type(key_heads * batch if static else None, shape.sharing, channels)
+    room = room_type(key_heads * batch if static else None, shape.sharing, width // op.heads)
     results = [op.out.type, room]
     extents = [] if static else [batch, room_size(arith.muli(batch, index(key_heads)))]
-    out, _, keys, values, done = dispatch(
-        decode_attention(shape, batch if static else None, bool(tables), bool(norms), lanes),
+    caches = [op.keys, op.values]
+    kernel = decode_attention(
+        shape, batch if static else None, bool(tables), bool(norms), cpu.lanes, cpu.instruction
+    )
+    out, _, *new, done = dispatch(
+        kernel,
         [op.query, op.key, op.value, op.start, *tables, *norms],
         results,
         extents,
         scalars=[op.layer, op.sequence, op.past],
-        updated=[op.keys, op.values, counters.load()],
+        updated=[*map(_stored, caches), counters.load()],
     )
     counters.store(done)
-    return [out, keys, values]
+    return [out, *map(_as_held, new, caches)]
 
 
-def _group_rows(op: GroupRowsOp, _lanes: int) -> list[ir.Value]:
+def _stored(cache: ir.Value) -> ir.Value:
+    """A cache as its kernels see it: blocks as bytes."""
+    return to_bytes(cache) if block_format(cache.type) else cache
+
+
+def _as_held(new: ir.Value, cache: ir.Value) -> ir.Value:
+    """`new`, which a kernel made of `cache`, with what this holds."""
+    return to_blocks(new, cache.type.element_type) if block_format(cache.type) else new
+
+
+def _group_rows(op: GroupRowsOp, _cpu: CallKernels) -> list[ir.Value]:
     types = [op.order.type, op.first.type]
     return dispatch(group_rows(), [op.expert], types, _dynamic_rows(op.expert))
 
 
-def _matvec(op: PackedExpertLinearOp, _lanes: int) -> list[ir.Value]:
+def _matvec(op: PackedExpertLinearOp, _cpu: CallKernels) -> list[ir.Value]:
     rows = size(op.expert, 0)
     kernel = expert_matvec(op.weight.type, op.top_k.value, rows if isinstance(rows, int) else None)
     return [_product(kernel, [op.x, op.expert, op.weight], op.expert, op.out.type)]
 
 
-def _matmul(op: GroupedExpertLinearOp, _lanes: int) -> list[ir.Value]:
+def _matmul(op: GroupedExpertLinearOp, _cpu: CallKernels) -> list[ir.Value]:
     kernel = expert_matmul(op.weight.type, op.top_k.value, op.tile.value)
     return [_product(kernel, [op.x, op.order, op.first, op.weight], op.order, op.out.type)]
 
@@ -212,8 +227,8 @@ def _dynamic_rows(per_row: ir.Value) -> list[ir.Value]:
     return [size(per_row, 0)] if per_row.type.is_dynamic_dim(0) else []
 
 
-def _rotary(op: RotaryOp, lanes: int) -> list[ir.Value]:
-    x, heads = _where_they_lie(op.x, lanes)
+def _rotary(op: RotaryOp, cpu: CallKernels) -> list[ir.Value]:
+    x, heads = _where_they_lie(op.x, cpu.lanes)
     return dispatch(rotary(heads), [x, op.cos, op.sin], [op.out.type], [size(op.x, 2)])
 
 
@@ -226,10 +241,10 @@ def _where_they_lie(heads: ir.Value, lanes: int) -> tuple[ir.Value, TokenHeads]:
     return rows.value, TokenHeads(batch, count, channels, rows.offset, lanes)
 
 
-def _top_k(op: TopKOp, lanes: int) -> list[ir.Value]:
+def _top_k(op: TopKOp, cpu: CallKernels) -> list[ir.Value]:
     types = [op.values.type, op.places.type]
     extents = [*_dynamic_rows(op.x), op.count] * len(types)
-    return dispatch(top_k(op.x.type, lanes), [op.x], types, extents)
+    return dispatch(top_k(op.x.type, cpu.lanes), [op.x], types, extents)
 
 
 _REQUIRED: dict[str, Callable[..., bool]] = {

@@ -10,7 +10,7 @@ from llmc.dialects.attributes import f64, i64
 from llmc.dialects.index_notation import expand, size
 from llmc.pipelines.passes.base import Pass, find
 from llmc.pipelines.passes.head_norms import without_norms
-from llmc.pipelines.passes.head_rows import HeadRows, before_narrowing, head_rows, made_by
+from llmc.pipelines.passes.head_rows import HeadRows, head_rows, made_by
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ def _is_after(user: ir.Operation, attention: AttentionOp) -> bool:
 
 def _fuse(attention: AttentionOp, keys: CacheAppendOp, values: CacheAppendOp) -> None:
     reads = [attention.key.owner, attention.value.owner]
-    key, value = (before_narrowing(append.rows) for append in (keys, values))
-    query, key, tables = _without_rotary(attention.query, key)
+    value = values.rows
+    query, key, tables = _without_rotary(attention.query, keys.rows)
     batch, heads, _, _ = query.type.shape
     width = value.type.shape[3]
     with ir.InsertionPoint(attention), attention.location:

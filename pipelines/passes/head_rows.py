@@ -6,7 +6,6 @@ from torch_mlir import ir
 from torch_mlir.dialects import tensor
 
 from llmc.dialects.index_notation import collapse
-from llmc.pipelines.passes.generics import applied, is_elementwise
 
 
 @dataclass(frozen=True)
@@ -31,14 +30,6 @@ def head_rows(heads: ir.Value) -> HeadRows:
         return HeadRows(collapse(heads, [1, 3]), 0)
     source, offset = _before_slice(row)
     return HeadRows(collapse(source, [1, 2]), offset)
-
-
-def before_narrowing(rows: ir.Value) -> ir.Value:
-    """The float32 numbers that `rows` holds in the cache's type."""
-    narrow = made_by(rows, "linalg.generic")
-    if narrow is None or applied(narrow) != "arith.truncf" or not is_elementwise(narrow):
-        return rows
-    return narrow.operands[0]
 
 
 def token_rows(heads: ir.Value) -> HeadRows | None:

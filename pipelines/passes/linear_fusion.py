@@ -8,6 +8,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import tensor
 
 from llmc.dialects import ExpertLinearOp, LinearOp
+from llmc.dialects.block_types import BlockType
 from llmc.dialects.index_notation import sizes, slice_of
 from llmc.pipelines.passes.weight_expressions import (
     hoist,
@@ -33,7 +34,7 @@ def linears_behind(*values: ir.Value) -> list[Linear]:
         if value.owner.name in LINEARS:
             found.append(value.owner)
         else:
-            pending += filter(_holds_floats, reversed(list(value.owner.operands)))
+            pending += filter(_holds_numbers, reversed(list(value.owner.operands)))
     return found
 
 
@@ -132,6 +133,8 @@ def _concatenated(parts: Sequence[ir.Value], dim: int) -> ir.Value:
     return tensor.concat(type_, dim, parts)
 
 
-def _holds_floats(value: ir.Value) -> bool:
+def _holds_numbers(value: ir.Value) -> bool:
+    """Whether it is a tensor of floats, or of blocks, as a cache is."""
     type_ = value.type
-    return isinstance(type_, ir.RankedTensorType) and isinstance(type_.element_type, ir.FloatType)
+    numbers = (ir.FloatType, BlockType)
+    return isinstance(type_, ir.RankedTensorType) and isinstance(type_.element_type, numbers)

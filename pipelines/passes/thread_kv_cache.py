@@ -1,16 +1,18 @@
 """`thread-kv-cache`: gives attention its memory of earlier tokens."""
 
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, ml_program
 
 from llmc.dialects import AttentionOp, CacheAllocateOp, CacheAppendOp, CacheReadOp
+from llmc.dialects.block_types import BlockType, block_format, block_type
+from llmc.dialects.blocks import Q8_0
 from llmc.dialects.index_notation import (
     as_value,
     constant,
-    letters,
     loop_index,
     pointwise,
     size,
@@ -31,7 +33,9 @@ from llmc.runtime.abi import RESET
 from llmc.runtime.errors import UserError
 
 CACHE = "llmc.kv_cache"
-ELEMENTS = ("f32", "f16")
+# Of a cache, but that of one as bytes is one more.
+_RANK = 5
+ELEMENTS = ("f32", "f16", Q8_0.name)
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,8 @@ class ThreadKVCache(Pass):
     number `sequence` on, whose token columns 0 to `past - 1` are held; of these, sequence b uses
     those from `start[b]` on (shorter sequences of a batch begin later, so that all end at one
     column). `reset(sequences, capacity)` allocates the cache. Keys and values are kept as
-    `element`, f32 or f16, which changes numerics; attention widens what it reads.
+    `element`, f32, f16 or q8_0, which changes numerics; attention widens what it reads. Where heads
+    are no whole blocks, f16 takes the place of q8_0.
     """
 
     name: ClassVar[str] = "thread-kv-cache"
@@ -67,7 +72,7 @@ class ThreadKVCache(Pass):
             start, sequence, past = set_arguments(
                 function, list(range(len(function.arguments))), _state_types(batch)
             )
-            state = _State(layer, start, sequence, past, ir.Type.parse(self.element))
+            state = _State(layer, start, sequence, past, self._element())
             _, _, kind = function.sym_name.value.partition(".")
             if not kind:
                 fail(function, "layer function must be named VARIANT.KIND, as in prefill.layer0")
@@ -89,6 +94,9 @@ class ThreadKVCache(Pass):
         with ir.InsertionPoint(module.body):
             _build_reset(caches)
 
+    def _element(self) -> ir.Type:
+        return block_type(Q8_0) if self.element == Q8_0.name else ir.Type.parse(self.element)
+
 
 def kv_bytes_per_token(module: ir.Module) -> int:
     """Bytes that one token of one sequence takes in the KV cache of `module`, whatever its stage.
@@ -98,17 +106,28 @@ def kv_bytes_per_token(module: ir.Module) -> int:
     total = 0
     for op in globals_with(module, CACHE):
         type_ = op.attributes["type"].value
-        if not _is_cache(type_):
-            raise UserError(f"{type_} is not the type of a KV cache")
-        layers, _, heads, _, channels = type_.shape
-        total += layers * heads * channels * type_.element_type.width // 8
+        kept_as(type_)
+        format_ = block_format(type_)
+        bits = 8 * format_.bytes if format_ else type_.element_type.width
+        layers, _, heads, _, *row = type_.shape
+        total += layers * heads * prod(row) * bits // 8
     return total
 
 
+def kept_as(type_: ir.Type) -> str:
+    """The element of a cache of `type_`, as `ThreadKVCache` has it; UserError where it is none."""
+    if not _is_cache(type_):
+        raise UserError(f"{type_} is not the type of a KV cache")
+    holds_blocks = block_format(type_) or type_.rank > _RANK
+    return Q8_0.name if holds_blocks else str(type_.element_type)
+
+
 def _is_cache(type_: ir.Type) -> bool:
-    return isinstance(type_, ir.RankedTensorType) and [
-        type_.is_dynamic_dim(dim) for dim in range(type_.rank)
-    ] == [False, True, False, True, False]
+    """Whether `type_` is as `_cache_type` makes it, or the bytes of such blocks."""
+    if not isinstance(type_, ir.RankedTensorType) or type_.rank not in (_RANK, _RANK + 1):
+        return False
+    open_dims = [dim for dim in range(type_.rank) if type_.is_dynamic_dim(dim)]
+    return open_dims == [1, 3]
 
 
 @dataclass(frozen=True)
@@ -139,10 +158,10 @@ def _attend_to_cache(
     """Appends keys and values to the cache, and attends to all of it. Returns the globals used."""
     caches = {}
     with ir.InsertionPoint(attention), attention.location:
+        element = _kept_as(state.element, attention)
         held, grown = [], {}
         for which, rows in (("keys", attention.key), ("values", attention.value)):
-            symbol, rows = f"{name}.{which}", _narrow(rows, state.element)
-            type_ = _cache_type(rows.type, layers)
+            symbol, type_ = f"{name}.{which}", _cache_type(rows.type, layers, element)
             caches[symbol] = _Cache(type_, attention.location)
             cache = ml_program.global_load(type_, ir.FlatSymbolRefAttr.get(symbol))
             cache = CacheAppendOp(cache, rows, state.layer, state.sequence, state.past, type_).out
@@ -166,30 +185,36 @@ def _attend_to_cache(
     return caches
 
 
-def _narrow(rows: ir.Value, element: ir.Type) -> ir.Value:
-    """`rows` rounded to `element`, if they are wider."""
-    if rows.type.element_type.width <= element.width:
-        return rows
-    lead = letters(rows.type.rank)
-    return pointwise(
-        f"{lead}->{lead}", lambda x, _: arith.truncf(element, x), rows, element=element
+def _kept_as(element: ir.Type, attention: AttentionOp) -> ir.Type:
+    """`element`, or f16 instead of blocks where keys or values are no whole ones."""
+    f32 = ir.F32Type.get()
+    are_blocks = all(
+        rows.type.element_type == f32 and rows.type.shape[3] % Q8_0.values == 0
+        for rows in (attention.key, attention.value)
     )
+    return element if are_blocks or not isinstance(element, BlockType) else ir.F16Type.get()
 
 
 def _read(cache: ir.Value, rows: ir.Value, state: _State) -> ir.Value:
     batch, heads, _, channels = rows.type.shape
     columns = arith.addi(state.past, as_value(size(rows, 2)))
     unknown = ir.ShapedType.get_dynamic_size()
-    type_ = ir.RankedTensorType.get([batch, heads, unknown, channels], rows.type.element_type)
+    element = rows.type.element_type if block_format(cache.type) else cache.type.element_type
+    type_ = ir.RankedTensorType.get([batch, heads, unknown, channels], element)
     return CacheReadOp(
         cache, state.layer, state.sequence, as_value(size(rows, 0)), columns, type_
     ).out
 
 
-def _cache_type(rows: ir.RankedTensorType, layers: int) -> ir.RankedTensorType:
+def _cache_type(rows: ir.RankedTensorType, layers: int, element: ir.Type) -> ir.RankedTensorType:
+    """The type of a cache of `rows`, which keeps those that are no wider than `element` as such."""
     _, heads, _, channels = rows.shape
+    if isinstance(element, BlockType):
+        channels //= Q8_0.values
+    elif rows.element_type.width <= element.width:
+        element = rows.element_type
     unknown = ir.ShapedType.get_dynamic_size()
-    return ir.RankedTensorType.get([layers, unknown, heads, unknown, channels], rows.element_type)
+    return ir.RankedTensorType.get([layers, unknown, heads, unknown, channels], element)
 
 
 def _thread_trunk(trunk: func.FuncOp, layers: list[str]) -> None:

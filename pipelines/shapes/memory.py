@@ -117,7 +117,7 @@ class _Block:
     def _place(self, number: int, op: ir.Operation) -> list[Expr]:
         """Finds memory for the results; the peak within the operation, as of a call or a loop."""
         tensors = [result for result in op.results if is_tensor(result)]
-        if op.name in _VIEWS and is_tensor(op.operands[0]):
+        if _is_view(op):
             self.memory[op.results[0]] = self.memory[op.operands[0]]
         elif op.name == "tensor.empty":
             self.memory[op.results[0]] = _Memory()  # takes none before something is written to it
@@ -170,6 +170,13 @@ class _Block:
     def _bytes(self, tensor: ir.Value) -> Expr:
         type_ = tensor.type
         return sympy.Mul(*self.facts.shape(tensor), _element_bytes(type_))
+
+
+def _is_view(op: ir.Operation) -> bool:
+    """Whether it shows its first operand's memory; a cache of blocks is read into floats."""
+    if op.name not in _VIEWS or not is_tensor(op.operands[0]):
+        return False
+    return op.name != "llmc.cache_read" or block_format(op.operands[0].type) is None
 
 
 def _used(op: ir.Operation) -> Iterator[ir.Value]:

@@ -258,10 +258,10 @@ def _check_loops(op: ir.Operation, facts: Facts) -> None:
 
 def _cache_read(op: ir.Operation, facts: Facts) -> None:
     view = op.opview
-    _, _, heads, _, channels = facts.shape(view.cache)
+    heads = facts.shape(view.cache)[2]
     batch, columns = facts.integer(view.batch), facts.integer(view.columns)
     # The batch is that of the type where this is static.
-    own, *_ = facts.shape(view.out)
+    own, _, _, channels = facts.shape(view.out)
     extents = [batch if own.is_Dummy else own, heads, columns, channels]
     facts.set_shape(view.out, extents, op)
 
@@ -275,9 +275,11 @@ def _top_k(op: ir.Operation, facts: Facts) -> None:
 def _cache_load(op: ir.Operation, facts: Facts) -> None:
     """A KV cache `[layers, sequences, heads, capacity, channels]`; other globals are static."""
     type_ = op.results[0].type
-    if is_tensor(op.results[0]) and type_.rank == len(_CACHE):
+    if is_tensor(op.results[0]) and type_.rank >= len(_CACHE):
         own = facts.shape(op.results[0])
-        extents = [each if name is None else name for name, each in zip(_CACHE, own, strict=True)]
+        known = zip(_CACHE, own, strict=False)
+        extents = [each if name is None else name for name, each in known]
+        extents += own[len(_CACHE) :]  # of a block's bytes
         facts.set_shape(op.results[0], extents, op)
 
 

@@ -109,7 +109,8 @@ class MeteredFrame(Frame):
 
     def _place(self, op: ir.Operation, read: Sequence[_Memory]) -> list[_Memory]:
         """The memory of each result, taken where it is new."""
-        if op.name in _VIEWS:
+        widens = op.name == "llmc.cache_read" and block_format(op.operands[0].type)
+        if op.name in _VIEWS and not widens:
             return [self.memory[op.operands[0]]]
         if op.name in _TAKES_NONE or op.name in _ALLOCATED_BY_THE_MODULE:
             return [_Memory(is_writable=op.name in _ALLOCATED_BY_THE_MODULE) for _ in op.results]

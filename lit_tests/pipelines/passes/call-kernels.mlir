@@ -165,15 +165,7 @@ func.func @append(%rows: tensor<1x?x64xf32>, %table: tensor<1x?x16xf32>, %cache:
   %e = tensor.empty(%t) : tensor<1x2x?x16xf32>
   %x = linalg.transpose ins(%cut : tensor<1x?x2x16xf32>) outs(%e : tensor<1x2x?x16xf32>) permutation = [0, 2, 1, 3]
   %y = "llmc.rotary"(%x, %table, %table) : (tensor<1x2x?x16xf32>, tensor<1x?x16xf32>, tensor<1x?x16xf32>) -> tensor<1x2x?x16xf32>
-  %f = tensor.empty(%t) : tensor<1x2x?x16xf16>
-  %n = linalg.generic {indexing_maps = [affine_map<(a, b, c, d) -> (a, b, c, d)>, affine_map<(a, b, c, d) -> (a, b, c, d)>],
-                       iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
-      ins(%y : tensor<1x2x?x16xf32>) outs(%f : tensor<1x2x?x16xf16>) {
-  ^bb0(%a: f32, %b: f16):
-    %0 = arith.truncf %a : f32 to f16
-    linalg.yield %0 : f16
-  } -> tensor<1x2x?x16xf16>
-  %new = "llmc.cache_append"(%cache, %n, %i, %i, %i) : (tensor<2x?x2x?x16xf16>, tensor<1x2x?x16xf16>, index, index, index) -> tensor<2x?x2x?x16xf16>
+  %new = "llmc.cache_append"(%cache, %y, %i, %i, %i) : (tensor<2x?x2x?x16xf16>, tensor<1x2x?x16xf32>, index, index, index) -> tensor<2x?x2x?x16xf16>
   return %new : tensor<2x?x2x?x16xf16>
 }
 

@@ -1,16 +1,18 @@
 // RUN: llmc-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(thread-kv-cache)' | filecheck %s
 // RUN: llmc-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(thread-kv-cache{element=f16})' | filecheck %s --check-prefix=NARROW
+// RUN: llmc-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(thread-kv-cache{element=q8_0})' | filecheck %s --check-prefix=BLOCKS
 // RUN: not llmc-opt %s --pass-pipeline='builtin.module(thread-kv-cache{element=i8})' 2>&1 | filecheck %s --check-prefix=ELEMENT
 
-// ELEMENT: error: pass 'thread-kv-cache': element must be one of f32, f16, not 'i8'
+// ELEMENT: error: pass 'thread-kv-cache': element must be one of f32, f16, q8_0, not 'i8'
 
-// Keys are rounded before they are kept, and attention widens what it reads.
+// Keys are rounded where they are kept, and attention widens what it reads.
 // NARROW-DAG:   ml_program.global private mutable @layer0.0.keys : tensor<2x?x2x?x8xf16> {llmc.kv_cache}
 // NARROW-LABEL: func.func private @prefill.layer0(
-// NARROW:         %[[ROWS:.+]] = linalg.generic {{.+}} ins(%arg1 : tensor<1x2x?x8xf32>)
-// NARROW:           arith.truncf %{{.+}} : f32 to f16
-// NARROW:         "llmc.cache_append"(%{{.+}}, %[[ROWS]], {{.+}} -> tensor<2x?x2x?x8xf16>
+// NARROW:         "llmc.cache_append"(%{{.+}}, %arg1, {{.+}} -> tensor<2x?x2x?x8xf16>
 // NARROW:         "llmc.attention"(%arg0, {{.+}} : (tensor<1x4x?x8xf32>, tensor<1x2x?x8xf16>, tensor<1x2x?x6xf16>
+
+// Heads of no whole blocks are kept as f16.
+// BLOCKS-DAG:   ml_program.global private mutable @layer0.0.keys : tensor<2x?x2x?x8xf16> {llmc.kv_cache}
 
 // One cache for keys and one for values of each kind of layer; two layers here.
 // CHECK-DAG: ml_program.global private mutable @layer0.0.keys : tensor<2x?x2x?x8xf32> {llmc.kv_cache}
@@ -142,4 +144,31 @@ func.func @decode(%tokens: tensor<1x1xi64>, %positions: tensor<1x1xi64>) -> tens
 // expected-error@+1 {{public function must take tokens and positions}}
 func.func @decode(%tokens: tensor<1x1xi64>) -> tensor<1x1xi64> {
   return %tokens : tensor<1x1xi64>
+}
+
+// -----
+
+// Of blocks the values are read.
+// BLOCKS-DAG:   ml_program.global private mutable @wide0.0.keys : tensor<1x?x2x?x2x!llmc.q8_0> {llmc.kv_cache}
+// BLOCKS-DAG:   ml_program.global private mutable @wide0.0.values : tensor<1x?x2x?x1x!llmc.q8_0> {llmc.kv_cache}
+// BLOCKS-LABEL: func.func private @decode.wide0(
+// BLOCKS:         "llmc.cache_append"(%{{.+}}, %arg1, {{.+}} -> tensor<1x?x2x?x2x!llmc.q8_0>
+// BLOCKS:         "llmc.attention"(%arg0, {{.+}} : (tensor<1x4x1x64xf32>, tensor<1x2x?x64xf32>, tensor<1x2x?x32xf32>
+func.func private @decode.wide0(%q: tensor<1x4x1x64xf32>, %k: tensor<1x2x1x64xf32>,
+                                 %v: tensor<1x2x1x32xf32>, %layer: index) -> tensor<1x4x1x32xf32>
+    attributes {llmc.layer_argument = 3 : index} {
+  %o = "llmc.attention"(%q, %k, %v) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>,
+      scale = 0.5, window = 0 : i64, softcap = 0.0}
+     : (tensor<1x4x1x64xf32>, tensor<1x2x1x64xf32>, tensor<1x2x1x32xf32>) -> tensor<1x4x1x32xf32>
+  return %o : tensor<1x4x1x32xf32>
+}
+
+func.func @decode(%tokens: tensor<1x1xi64>, %positions: tensor<1x1xi64>) -> tensor<1x4x1x32xf32> {
+  %c0 = arith.constant 0 : index
+  %q = tensor.empty() : tensor<1x4x1x64xf32>
+  %k = tensor.empty() : tensor<1x2x1x64xf32>
+  %v = tensor.empty() : tensor<1x2x1x32xf32>
+  %o = call @decode.wide0(%q, %k, %v, %c0)
+     : (tensor<1x4x1x64xf32>, tensor<1x2x1x64xf32>, tensor<1x2x1x32xf32>, index) -> tensor<1x4x1x32xf32>
+  return %o : tensor<1x4x1x32xf32>
 }
