@@ -24,6 +24,7 @@ from llmc.pipelines.passes import (
 from llmc.pipelines.passes.base import Pass, PassError, walk
 from llmc.pipelines.passes.bind_parameters import STORAGES
 from llmc.pipelines.passes.quantize_weights import AS_IS
+from llmc.pipelines.passes.thread_kv_cache import ELEMENTS
 from llmc.pipelines.pipeline import PIPELINES, Pipeline
 from tests.programs.blocks import Experts
 from tests.programs.functions import Function
@@ -54,7 +55,7 @@ ROUNDED = 0.15
 CHOICES = {
     "call-kernels": {"lanes": [16]},
     "quantize-weights": {"format": [*FORMATS, AS_IS]},
-    "thread-kv-cache": {"element": ["f32", "f16"]},
+    "thread-kv-cache": {"element": list(ELEMENTS)},
 }
 
 
@@ -161,9 +162,11 @@ def tolerance_of(steps: Iterable[SinglePass], least: float) -> float:
 
 
 def _rounds(pass_: Pass | str) -> bool:
-    to_blocks, to_halves = QuantizeWeights(Q8_0.name), ThreadKVCache("f16")
-    is_known = isinstance(pass_, PackBlocks | QuantizeActivations)
-    return is_known or pass_ in (to_blocks, to_halves)
+    if isinstance(pass_, ThreadKVCache):
+        return pass_.element != "f32"
+    return isinstance(pass_, PackBlocks | QuantizeActivations) or pass_ == QuantizeWeights(
+        Q8_0.name
+    )
 
 
 def is_comparable(plan: Model | Function, tolerance: float) -> bool:
