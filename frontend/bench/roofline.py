@@ -6,21 +6,21 @@ multiplies; what it must compute, one multiplication and one addition of each we
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.table import Table
 
-from llmc.dialects.blocks import FORMATS
 from llmc.frontend.bench.kernels import KernelTime
 from llmc.frontend.bench.machine import Bounds
 from llmc.runtime import abi
 from llmc.runtime.manifest import ModelFacts
 
+if TYPE_CHECKING:
+    from llmc.dialects.blocks import BlockFormat
+
 _FLOATS = {"f32": 4, "f16": 2, "bf16": 2}
-# Bytes of one weight; of blocks, with their scales.
-_WEIGHT_BYTES = _FLOATS | {name: each.bytes / each.values for name, each in FORMATS.items()}
 # The name of a kernel on blocks has those of a row in it and the bytes of as many blocks as the
 # target has columns, a power of two; the row's values too, each block's apart or all together.
 _PANEL = re.compile(r"x(\d+)x(\d+)xi8")
@@ -69,7 +69,7 @@ def roofline(
         if size > _LOOKS_UP * bounds.read_bytes_per_s * kernel.seconds:
             size = 0
         rows = 1 if kernel.dispatches == 1 or function == abi.DECODE else tokens
-        weights = size / _WEIGHT_BYTES[type_]
+        weights = size / _weight_bytes(type_)
         moved = size + kernel.cache_bytes
         if size:
             moved += rows * _row_bytes(weights, kernel.dispatches, model.hidden_size)
@@ -88,10 +88,25 @@ def roofline(
         )
 
 
+def _formats() -> Mapping[str, "BlockFormat"]:
+    # Here, for commands that need no compiler import this file too.
+    from llmc.dialects.blocks import FORMATS
+
+    return FORMATS
+
+
+def _weight_bytes(name: str) -> float:
+    """Bytes of one weight; of blocks, with their scales."""
+    if name in _FLOATS:
+        return _FLOATS[name]
+    format_ = _formats()[name]
+    return format_.bytes / format_.values
+
+
 def _weight_type(kernel: str, dtype: str) -> str:
     """The type of the matrix that `kernel` reads, in a model that is mostly stored as `dtype`."""
     for blocks, size in _PANEL.findall(kernel):
-        for name, format_ in FORMATS.items():
+        for name, format_ in _formats().items():
             columns, left = divmod(int(size), format_.bytes)
             is_panel = left == 0 and columns & (columns - 1) == 0
             rows = f"x{blocks}x{format_.values}x", f"x{int(blocks) * format_.values}xf32"
