@@ -10,31 +10,17 @@ from torch_mlir.dialects import ext, tensor, transform, vector
 from llmc.dialects.index_notation import index
 from llmc.pipelines.schedules.byte_dots import WORD, ByteDots
 from llmc.pipelines.schedules.byte_instructions import INSTRUCTIONS, TWO_ROWS, Pairs, splat
-from llmc.pipelines.schedules.transform_dialect import ConsumesPayload, Operation
+from llmc.pipelines.schedules.transform_dialect import ConsumesPayload, Operation, Rewriting
 
 
-class Interpretation(transform.TransformOpInterface):
+class Interpretation(Rewriting):
     """What MLIR's interpreter does at the operation."""
 
     @staticmethod
-    def apply(
-        op: Any,
-        rewriter: transform.TransformRewriter,
-        _results: transform.TransformResults,
-        state: transform.TransformState,
-    ) -> transform.DiagnosedSilenceableFailure:
-        """Rewrites the payload."""
-        for target in state.get_payload_ops(op.target):
-            with ir.InsertionPoint(target), target.location:
-                dots = ByteDots(target)
-                sums = _multiplied(dots, op.instruction.value, op.lanes.value)
-            rewriter.replace_op(target, [sums])
-        return transform.DiagnosedSilenceableFailure.Success
-
-    @staticmethod
-    def allow_repeated_handle_operands(_op: Any) -> bool:
-        """An operation of the payload may not be given twice."""
-        return False
+    def rewrite(op: Any, target: ir.Operation, rewriter: transform.TransformRewriter) -> None:
+        """Replaces the sums."""
+        sums = _multiplied(ByteDots(target), op.instruction.value, op.lanes.value)
+        rewriter.replace_op(target, [sums])
 
 
 class ByteProductsOp(Operation, name="byte_products", traits=[Interpretation, ConsumesPayload]):

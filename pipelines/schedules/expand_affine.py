@@ -6,30 +6,18 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, transform
 
 from llmc.dialects.index_notation import index
-from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation
+from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation, Rewriting
 
 
-class Interpretation(transform.TransformOpInterface):
+class Interpretation(Rewriting):
     """What MLIR's interpreter does at the operation."""
 
     @staticmethod
-    def apply(
-        op: Any,
-        rewriter: transform.TransformRewriter,
-        _results: transform.TransformResults,
-        state: transform.TransformState,
-    ) -> transform.DiagnosedSilenceableFailure:
-        """Rewrites the payload."""
-        for target in state.get_payload_ops(op.target):
-            for apply_ in _maps(target):
-                with ir.InsertionPoint(apply_), apply_.location:
-                    rewriter.replace_op(apply_, [_expanded(apply_)])
-        return transform.DiagnosedSilenceableFailure.Success
-
-    @staticmethod
-    def allow_repeated_handle_operands(_op: Any) -> bool:
-        """An operation of the payload may not be given twice."""
-        return False
+    def rewrite(_op: Any, target: ir.Operation, rewriter: transform.TransformRewriter) -> None:
+        """Replaces the maps in a loop."""
+        for apply_ in _maps(target):
+            with ir.InsertionPoint(apply_), apply_.location:
+                rewriter.replace_op(apply_, [_expanded(apply_)])
 
 
 class ExpandAffineOp(Operation, name="expand_affine", traits=[Interpretation, ModifiesPayload]):

@@ -8,7 +8,7 @@ from torch_mlir.dialects import arith, bufferization, ext, memref, scf, transfor
 
 from llmc.dialects.index_notation import index
 from llmc.pipelines.schedules.splat_reads import is_dim, transfer_reads
-from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation
+from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation, Rewriting
 
 PANELS, ROWS = -3, -2
 """Dimensions of a weight in panels, `[..., P, K, J]`."""
@@ -17,28 +17,16 @@ _SECOND_CACHE = 2
 """What memref calls it to be wanted there: the first is too small for what comes so much later."""
 
 
-class Interpretation(transform.TransformOpInterface):
+class Interpretation(Rewriting):
     """What MLIR's interpreter does at the operation."""
 
     @staticmethod
-    def apply(
-        op: Any,
-        _rewriter: transform.TransformRewriter,
-        _results: transform.TransformResults,
-        state: transform.TransformState,
-    ) -> transform.DiagnosedSilenceableFailure:
-        """Rewrites the payload."""
-        for scope in state.get_payload_ops(op.scope):
-            for read in transfer_reads(scope):
-                if _walks(read, op.dimension.value):
-                    with ir.InsertionPoint(read), read.location:
-                        _prefetch(read, op.dimension.value, op.ahead.value)
-        return transform.DiagnosedSilenceableFailure.Success
-
-    @staticmethod
-    def allow_repeated_handle_operands(_op: Any) -> bool:
-        """An operation of the payload may not be given twice."""
-        return False
+    def rewrite(op: Any, target: ir.Operation, _rewriter: transform.TransformRewriter) -> None:
+        """Prefetches what the reads in it will want."""
+        for read in transfer_reads(target):
+            if _walks(read, op.dimension.value):
+                with ir.InsertionPoint(read), read.location:
+                    _prefetch(read, op.dimension.value, op.ahead.value)
 
 
 class PrefetchOp(Operation, name="prefetch", traits=[Interpretation, ModifiesPayload]):

@@ -7,31 +7,19 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, tensor, transform, vector
 
 from llmc.dialects.index_notation import index
-from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation
+from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation, Rewriting
 
 
-class Interpretation(transform.TransformOpInterface):
+class Interpretation(Rewriting):
     """What MLIR's interpreter does at the operation."""
 
     @staticmethod
-    def apply(
-        op: Any,
-        rewriter: transform.TransformRewriter,
-        _results: transform.TransformResults,
-        state: transform.TransformState,
-    ) -> transform.DiagnosedSilenceableFailure:
-        """Rewrites the payload."""
-        for scope in state.get_payload_ops(op.scope):
-            for read in transfer_reads(scope):
-                if _repeats_elements(read):
-                    with ir.InsertionPoint(read), read.location:
-                        rewriter.replace_op(read, [_splat(read)])
-        return transform.DiagnosedSilenceableFailure.Success
-
-    @staticmethod
-    def allow_repeated_handle_operands(_op: Any) -> bool:
-        """An operation of the payload may not be given twice."""
-        return False
+    def rewrite(_op: Any, target: ir.Operation, rewriter: transform.TransformRewriter) -> None:
+        """Replaces the reads in it."""
+        for read in transfer_reads(target):
+            if _repeats_elements(read):
+                with ir.InsertionPoint(read), read.location:
+                    rewriter.replace_op(read, [_splat(read)])
 
 
 class SplatReadsOp(Operation, name="splat_reads", traits=[Interpretation, ModifiesPayload]):

@@ -7,30 +7,16 @@ from torch_mlir.dialects import bufferization, ext, transform
 
 from llmc.pipelines.schedules.byte_dots import ByteDots
 from llmc.pipelines.schedules.tile_registers import ROW_BYTES, Bytes, buffer_of_rows, multiply
-from llmc.pipelines.schedules.transform_dialect import ConsumesPayload, Operation
+from llmc.pipelines.schedules.transform_dialect import ConsumesPayload, Operation, Rewriting
 
 
-class Interpretation(transform.TransformOpInterface):
+class Interpretation(Rewriting):
     """What MLIR's interpreter does at the operation."""
 
     @staticmethod
-    def apply(
-        op: Any,
-        rewriter: transform.TransformRewriter,
-        _results: transform.TransformResults,
-        state: transform.TransformState,
-    ) -> transform.DiagnosedSilenceableFailure:
-        """Rewrites the payload."""
-        for target in state.get_payload_ops(op.target):
-            with ir.InsertionPoint(target), target.location:
-                sums = _multiplied(ByteDots(target))
-            rewriter.replace_op(target, [sums])
-        return transform.DiagnosedSilenceableFailure.Success
-
-    @staticmethod
-    def allow_repeated_handle_operands(_op: Any) -> bool:
-        """An operation of the payload may not be given twice."""
-        return False
+    def rewrite(_op: Any, target: ir.Operation, rewriter: transform.TransformRewriter) -> None:
+        """Replaces the sums."""
+        rewriter.replace_op(target, [_multiplied(ByteDots(target))])
 
 
 class TileProductsOp(Operation, name="tile_products", traits=[Interpretation, ConsumesPayload]):

@@ -21,6 +21,39 @@ def load(context: ir.Context) -> None:
             LlmcTransform.load()
 
 
+class Rewriting(transform.TransformOpInterface):
+    """What MLIR's interpreter does at an operation that rewrites what its first handle holds."""
+
+    @staticmethod
+    def rewrite(
+        op: Any, target: ir.Operation, rewriter: transform.TransformRewriter
+    ) -> list[ir.Operation] | None:
+        """Rewrites one operation of the payload; what the result of `op`, if it has one, holds."""
+        raise NotImplementedError
+
+    @classmethod
+    def apply(
+        cls,
+        op: Any,
+        rewriter: transform.TransformRewriter,
+        results: transform.TransformResults,
+        state: transform.TransformState,
+    ) -> transform.DiagnosedSilenceableFailure:
+        """Rewrites the payload, one operation after the other."""
+        made: list[ir.Operation] = []
+        for target in state.get_payload_ops(op.operands[0]):
+            with ir.InsertionPoint(target), target.location:
+                made += cls.rewrite(op, target, rewriter) or []
+        for result in op.results:
+            results.set_ops(result, made)
+        return transform.DiagnosedSilenceableFailure.Success
+
+    @staticmethod
+    def allow_repeated_handle_operands(_op: Any) -> bool:
+        """An operation of the payload may not be given twice."""
+        return False
+
+
 class ModifiesPayload(ir.MemoryEffectsOpInterface):
     """The effects of an operation that changes the payload; its handles stay valid."""
 

@@ -8,33 +8,21 @@ from torch_mlir.dialects import arith, bufferization, ext, linalg, scf, transfor
 from llmc.dialects.index_notation import index
 from llmc.pipelines.schedules.byte_dots import WORD, ByteDots
 from llmc.pipelines.schedules.tile_registers import buffer_of_rows
-from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation
+from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation, Rewriting
 
 
-class Interpretation(transform.TransformOpInterface):
+class Interpretation(Rewriting):
     """What MLIR's interpreter does at the operation."""
 
     @staticmethod
-    def apply(
-        op: Any,
-        rewriter: transform.TransformRewriter,
-        results: transform.TransformResults,
-        state: transform.TransformState,
-    ) -> transform.DiagnosedSilenceableFailure:
-        """Rewrites the payload."""
-        plain = []
-        for target in state.get_payload_ops(op.target):
-            with ir.InsertionPoint(target), target.location:
-                dots = ByteDots(target)
-                plain.append(_dots(dots, _unpack(dots)))
-            rewriter.replace_op(target, [plain[-1].results[0]])
-        results.set_ops(op.plain, plain)
-        return transform.DiagnosedSilenceableFailure.Success
-
-    @staticmethod
-    def allow_repeated_handle_operands(_op: Any) -> bool:
-        """An operation of the payload may not be given twice."""
-        return False
+    def rewrite(
+        _op: Any, target: ir.Operation, rewriter: transform.TransformRewriter
+    ) -> list[ir.Operation]:
+        """Unpacks, and replaces the sums."""
+        dots = ByteDots(target)
+        plain = _dots(dots, _unpack(dots))
+        rewriter.replace_op(target, [plain.results[0]])
+        return [plain]
 
 
 class UnpackWordsOp(Operation, name="unpack_words", traits=[Interpretation, ModifiesPayload]):

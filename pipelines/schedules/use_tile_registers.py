@@ -6,33 +6,20 @@ from torch_mlir import ir
 from torch_mlir.dialects import ext, transform
 
 from llmc.pipelines.schedules.tile_registers import configure, release
-from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation
+from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation, Rewriting
 
 
-class Interpretation(transform.TransformOpInterface):
+class Interpretation(Rewriting):
     """What MLIR's interpreter does at the operation."""
 
     @staticmethod
-    def apply(
-        op: Any,
-        _rewriter: transform.TransformRewriter,
-        _results: transform.TransformResults,
-        state: transform.TransformState,
-    ) -> transform.DiagnosedSilenceableFailure:
-        """Rewrites the payload."""
-        for grid in state.get_payload_ops(op.grid):
-            body = list(grid.opview.body)
-            with grid.location:
-                with ir.InsertionPoint(body[0]):
-                    configure()
-                with ir.InsertionPoint(body[-1]):
-                    release()
-        return transform.DiagnosedSilenceableFailure.Success
-
-    @staticmethod
-    def allow_repeated_handle_operands(_op: Any) -> bool:
-        """An operation of the payload may not be given twice."""
-        return False
+    def rewrite(_op: Any, target: ir.Operation, _rewriter: transform.TransformRewriter) -> None:
+        """Begins and ends the body of a grid."""
+        body = list(target.opview.body)
+        with ir.InsertionPoint(body[0]):
+            configure()
+        with ir.InsertionPoint(body[-1]):
+            release()
 
 
 class UseTileRegistersOp(

@@ -8,29 +8,16 @@ from torch_mlir import ir
 from torch_mlir.dialects import ext, tensor, transform, vector
 
 from llmc.dialects.index_notation import constant, index
-from llmc.pipelines.schedules.transform_dialect import ConsumesPayload, Operation
+from llmc.pipelines.schedules.transform_dialect import ConsumesPayload, Operation, Rewriting
 
 
-class Interpretation(transform.TransformOpInterface):
+class Interpretation(Rewriting):
     """What MLIR's interpreter does at the operation."""
 
     @staticmethod
-    def apply(
-        op: Any,
-        rewriter: transform.TransformRewriter,
-        _results: transform.TransformResults,
-        state: transform.TransformState,
-    ) -> transform.DiagnosedSilenceableFailure:
-        """Rewrites the payload."""
-        for target in state.get_payload_ops(op.target):
-            with ir.InsertionPoint(target), target.location:
-                rewriter.replace_op(target, [_Tile(target).vectorized()])
-        return transform.DiagnosedSilenceableFailure.Success
-
-    @staticmethod
-    def allow_repeated_handle_operands(_op: Any) -> bool:
-        """An operation of the payload may not be given twice."""
-        return False
+    def rewrite(_op: Any, target: ir.Operation, rewriter: transform.TransformRewriter) -> None:
+        """Replaces the operation."""
+        rewriter.replace_op(target, [_Tile(target).vectorized()])
 
 
 class VectorizeLateOp(Operation, name="vectorize_late", traits=[Interpretation, ConsumesPayload]):

@@ -6,31 +6,19 @@ from torch_mlir import ir
 from torch_mlir.dialects import ext, scf, transform
 
 from llmc.dialects.index_notation import index
-from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation
+from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation, Rewriting
 
 
-class Interpretation(transform.TransformOpInterface):
+class Interpretation(Rewriting):
     """What MLIR's interpreter does at the operation."""
 
     @staticmethod
-    def apply(
-        op: Any,
-        rewriter: transform.TransformRewriter,
-        _results: transform.TransformResults,
-        state: transform.TransformState,
-    ) -> transform.DiagnosedSilenceableFailure:
-        """Rewrites the payload."""
-        for loop in state.get_payload_ops(op.loop):
-            step = _constant(loop.opview.step)
-            for size in _sizes(loop.opview, step):
-                with ir.InsertionPoint(size), size.location:
-                    rewriter.replace_op(size, [index(step)])
-        return transform.DiagnosedSilenceableFailure.Success
-
-    @staticmethod
-    def allow_repeated_handle_operands(_op: Any) -> bool:
-        """An operation of the payload may not be given twice."""
-        return False
+    def rewrite(_op: Any, target: ir.Operation, rewriter: transform.TransformRewriter) -> None:
+        """Replaces the sizes of tiles in a loop."""
+        step = _constant(target.opview.step)
+        for size in _sizes(target.opview, step):
+            with ir.InsertionPoint(size), size.location:
+                rewriter.replace_op(size, [index(step)])
 
 
 class WholeRoundsOp(Operation, name="whole_rounds", traits=[Interpretation, ModifiesPayload]):

@@ -6,31 +6,18 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, linalg, tensor, transform
 
 from llmc.dialects.index_notation import sizes
-from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation
+from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation, Rewriting
 
 
-class Interpretation(transform.TransformOpInterface):
+class Interpretation(Rewriting):
     """What MLIR's interpreter does at the operation."""
 
     @staticmethod
-    def apply(
-        op: Any,
-        rewriter: transform.TransformRewriter,
-        results: transform.TransformResults,
-        state: transform.TransformState,
-    ) -> transform.DiagnosedSilenceableFailure:
-        """Rewrites the payload."""
-        wide = []
-        for target in state.get_payload_ops(op.target):
-            with ir.InsertionPoint(target), target.location:
-                wide += _widen(target, op.number.value, rewriter)
-        results.set_ops(op.wide, wide)
-        return transform.DiagnosedSilenceableFailure.Success
-
-    @staticmethod
-    def allow_repeated_handle_operands(_op: Any) -> bool:
-        """An operation of the payload may not be given twice."""
-        return False
+    def rewrite(
+        op: Any, target: ir.Operation, rewriter: transform.TransformRewriter
+    ) -> list[ir.Operation]:
+        """Takes the widening out."""
+        return _widen(target, op.number.value, rewriter)
 
 
 class WidenOperandOp(Operation, name="widen_operand", traits=[Interpretation, ModifiesPayload]):
