@@ -41,7 +41,11 @@ class Phase:
 
 
 def run_phases(
-    phases: list[Phase], first: int, layers: int, workgroups: int, counters: ir.Value
+    phases: list[Phase],
+    first: ir.Value,
+    layers: ir.Value,
+    workgroups: int,
+    counters: ir.Value,
 ) -> None:
     """Builds the phases of the layers `first` to `first + layers - 1`, in order.
 
@@ -55,7 +59,7 @@ def run_phases(
     def run(layer: ir.Value, number: int, own: ir.Value) -> None:
         width, _ = grids[number]
         x, y = arith.remui(own, width), arith.divui(own, width)
-        phases[number].build(arith.addi(layer, index(first)), x, y)
+        phases[number].build(arith.addi(layer, first), x, y)
 
     tasks.run_all(run)
     _leave(workgroups, counters)
@@ -64,9 +68,9 @@ def run_phases(
 class _Tasks:
     """The tasks of all layers; those of a layer's phase begin at the phase's of `starts`."""
 
-    def __init__(self, starts: list[ir.Value], layers: int, counters: ir.Value) -> None:
+    def __init__(self, starts: list[ir.Value], layers: ir.Value, counters: ir.Value) -> None:
         *self.starts, self.each = starts
-        self.total = arith.muli(self.each, index(layers))
+        self.total = arith.muli(self.each, layers)
         self.counters = counters
 
     def run_all(self, run: Callable[[ir.Value, int, ir.Value], None]) -> None:

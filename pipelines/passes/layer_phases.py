@@ -66,11 +66,12 @@ class LayerPhases:
             and sum(code.stack for code in self._code) <= STACK
         )
 
-    def kernel(self, name: str, first: int, layers: int, workgroups: int) -> Kernel:
-        """The kernel of the layers `first` to `first + layers - 1`.
+    def kernel(self, name: str, workgroups: int) -> Kernel:
+        """The kernel of consecutive layers.
 
         Its operands are for `read`, what it updates for `updated` and then the counters of
-        `run_phases`, its results for `results`, its scalars for `scalars`.
+        `run_phases`, its results for `results`, its scalars for `scalars` and then the first layer
+        and how many they are.
         """
 
         def build(_x: ir.Value, _y: ir.Value, extents: list[ir.Value], *buffers: ir.Value) -> None:
@@ -78,9 +79,8 @@ class LayerPhases:
             bound = [binding_under(buffer) for buffer in buffers if buffer != counters]
             known = dict(zip([*self.read, *self.updated, *self.results], bound, strict=True))
             known[self._out] = known[self.hidden]
-            known.update(
-                zip(self.scalars, extents[len(extents) - len(self.scalars) :], strict=True)
-            )
+            *given, first, layers = extents
+            known.update(zip(self.scalars, given[len(given) - len(self.scalars) :], strict=True))
             phases = [
                 self._phase(op, code, known)
                 for op, code in zip(self._chain.dispatches, self._code, strict=True)

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
+from llmc.dialects.index_notation import index
 from llmc.pipelines.kernels.counters import Counters
 from llmc.pipelines.kernels.kernel import dispatch, module_around
 from llmc.pipelines.kernels.persistent import COUNTERS
@@ -87,16 +88,16 @@ class _PersistentLayer:
     def replace(self, calls: list[func.CallOp], workgroups: int) -> None:
         """Puts one dispatch in the place of `calls`, which follow each other."""
         first, last = calls[0], calls[-1]
-        phases, start = self._phases, self.number(first)
+        phases = self._phases
         with ir.InsertionPoint(first), first.location:
             counters = Counters(module_around(first), "persistent.counters", COUNTERS)
             known = dict(zip(self._function.arguments, first.operands, strict=True))
-            name = f"{self._function.sym_name.value}_{start}_{len(calls)}"
+            scalars = [_brought(value, known) for value in phases.scalars]
             results = dispatch(
-                phases.kernel(name, start, len(calls), workgroups),
+                phases.kernel(self._function.sym_name.value, workgroups),
                 [_brought(value, known) for value in phases.read],
                 [value.type for value in phases.results],
-                scalars=[_brought(value, known) for value in phases.scalars],
+                scalars=[*scalars, index(self.number(first)), index(len(calls))],
                 updated=[*(_brought(value, known) for value in phases.updated), counters.load()],
             )
             hidden, *states, counts = results[len(phases.results) :]

@@ -5,14 +5,16 @@
 
 // Two layers become one dispatch, whose phases are the two dispatches of a layer. The kernel takes
 // tasks from a counter as soon as what they need is done, and what lies on its stack lies there
-// once. Its hidden state and its counters are written in place.
+// once. Its hidden state and its counters are written in place. It is told the first layer and how
+// many they are: a layer that does not follow is another dispatch of the same kernel.
 // CHECK-LABEL: "util.global"() {initial_value = dense<0> : tensor<48xi32>, is_mutable, sym_name = "persistent.counters"
 // CHECK-NOT:     sym_name = "double"
 // CHECK:         "stream.return"(%c64, %c1{{.*}}, %c1{{.*}})
 // FEW:           "stream.return"(%c8, %c1{{.*}}, %c1{{.*}})
-// CHECK:         func.func @decode.layer0_2_2_{{.*}}(%[[PAST:.*]]: index, %[[WEIGHT:.*]]: !stream.binding, %[[HIDDEN:.*]]: !stream.binding, %{{.*}}: !stream.binding, %[[ROOM:.*]]: !stream.binding)
+// CHECK:         func.func @decode.layer0_{{.*}}(%[[PAST:.*]]: index, %[[FIRST:.*]]: index, %[[COUNT:.*]]: index, %[[WEIGHT:.*]]: !stream.binding, %[[HIDDEN:.*]]: !stream.binding, %{{.*}}: !stream.binding, %[[ROOM:.*]]: !stream.binding)
 // CHECK:           memref.alloca
 // CHECK:           %[[WIDTH:.*]] = arith.addi %[[PAST]], %c1
+// CHECK:           arith.muli %{{.*}}, %[[COUNT]]
 // CHECK:           scf.while
 // CHECK:             scf.while
 // CHECK:               memref.atomic_rmw addi
@@ -23,7 +25,7 @@
 // CHECK:               "stream.binding.subspan"(%[[ROOM]]
 // CHECK:               memref.load
 // CHECK:             } else {
-// CHECK:               %[[LAYER:.*]] = arith.addi %{{.*}}, %c2
+// CHECK:               %[[LAYER:.*]] = arith.addi %{{.*}}, %[[FIRST]]
 // CHECK-NOT:           memref.alloca
 // CHECK:               "stream.binding.subspan"(%[[ROOM]]
 // CHECK:               %[[STACKED:.*]] = "stream.binding.subspan"(%[[WEIGHT]]
@@ -31,13 +33,15 @@
 // CHECK:               memref.load %[[STACKED]][%[[LAYER]]]
 // CHECK:             }
 // CHECK:             memref.atomic_rmw addi
+// CHECK-NOT:     "stream.executable"
 // CHECK-NOT:     func.func private
 // CHECK-LABEL: func.func @decode(
 // CHECK-NOT:     call
-// CHECK:         %[[OUT:.*]]:3 = "flow.dispatch"
-// CHECK-SAME:    tied_operands = [-1 : index, 2 : index, 3 : index]
+// CHECK:         %[[OUT:.*]]:3 = "flow.dispatch"(%arg1, %c2{{.*}}, %c2{{[^,]*}}, %arg1, %c2{{.*}}, %c2{{[^,]*}}, %{{.*}}, %arg0, %{{.*}}) {entry_points = [@[[KERNEL:[^:]*]]::
+// CHECK-SAME:    tied_operands = [-1 : index, 4 : index, 5 : index]
 // CHECK:         "util.global.store"(%[[OUT]]#2) {global = @persistent.counters}
-// CHECK:         return %[[OUT]]#1
+// CHECK:         %[[LAST:.*]]:3 = "flow.dispatch"(%arg1, %c5{{.*}}, %c1{{[^,]*}}, %arg1, {{.*}}, %[[OUT]]#1, %{{.*}}) {entry_points = [@[[KERNEL]]::
+// CHECK:         return %[[LAST]]#1
 "stream.executable"() ({
   "stream.executable.export"() ({
   ^bb0(%past: index):
@@ -94,9 +98,11 @@ func.func private @decode.layer0(%x: tensor<1x4xf32>, %layer: index, %past: inde
 func.func @decode(%x: tensor<1x4xf32>, %past: index) -> tensor<1x4xf32> {
   %c2 = arith.constant 2 : index
   %c3 = arith.constant 3 : index
+  %c5 = arith.constant 5 : index
   %a = call @decode.layer0(%x, %c2, %past) : (tensor<1x4xf32>, index, index) -> tensor<1x4xf32>
   %b = call @decode.layer0(%a, %c3, %past) : (tensor<1x4xf32>, index, index) -> tensor<1x4xf32>
-  return %b : tensor<1x4xf32>
+  %c = call @decode.layer0(%b, %c5, %past) : (tensor<1x4xf32>, index, index) -> tensor<1x4xf32>
+  return %c : tensor<1x4xf32>
 }
 
 // -----
