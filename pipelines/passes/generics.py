@@ -1,6 +1,10 @@
 """Reads a `linalg.generic` back: what it computes, and how it reads its operands."""
 
+from collections.abc import Sequence
+
 from torch_mlir import ir
+
+from llmc.pipelines.passes.base import clone_with
 
 
 def applied(op: ir.Operation) -> str:
@@ -29,3 +33,45 @@ def is_elementwise(op: ir.Operation) -> bool:
     """Whether a linalg.generic reads and writes all its operands at one and the same point."""
     first, *others = maps(op)
     return all(map_ == ir.AffineMap.get_identity(first.n_dims) for map_ in (first, *others))
+
+
+def inputs(op: ir.Operation) -> list[ir.Value]:
+    """The inputs of a linalg.generic of one result."""
+    return list(op.operands)[:-1]
+
+
+def reads_room(op: ir.Operation) -> bool:
+    """Whether a linalg.generic reads what its result is written into."""
+    *_, old = op.regions[0].blocks[0].arguments
+    return any(True for _ in old.uses)
+
+
+def captures_constants(op: ir.Operation) -> bool:
+    """Whether all that the body of a linalg.generic reads from without is constants."""
+    return all(is_constant(value) for value in _captured(op))
+
+
+def is_constant(value: ir.Value) -> bool:
+    """Whether `value` is a constant."""
+    return not isinstance(value.owner, ir.Block) and value.owner.name == "arith.constant"
+
+
+def apply_body(op: ir.Operation, elements: Sequence[ir.Value]) -> ir.Value:
+    """What the body of a linalg.generic, which captures but constants, makes of `elements`.
+
+    Computed here. `elements` are for the first of the body's arguments, or for all.
+    """
+    block = op.regions[0].blocks[0]
+    known = dict(zip(block.arguments, elements, strict=False))
+    *inner, end = [each.operation for each in block]
+    for each in [*(value.owner.operation for value in _captured(op)), *inner]:
+        clone_with(each, known)
+    return known[end.operands[0]]
+
+
+def _captured(op: ir.Operation) -> list[ir.Value]:
+    """What the body of a linalg.generic reads from without, each once."""
+    block = op.regions[0].blocks[0]
+    reads = (value for inner in block for value in inner.operands)
+    own = [*block.arguments, *(result for inner in block for result in inner.results)]
+    return list(dict.fromkeys(value for value in reads if value not in own))

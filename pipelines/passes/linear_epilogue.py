@@ -5,8 +5,13 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from llmc.dialects.index_notation import letters, pointwise
-from llmc.pipelines.passes.base import clone_with
-from llmc.pipelines.passes.generics import is_elementwise
+from llmc.pipelines.passes.generics import (
+    apply_body,
+    captures_constants,
+    inputs,
+    is_elementwise,
+    reads_room,
+)
 
 _MOST = 12
 """How many operations may follow a layer in its kernel; a gated GELU by tanh is ten."""
@@ -45,7 +50,7 @@ class Epilogue:
     def others(self) -> list[ir.Value]:
         """What the operations read beside the layer and each other, each once, in order."""
         made = {*self.strands, *(member.results[0] for member in self.members)}
-        reads = (value for member in self.members for value in _inputs(member))
+        reads = (value for member in self.members for value in inputs(member))
         return list(dict.fromkeys(value for value in reads if value not in made))
 
 
@@ -76,22 +81,16 @@ def follow(epilogue: Epilogue, strands: list[ir.Value], others: list[ir.Value]) 
     known = dict(zip(epilogue.strands, strands, strict=True))
     known.update(zip(epilogue.others(), others, strict=True))
     for member in epilogue.members:
-        known[member.results[0]] = _same_of(member, [known[value] for value in _inputs(member)])
+        known[member.results[0]] = _same_of(member, [known[value] for value in inputs(member)])
     return known[epilogue.result]
 
 
-def _same_of(member: ir.Operation, inputs: list[ir.Value]) -> ir.Value:
-    block = member.regions[0].blocks[0]
-
+def _same_of(member: ir.Operation, operands: list[ir.Value]) -> ir.Value:
     def body(*elements: ir.Value) -> ir.Value:
-        known = dict(zip(block.arguments, elements, strict=True))
-        *inner, end = [op.operation for op in block]
-        for op in [*(value.owner.operation for value in _captured(member)), *inner]:
-            clone_with(op, known)
-        return known[end.operands[0]]
+        return apply_body(member, elements)
 
-    loops = letters(inputs[0].type.rank)
-    return pointwise(f"{','.join([loops] * len(inputs))}->{loops}", body, *inputs)
+    loops = letters(operands[0].type.rank)
+    return pointwise(f"{','.join([loops] * len(operands))}->{loops}", body, *operands)
 
 
 def _next(strands: tuple[ir.Value, ...], members: list[ir.Operation]) -> ir.Operation | None:
@@ -112,8 +111,8 @@ def _can_follow(op: ir.Operation, type_: ir.Type) -> bool:
         and op.results[0].type == type_
         and is_elementwise(op)
         and all(value.type == type_ for value in op.operands)
-        and not _reads_room(op)
-        and all(_is_constant(value) for value in _captured(op))
+        and not reads_room(op)
+        and captures_constants(op)
     )
 
 
@@ -132,29 +131,6 @@ def _halves(layer: ir.Value) -> tuple[ir.Value, ir.Value] | None:
     if not (whole_rows and halves and same_rank and set(by_start) == {0, outputs // 2}):
         return None
     return by_start[0], by_start[outputs // 2]
-
-
-def _captured(op: ir.Operation) -> list[ir.Value]:
-    """What the body of a linalg.generic reads from without, each once."""
-    block = op.regions[0].blocks[0]
-    reads = (value for inner in block for value in inner.operands)
-    own = [*block.arguments, *(result for inner in block for result in inner.results)]
-    return list(dict.fromkeys(value for value in reads if value not in own))
-
-
-def _is_constant(value: ir.Value) -> bool:
-    """Whether `value` is a constant."""
-    return not isinstance(value.owner, ir.Block) and value.owner.name == "arith.constant"
-
-
-def _inputs(op: ir.Operation) -> list[ir.Value]:
-    return list(op.operands)[:-1]
-
-
-def _reads_room(op: ir.Operation) -> bool:
-    """Whether the operation reads what its result is written into."""
-    *_, old = op.regions[0].blocks[0].arguments
-    return any(True for _ in old.uses)
 
 
 def _read_outside(epilogue: Epilogue) -> list[ir.Value]:
