@@ -24,6 +24,7 @@ from llmc.pipelines.passes import (
     NumberLayers,
     OutlineLinears,
     OutlineQuantizedLinears,
+    OutlineRows,
     PackBlocks,
     PackWeights,
     PersistLayers,
@@ -193,6 +194,8 @@ class LinalgStage(Stage):
             LowerLlmc(keep_kernels=True),
             _SIMPLIFY,
             "resolve-ranked-shaped-type-result-dims",
+            _SIMPLIFY,
+            OutlineRows(),
             _SIMPLIFY,
         )
 

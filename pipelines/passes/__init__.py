@@ -22,6 +22,7 @@ from llmc.pipelines.passes.number_layers import NumberLayers
 from llmc.pipelines.passes.outline_kernels import OutlineKernels
 from llmc.pipelines.passes.outline_linears import OutlineLinears
 from llmc.pipelines.passes.outline_quantized_linears import OutlineQuantizedLinears
+from llmc.pipelines.passes.outline_rows import OutlineRows
 from llmc.pipelines.passes.pack_blocks import PackBlocks
 from llmc.pipelines.passes.pack_weights import PackWeights
 from llmc.pipelines.passes.persist_layers import PersistLayers
@@ -62,6 +63,7 @@ PASSES: dict[str, type[Pass]] = {
         OutlineKernels,
         OutlineLinears,
         OutlineQuantizedLinears,
+        OutlineRows,
         PackBlocks,
         PackWeights,
         PersistLayers,

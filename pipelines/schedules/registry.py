@@ -15,6 +15,7 @@ from llmc.pipelines.schedules.quantize_rows import quantize_rows
 from llmc.pipelines.schedules.quantized_matmul import quantized_matmul
 from llmc.pipelines.schedules.quantized_matvec import quantized_matvec
 from llmc.pipelines.schedules.reduction import reduction
+from llmc.pipelines.schedules.row import row
 from llmc.pipelines.schedules.schedule import PythonSchedule
 from llmc.runtime.errors import UserError
 
@@ -31,6 +32,7 @@ SCHEDULES: dict[str, Callable[..., None]] = {
         quantized_matmul,
         quantized_matvec,
         reduction,
+        row,
     )
 }
 

@@ -16,6 +16,7 @@ from llmc.pipelines.schedules.quantized_matvec import (
     QuantizedMatvecParameters,
     quantized_matvec,
 )
+from llmc.pipelines.schedules.row import RowParameters, row
 from llmc.pipelines.schedules.schedule import MOST, PythonSchedule
 from llmc.pipelines.targets.cpu import CPUTarget
 
@@ -30,6 +31,9 @@ _STREAMS = 2
 
 _UNPACKED = 256
 """How many values of a row are unpacked at once for tile registers, at most: the stack is small."""
+
+_LANES = 64
+"""Elements of a row that are computed at once, at most: sums in several registers overlap."""
 
 Rule = Callable[[func.FuncOp, CPUTarget], PythonSchedule | None]
 """The schedule of a kernel on a machine; None where the rule does not apply to it."""
@@ -72,6 +76,14 @@ def _quantize_rows(_kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
     return PythonSchedule(quantize_rows, QuantizeRowsParameters())
 
 
+def _row(kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
+    """Two workgroups: more would but repeat the reductions more often."""
+    (length,) = kernel.type.results[0].shape
+    half = -(-length // 2)
+    lanes = _divisor(half, _LANES)
+    return PythonSchedule(row, RowParameters(lanes, min(half // lanes, MOST)))
+
+
 def _panels_of_workgroup(kernel: func.FuncOp, target: CPUTarget) -> int | None:
     """So few that each core has a workgroup, and that one reads no more than `_LARGEST` bytes.
 
@@ -107,6 +119,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "quantize_rows": (_quantize_rows,),
     "quantized_matmul": (_quantized_matmul,),
     "quantized_matvec": (_quantized_matvec,),
+    "row": (_row,),
 }
 """The rules for each kind of kernel, in the order in which they are tried."""
 

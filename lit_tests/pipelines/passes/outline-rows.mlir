@@ -1,0 +1,151 @@
+// RUN: llmc-opt %s --outline-rows --canonicalize --cse --split-input-file | filecheck %s
+
+#row = affine_map<(b, t, n) -> (b, t, n)>
+#sum = affine_map<(b, t, n) -> (b, t)>
+#weight = affine_map<(b, t, n) -> (n)>
+
+// A norm, and the residual that is added to it, are one kernel: it reads a weight from the stack of
+// all layers', loops over the row for the sum and then for all that is done element by element.
+// CHECK-LABEL: func.func private @norm_and_residual(
+// CHECK-NOT:     linalg
+// CHECK:         %[[X:.*]] = tensor.collapse_shape %arg1
+// CHECK:         %[[R:.*]] = tensor.collapse_shape %arg0
+// CHECK:         %[[Y:.*]] = call @row_0(%[[X]], %[[R]], %arg2, %arg3) : (tensor<8xf32>, tensor<8xf32>, tensor<3x8xf32>, index) -> tensor<8xf32>
+// CHECK:         %[[OUT:.*]] = tensor.expand_shape %[[Y]] {{.*}} : tensor<8xf32> into tensor<1x1x8xf32>
+// CHECK:         return %[[OUT]]
+// CHECK:       func.func private @row_0(%[[X:.*]]: tensor<8xf32>, %[[R:.*]]: tensor<8xf32>, %[[STACK:.*]]: tensor<3x8xf32>, %[[LAYER:.*]]: index) -> tensor<8xf32> attributes {llmc.kernel = "row"}
+// CHECK:         %[[W:.*]] = tensor.extract_slice %[[STACK]][%[[LAYER]], 0] [1, 8]
+// CHECK:         %[[SUM:.*]] = linalg.generic {{.*}}iterator_types = ["reduction"]} ins(%[[X]] :
+// CHECK:         %[[OUT:.*]] = linalg.generic {{.*}}iterator_types = ["parallel"]} ins(%[[R]], %[[X]], %[[SUM]], %[[W]] :
+// CHECK:           math.rsqrt
+// CHECK:           arith.mulf
+// CHECK:           arith.mulf
+// CHECK:           arith.addf
+// CHECK:         return %[[OUT]]
+func.func private @norm_and_residual(%residual: tensor<1x1x8xf32>, %panels: tensor<1x2x4xf32>, %weights: tensor<3x8xf32>, %layer: index) -> tensor<1x1x8xf32> attributes {llmc.layer_argument = 3 : index} {
+  %zero = arith.constant 0.0 : f32
+  %flat = tensor.collapse_shape %panels [[0], [1, 2]] : tensor<1x2x4xf32> into tensor<1x8xf32>
+  %x = tensor.expand_shape %flat [[0, 1], [2]] output_shape [1, 1, 8] : tensor<1x8xf32> into tensor<1x1x8xf32>
+  %weight = tensor.extract_slice %weights[%layer, 0] [1, 8] [1, 1] : tensor<3x8xf32> to tensor<8xf32>
+  %one = tensor.empty() : tensor<1x1xf32>
+  %start = linalg.fill ins(%zero : f32) outs(%one : tensor<1x1xf32>) -> tensor<1x1xf32>
+  %square = linalg.generic {indexing_maps = [#row, #sum], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x : tensor<1x1x8xf32>) outs(%start : tensor<1x1xf32>) {
+  ^bb0(%a: f32, %total: f32):
+    %s = arith.mulf %a, %a : f32
+    %t = arith.addf %total, %s : f32
+    linalg.yield %t : f32
+  } -> tensor<1x1xf32>
+  %room = tensor.empty() : tensor<1x1x8xf32>
+  %normed = linalg.generic {indexing_maps = [#row, #sum, #weight, #row], iterator_types = ["parallel", "parallel", "parallel"]} ins(%x, %square, %weight : tensor<1x1x8xf32>, tensor<1x1xf32>, tensor<8xf32>) outs(%room : tensor<1x1x8xf32>) {
+  ^bb0(%a: f32, %s: f32, %w: f32, %old: f32):
+    %r = math.rsqrt %s : f32
+    %n = arith.mulf %a, %r : f32
+    %y = arith.mulf %n, %w : f32
+    linalg.yield %y : f32
+  } -> tensor<1x1x8xf32>
+  %out = linalg.generic {indexing_maps = [#row, #row, #row], iterator_types = ["parallel", "parallel", "parallel"]} ins(%residual, %normed : tensor<1x1x8xf32>, tensor<1x1x8xf32>) outs(%room : tensor<1x1x8xf32>) {
+  ^bb0(%a: f32, %b: f32, %old: f32):
+    %y = arith.addf %a, %b : f32
+    linalg.yield %y : f32
+  } -> tensor<1x1x8xf32>
+  return %out : tensor<1x1x8xf32>
+}
+
+// -----
+
+// What a kernel or a part of a row reads, is a kernel's result; two that are alike share it. A part
+// is read from the whole row.
+// CHECK-LABEL: func.func private @two(
+// CHECK:         %[[Y:.*]] = call @row_0(%arg0) : (tensor<8xf32>) -> tensor<8xf32>
+// CHECK:         %[[Z:.*]] = call @row_0(%[[Y]])
+// CHECK:         %[[H:.*]] = call @row_1(%[[Y]])
+// CHECK:         return %[[Z]], %[[H]]
+// CHECK:       func.func private @row_1(%[[ROW:.*]]: tensor<8xf32>) -> tensor<4xf32>
+// CHECK:         %[[HALF:.*]] = tensor.extract_slice %[[ROW]][4] [4] [1]
+// CHECK:         linalg.generic {{.*}} ins(%[[HALF]] :
+#n = affine_map<(n) -> (n)>
+func.func private @two(%x: tensor<8xf32>, %layer: index) -> (tensor<8xf32>, tensor<4xf32>) attributes {llmc.layer_argument = 1 : index} {
+  %room = tensor.empty() : tensor<8xf32>
+  %y = linalg.generic {indexing_maps = [#n, #n], iterator_types = ["parallel"]} ins(%x : tensor<8xf32>) outs(%room : tensor<8xf32>) {
+  ^bb0(%a: f32, %old: f32):
+    %e = math.exp %a : f32
+    linalg.yield %e : f32
+  } -> tensor<8xf32>
+  %z = linalg.generic {indexing_maps = [#n, #n], iterator_types = ["parallel"]} ins(%y : tensor<8xf32>) outs(%room : tensor<8xf32>) {
+  ^bb0(%a: f32, %old: f32):
+    %e = math.exp %a : f32
+    linalg.yield %e : f32
+  } -> tensor<8xf32>
+  %half = tensor.extract_slice %y[4] [4] [1] : tensor<8xf32> to tensor<4xf32>
+  %small = tensor.empty() : tensor<4xf32>
+  %h = linalg.generic {indexing_maps = [#n, #n], iterator_types = ["parallel"]} ins(%half : tensor<4xf32>) outs(%small : tensor<4xf32>) {
+  ^bb0(%a: f32, %old: f32):
+    %e = math.exp %a : f32
+    linalg.yield %e : f32
+  } -> tensor<4xf32>
+  return %z, %h : tensor<8xf32>, tensor<4xf32>
+}
+
+// -----
+
+// Left alone: several rows, an open number of them, other numbers than f32, one element, the place
+// of an element, a sum in which the order matters, and functions of no layer.
+// CHECK-LABEL: func.func private @others(
+// CHECK-NOT:     call
+// CHECK-LABEL: func.func @trunk(
+// CHECK-NOT:     call
+// CHECK-NOT:   func.func
+#n = affine_map<(n) -> (n)>
+#tn = affine_map<(t, n) -> (t, n)>
+#t = affine_map<(t, n) -> (t)>
+func.func private @others(%rows: tensor<2x8xf32>, %open: tensor<?x8xf32>, %wide: tensor<8xf64>, %one: tensor<1xf32>, %x: tensor<8xf32>, %row: tensor<1x8xf32>, %layer: index)
+    -> (tensor<2x8xf32>, tensor<?x8xf32>, tensor<8xf64>, tensor<1xf32>, tensor<8xf32>, tensor<1x8xf32>) attributes {llmc.layer_argument = 6 : index} {
+  %zero = arith.constant 0.0 : f32
+  %a = linalg.generic {indexing_maps = [#tn, #tn], iterator_types = ["parallel", "parallel"]} ins(%rows : tensor<2x8xf32>) outs(%rows : tensor<2x8xf32>) {
+  ^bb0(%e: f32, %old: f32):
+    %y = math.exp %e : f32
+    linalg.yield %y : f32
+  } -> tensor<2x8xf32>
+  %b = linalg.generic {indexing_maps = [#tn, #tn], iterator_types = ["parallel", "parallel"]} ins(%open : tensor<?x8xf32>) outs(%open : tensor<?x8xf32>) {
+  ^bb0(%e: f32, %old: f32):
+    %y = math.exp %e : f32
+    linalg.yield %y : f32
+  } -> tensor<?x8xf32>
+  %c = linalg.generic {indexing_maps = [#n, #n], iterator_types = ["parallel"]} ins(%wide : tensor<8xf64>) outs(%wide : tensor<8xf64>) {
+  ^bb0(%e: f64, %old: f64):
+    %y = math.exp %e : f64
+    linalg.yield %y : f64
+  } -> tensor<8xf64>
+  %d = linalg.generic {indexing_maps = [#n, #n], iterator_types = ["parallel"]} ins(%one : tensor<1xf32>) outs(%one : tensor<1xf32>) {
+  ^bb0(%e: f32, %old: f32):
+    %y = math.exp %e : f32
+    linalg.yield %y : f32
+  } -> tensor<1xf32>
+  %place = linalg.generic {indexing_maps = [#n, #n], iterator_types = ["parallel"]} ins(%x : tensor<8xf32>) outs(%x : tensor<8xf32>) {
+  ^bb0(%e: f32, %old: f32):
+    %at = linalg.index 0 : index
+    %i = arith.index_cast %at : index to i32
+    %f = arith.sitofp %i : i32 to f32
+    %y = arith.addf %e, %f : f32
+    linalg.yield %y : f32
+  } -> tensor<8xf32>
+  %room = tensor.empty() : tensor<1xf32>
+  %start = linalg.fill ins(%zero : f32) outs(%room : tensor<1xf32>) -> tensor<1xf32>
+  %s = linalg.generic {indexing_maps = [#tn, #t], iterator_types = ["parallel", "reduction"]} ins(%row : tensor<1x8xf32>) outs(%start : tensor<1xf32>) {
+  ^bb0(%element: f32, %total: f32):
+    %h = arith.mulf %total, %total : f32
+    %y = arith.addf %h, %element : f32
+    linalg.yield %y : f32
+  } -> tensor<1xf32>
+  %f = tensor.expand_shape %s [[0, 1]] output_shape [1, 1] : tensor<1xf32> into tensor<1x1xf32>
+  %g = tensor.insert_slice %f into %row[0, 0] [1, 1] [1, 1] : tensor<1x1xf32> into tensor<1x8xf32>
+  return %a, %b, %c, %d, %place, %g : tensor<2x8xf32>, tensor<?x8xf32>, tensor<8xf64>, tensor<1xf32>, tensor<8xf32>, tensor<1x8xf32>
+}
+func.func @trunk(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %a = linalg.generic {indexing_maps = [#n, #n], iterator_types = ["parallel"]} ins(%x : tensor<8xf32>) outs(%x : tensor<8xf32>) {
+  ^bb0(%e: f32, %old: f32):
+    %y = math.exp %e : f32
+    linalg.yield %y : f32
+  } -> tensor<8xf32>
+  return %a : tensor<8xf32>
+}

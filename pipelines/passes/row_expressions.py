@@ -1,0 +1,220 @@
+"""What is computed of one row, element by element and by reductions, as loops over that row.
+
+A *row* is a tensor of f32 of which at most one dimension is longer than 1. *Row operations* are
+those that compute a row element by element from rows, and those that reduce one to an element.
+Reshapes and transpositions leave the elements in their order: they are looked through.
+"""
+
+from math import prod
+
+from torch_mlir import ir
+from torch_mlir.dialects import tensor
+
+from llmc.dialects.index_notation import collapse, expand, pointwise, reduce
+from llmc.pipelines.passes.generics import (
+    apply_body,
+    captures_constants,
+    inputs,
+    is_constant,
+    maps,
+    reads_room,
+)
+
+_COMBINERS = (
+    "arith.addf",
+    "arith.maximumf",
+    "arith.maxnumf",
+    "arith.minimumf",
+    "arith.minnumf",
+    "arith.mulf",
+)
+_RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape", "linalg.transpose")
+
+
+def row_results(block: ir.Block) -> list[ir.Value]:
+    """What `block` computes element by element, and operations read that are no row operations."""
+    computed = [op.operation.results[0] for op in block if _is_elementwise(op.operation)]
+    return [row for row in computed if prod(row.type.shape) > 1 and _is_read_outside(row)]
+
+
+class RowExpression:
+    """How the row `value` is computed from `leaves`, which are rows that are there."""
+
+    def __init__(self, value: ir.Value) -> None:
+        self._end = value.owner.operation
+        self._reductions: list[ir.Operation] = []
+        self._collect_reductions(self._end)
+
+    @property
+    def leaves(self) -> list[ir.Value]:
+        """Each once, in the order of reading."""
+        reads = (value for op in (*self._reductions, self._end) for value in _sources(op))
+        return [value for value in dict.fromkeys(reads) if not _is_reduction(value.owner)]
+
+    def build(self, known: dict[ir.Value, ir.Value]) -> ir.Value:
+        """The row `[N]`, computed here; `known` has the leaves, as `as_vector` gives them.
+
+        Each reduction is a loop over the row. What is computed element by element is so in all
+        loops that read it.
+        """
+        for op in self._reductions:
+            known = {**known, op.results[0]: _loop(op, known)}
+        return _loop(self._end, known)
+
+    def _collect_reductions(self, op: ir.Operation) -> None:
+        for value in _sources(op):
+            if _is_reduction(value.owner) and value.owner.operation not in self._reductions:
+                self._collect_reductions(value.owner.operation)
+                self._reductions.append(value.owner.operation)
+
+
+def as_vector(row: ir.Value) -> ir.Value:
+    """A row of N elements as `[N]`, or `[]` where that is one."""
+    groups = [] if length_of(row.type) == 1 else [row.type.rank]
+    return row if row.type.rank == len(groups) else collapse(row, groups)
+
+
+def part_of_row(row: ir.Value) -> tuple[ir.Value, int]:
+    """The row that `row` is cut from, and at which element; else itself, and 0."""
+    if isinstance(row.owner, ir.Block) or row.owner.name != "tensor.extract_slice":
+        return row, 0
+    cut: tensor.ExtractSliceOp = row.owner.opview
+    source, starts = cut.source, list(cut.static_offsets)
+    unknown = ir.ShapedType.get_dynamic_size()
+    is_part = unknown not in starts and set(cut.static_strides) == {1}
+    if length_of(source.type) is None or not is_part:
+        return row, 0
+    return _under_reshapes(source), sum(starts)
+
+
+def reshaped(vector: ir.Value, type_: ir.RankedTensorType) -> ir.Value:
+    """The row `vector [N]` as of `type_`."""
+    return vector if vector.type == type_ else expand(vector, [list(type_.shape)])
+
+
+def length_of(type_: ir.Type) -> int | None:
+    """How many elements a row of `type_` has; None where `type_` is not that of a row."""
+    is_static = isinstance(type_, ir.RankedTensorType) and type_.has_static_shape
+    if not is_static or type_.element_type != ir.F32Type.get():
+        return None
+    return prod(type_.shape) if sum(extent > 1 for extent in type_.shape) <= 1 else None
+
+
+def _loop(op: ir.Operation, known: dict[ir.Value, ir.Value]) -> ir.Value:
+    """One loop over what `op` reads, be it through what is computed element by element."""
+    sources = _sources(op)
+    vectors = [known[source] for source in sources]
+    reads = ",".join("n" if vector.type.rank else "" for vector in vectors)
+    length = max(length_of(operand.type) or 1 for operand in op.operands)
+
+    def body(*elements: ir.Value) -> ir.Value:
+        *read, old = elements
+        made = dict(zip(sources, read, strict=True))
+        return apply_body(op, [*(_element(value, made) for value in inputs(op)), old])
+
+    if _is_reduction(op):
+        start = _start(op).owner.opview.literal_value
+        return reduce(f"{reads}->", body, start, *vectors, n=length)
+    return pointwise(f"{reads}->n", body, *vectors, n=length)
+
+
+def _element(value: ir.Value, made: dict[ir.Value, ir.Value]) -> ir.Value:
+    """The element of `value` that a loop is at, made of those in `made`, which remembers it."""
+    value = _under_reshapes(value)
+    if value not in made:
+        op = value.owner.operation
+        made[value] = apply_body(op, [_element(each, made) for each in inputs(op)])
+    return made[value]
+
+
+def _sources(op: ir.Operation) -> list[ir.Value]:
+    """What a loop for `op` reads: rows that are there, and results of reductions, each once."""
+    found: dict[ir.Value, None] = {}
+    for value in map(_under_reshapes, inputs(op)):
+        is_computed = not isinstance(value.owner, ir.Block) and _is_elementwise(value.owner)
+        found.update(dict.fromkeys(_sources(value.owner.operation) if is_computed else [value]))
+    return list(found)
+
+
+def _under_reshapes(value: ir.Value) -> ir.Value:
+    while _is_reshape(value.owner):
+        value = value.owner.operands[0]
+    return value
+
+
+def _is_reshape(op: ir.Operation | ir.OpView | ir.Block) -> bool:
+    if isinstance(op, ir.Block) or op.operation.name not in _RESHAPES:
+        return False
+    return length_of(op.operands[0].type) is not None
+
+
+def _is_read_outside(value: ir.Value) -> bool:
+    users = [use.owner for use in value.uses]
+    return any(
+        _is_read_outside(user.operation.results[0])
+        if _is_reshape(user)
+        else not _is_elementwise(user) and not _is_reduction(user)
+        for user in users
+    )
+
+
+def _is_elementwise(op: ir.Operation | ir.OpView | ir.Block) -> bool:
+    return _is_of_rows(op) and not reads_room(op.operation) and not _reduces(op)
+
+
+def _is_reduction(op: ir.Operation | ir.OpView | ir.Block) -> bool:
+    """Whether `op` folds a row to one element, by an operation that MLIR can do in parts."""
+    if not _is_of_rows(op) or length_of(op.operation.results[0].type) != 1:
+        return False
+    block = op.operation.regions[0].blocks[0]
+    *_, old = block.arguments
+    *_, end = block.operations
+    combiner = end.operands[0].owner
+    return (
+        _reduces(op)
+        and not isinstance(combiner, ir.Block)
+        and combiner.name in _COMBINERS
+        and [use.owner.operation for use in old.uses] == [combiner.operation]
+        and is_constant(_start(op))
+        and _start(op).type == ir.F32Type.get()
+    )
+
+
+def _is_of_rows(op: ir.Operation | ir.OpView | ir.Block) -> bool:
+    """Whether `op` is a linalg.generic over rows, of which one loop alone runs more than once."""
+    if isinstance(op, ir.Block) or op.operation.name != "linalg.generic":
+        return False
+    op = op.operation
+    if len(op.results) != 1 or any(length_of(operand.type) is None for operand in op.operands):
+        return False
+    loops = _long_loops(op)
+    names = {inner.operation.name for inner in op.regions[0].blocks[0]}
+    return (
+        len(op.operands) > 1
+        and len(loops) <= 1
+        and all(isinstance(loop, ir.AffineDimExpr) for loop in loops)
+        and "linalg.index" not in names
+        and captures_constants(op)
+    )
+
+
+def _long_loops(op: ir.Operation) -> set[ir.AffineExpr]:
+    """What indexes the dimensions of operands that are longer than 1."""
+    return {
+        each
+        for operand, map_ in zip(op.operands, maps(op), strict=True)
+        for extent, each in zip(operand.type.shape, map_.results, strict=True)
+        if extent > 1
+    }
+
+
+def _start(op: ir.Operation | ir.OpView) -> ir.Value:
+    """What a reduction begins with: the number that a tensor is filled with, or else the tensor."""
+    *_, start = op.operation.operands
+    is_filled = not isinstance(start.owner, ir.Block) and start.owner.name == "linalg.fill"
+    return start.owner.operands[0] if is_filled else start
+
+
+def _reduces(op: ir.Operation | ir.OpView) -> bool:
+    """Whether a loop of a linalg.generic is a reduction."""
+    return any("reduction" in str(kind) for kind in op.operation.attributes["iterator_types"])

@@ -1,0 +1,136 @@
+"""Kernels of a row compute what a layer does between its other kernels, whatever the row."""
+
+from collections.abc import Callable
+
+import numpy as np
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from torch_mlir import ir
+from torch_mlir.dialects import arith, func, math
+from torch_mlir.passmanager import PassManager
+
+from llmc.dialects.index_notation import collapse, constant, expand, pointwise, reduce, slice_of
+from llmc.pipelines.passes import DispatchKernels, OutlineRows, ScheduleKernels
+from llmc.pipelines.passes.base import Pass, find
+from llmc.pipelines.passes.number_layers import LAYER
+from tests.scheduled import call, new_context
+
+_LAYER = 1
+_LOWEST = float(np.finfo(np.float32).min)
+
+
+def _total(x: ir.Value) -> ir.Value:
+    return reduce("tn->t", lambda x, sum_: arith.addf(sum_, x), 0.0, x)
+
+
+def _centred(x: ir.Value) -> ir.Value:
+    count = constant(float(x.type.shape[1]), x.type.element_type)
+    return pointwise(
+        "tn,t->tn", lambda x, sum_, _: arith.subf(x, arith.divf(sum_, count)), x, _total(x)
+    )
+
+
+def _layer_norm(x: ir.Value, weights: ir.Value) -> ir.Value:
+    """One sum is of what another makes, and the weight one of many."""
+    x = _centred(x)
+    count = constant(float(x.type.shape[1]), x.type.element_type)
+    extents = [1, x.type.shape[1]]
+    weight = slice_of(weights, [weights.owner.arguments[2], 0], extents, extents[1:])
+
+    def square_add(x: ir.Value, sum_: ir.Value) -> ir.Value:
+        return arith.addf(sum_, arith.mulf(x, x))
+
+    def scale(x: ir.Value, squares: ir.Value, weight: ir.Value, _: ir.Value) -> ir.Value:
+        variance = arith.addf(arith.divf(squares, count), constant(1.0, x.type))
+        return arith.mulf(arith.mulf(x, math.rsqrt(variance)), weight)
+
+    squares = reduce("tn->t", square_add, 0.0, x)
+    return pointwise("tn,t,n->tn", scale, x, squares, weight)
+
+
+def _softmax(x: ir.Value, _: ir.Value) -> ir.Value:
+    most = reduce("tn->t", lambda x, most: arith.maximumf(x, most), _LOWEST, x)
+    powers = pointwise("tn,t->tn", lambda x, m, _: math.exp(arith.subf(x, m)), x, most)
+    return pointwise("tn,t->tn", lambda x, s, _: arith.divf(x, s), powers, _total(powers))
+
+
+def _reshaped(x: ir.Value, _: ir.Value) -> ir.Value:
+    row = expand(x, [[1], [1, x.type.shape[1]]])
+    return collapse(pointwise("btn->btn", lambda x, _: arith.negf(x), row), [1, 2])
+
+
+def _parts(x: ir.Value, _: ir.Value) -> ir.Value:
+    """Each element but the first minus the one before."""
+    extents = [1, x.type.shape[1] - 1]
+    before, after = (slice_of(x, [0, at], extents, extents) for at in (0, 1))
+    return pointwise("tn,tn->tn", lambda a, b, _: arith.subf(b, a), before, after)
+
+
+def _normed(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    centred = x - x.mean()
+    return centred / np.sqrt((centred**2).mean() + 1) * weights[_LAYER]
+
+
+def _shares(x: np.ndarray, _: np.ndarray) -> np.ndarray:
+    powers = np.exp(x - x.max())
+    return powers / powers.sum()
+
+
+_TWINS: dict[Callable, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    _layer_norm: _normed,
+    _softmax: _shares,
+    _reshaped: lambda x, _: -x,
+}
+
+
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(
+    steps=st.lists(st.sampled_from(list(_TWINS)), min_size=1, max_size=4),
+    length=st.integers(3, 200),
+)
+@example(steps=[_layer_norm, _softmax], length=640)
+@example(steps=[_softmax], length=3)
+def test_values_of_random_steps(steps, length):
+    random = np.random.default_rng(length)
+    x, weights = (random.standard_normal((rows, length)).astype(np.float32) for rows in (1, 3))
+
+    def build(x: ir.Value, weights: ir.Value) -> list[ir.Value]:
+        made = [x]
+        for step in steps:
+            made.append(step(made[-1], weights))
+        # Some are kernels of their own, since others read them, and some are not.
+        return [*made[2::2], _parts(made[-1], weights)]
+
+    expected = [x.astype(np.float64)]
+    for step in steps:
+        expected.append(_TWINS[step](expected[-1], weights.astype(np.float64)))
+    actual = _compute(build, x, weights)
+    for found, right in zip(actual, [*expected[2::2], np.diff(expected[-1])], strict=True):
+        np.testing.assert_allclose(found, right, rtol=0, atol=1e-5)
+
+
+def _compute(
+    build: Callable[..., list[ir.Value]], x: np.ndarray, weights: np.ndarray
+) -> list[np.ndarray]:
+    """What kernels make of a layer function that is told its number."""
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.create()
+        types: list[ir.Type] = [
+            ir.RankedTensorType.get(array.shape, ir.F32Type.get()) for array in (x, weights)
+        ]
+        types.append(ir.IndexType.get())
+        with ir.InsertionPoint(module.body):
+            function = func.FuncOp("layer", (types, []))
+        function.attributes[LAYER] = ir.IntegerAttr.get(ir.IndexType.get(), 2)
+        with ir.InsertionPoint(function.add_entry_block()):
+            results = build(*function.arguments[:2])
+            func.ReturnOp(results)
+        whole = ir.FunctionType.get(types, [result.type for result in results])
+        function.attributes["function_type"] = ir.TypeAttr.get(whole)
+        passes: list[Pass] = [OutlineRows(), ScheduleKernels(), DispatchKernels()]
+        for pass_ in passes:
+            pass_.apply(module)
+            module.operation.verify()
+        PassManager.parse("builtin.module(canonicalize)").run(module.operation)
+        assert not find(module.operation, "linalg.generic")
+        return call(module, "layer", [x, weights, _LAYER])
