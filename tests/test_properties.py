@@ -208,8 +208,9 @@ def test_a_pass_keeps_values(name, plans, examples, request):
 
 def test_every_pass_finds_something_to_do(request):
     """What the programs give no pass a reason to change is not tested."""
-    # The first is told what to do, the last wants layers of which IREE compiles nothing.
-    idle = set(PASSES) - {"apply-schedule", "persist-layers"}
+    # The first is told what to do, the second wants layers of which IREE compiles nothing, and the
+    # third a vocabulary whose size is no prime number.
+    idle = set(PASSES) - {"apply-schedule", "persist-layers", "split-argmax"}
 
     @bounded(40, request)
     @given(models | functions)

@@ -35,6 +35,7 @@ from llmc.pipelines.passes.schedule_kernels import ScheduleKernels
 from llmc.pipelines.passes.select_last_token import SelectLastToken
 from llmc.pipelines.passes.simplify_reshapes import SimplifyReshapes
 from llmc.pipelines.passes.specialize_tokens import SpecializeTokens
+from llmc.pipelines.passes.split_argmax import SplitArgmax
 from llmc.pipelines.passes.store_blocks_as_bytes import StoreBlocksAsBytes
 from llmc.pipelines.passes.thread_kv_cache import ThreadKVCache
 from llmc.pipelines.passes.to_iree import ToIREE
@@ -76,6 +77,7 @@ PASSES: dict[str, type[Pass]] = {
         SelectLastToken,
         SimplifyReshapes,
         SpecializeTokens,
+        SplitArgmax,
         StoreBlocksAsBytes,
         ThreadKVCache,
         ToIREE,
