@@ -57,6 +57,8 @@ CHOICES = {
     "quantize-weights": {"format": [*FORMATS, AS_IS]},
     "thread-kv-cache": {"element": list(ELEMENTS)},
 }
+# What only GPUs run, and before which step of a CPU's pipeline it belongs.
+ELSEWHERE = {"tile-prefill": "fold-transposes"}
 
 
 @st.composite
@@ -96,8 +98,8 @@ def places(draw: st.DrawFn, name: str) -> Place:
 
 def own_places(name: str, storage: str) -> list[Place]:
     """Where the pipeline runs the pass."""
-    steps = enumerate(steps_to_iree(storage))
-    return [Place(storage, number) for number, step in steps if step.name == name]
+    steps, before = enumerate(steps_to_iree(storage)), ELSEWHERE.get(name, name)
+    return [Place(storage, number) for number, step in steps if step.name == before]
 
 
 def hold(module: ir.Module, pass_: Pass) -> bool:

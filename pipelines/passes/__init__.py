@@ -38,6 +38,7 @@ from llmc.pipelines.passes.specialize_tokens import SpecializeTokens
 from llmc.pipelines.passes.split_argmax import SplitArgmax
 from llmc.pipelines.passes.store_blocks_as_bytes import StoreBlocksAsBytes
 from llmc.pipelines.passes.thread_kv_cache import ThreadKVCache
+from llmc.pipelines.passes.tile_prefill import TilePrefill
 from llmc.pipelines.passes.to_iree import ToIREE
 
 PASSES: dict[str, type[Pass]] = {
@@ -80,6 +81,7 @@ PASSES: dict[str, type[Pass]] = {
         SplitArgmax,
         StoreBlocksAsBytes,
         ThreadKVCache,
+        TilePrefill,
         ToIREE,
     )
 }
