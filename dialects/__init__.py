@@ -17,6 +17,7 @@ from llmc.dialects.embedding import EmbeddingOp
 from llmc.dialects.expert_linear import ExpertLinearOp
 from llmc.dialects.group_rows import GroupRowsOp
 from llmc.dialects.kv_cache import CacheAllocateOp, CacheAppendOp, CacheReadOp
+from llmc.dialects.layer_norm import LayerNormOp
 from llmc.dialects.linear import LinearOp
 from llmc.dialects.llmc import Llmc
 from llmc.dialects.pack_blocks import PackBlocksOp
@@ -53,6 +54,7 @@ OPERATIONS = {
         ExpertLinearOp,
         GroupRowsOp,
         GroupedExpertLinearOp,
+        LayerNormOp,
         LinearOp,
         PackBlocksOp,
         PackedEmbeddingOp,

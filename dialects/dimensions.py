@@ -63,6 +63,7 @@ _DIMENSIONS = {
         "weight": "....",
         "out": "c.",
     },
+    "llmc.layer_norm": {"x": "*n", "weight": "n", "bias": "n", "out": "*n"},
     "llmc.linear": {"x": "*k", "weight": "..", "bias": "n", "out": "*n"},
     "llmc.packed_embedding": {"ids": "*", "table": "...", "out": "*."},
     "llmc.packed_expert_linear": {"x": "r.", "expert": "c", "weight": "....", "out": "c."},

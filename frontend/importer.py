@@ -198,6 +198,9 @@ _BUILDERS: dict[str, Callable[..., ir.OpView]] = {
     "expert_linear": lambda x, expert, weight, top_k, transposed, out: dialects.ExpertLinearOp(
         x, expert, weight, i64(top_k), i64(int(transposed)), out
     ),
+    "layer_norm": lambda x, weight, bias, epsilon, out: dialects.LayerNormOp(
+        x, f64(epsilon), out, weight=weight, bias=bias
+    ),
     "linear": lambda x, weight, bias, transposed, out: dialects.LinearOp(
         x, weight, i64(int(transposed)), out, bias=bias
     ),

@@ -1,9 +1,9 @@
 """Makes a Hugging Face model speak in llmc operations, without code for any family.
 
 transformers offers two doors that every family goes through: the attention interface and the
-experts interface. Linear layers and embeddings are PyTorch's own. Norms and rotary embeddings have
-no door; a module or function that looks like one by its name is tried on random numbers against our
-operation and replaced only where the two agree.
+experts interface. Linear layers, embeddings and layer norms are PyTorch's own. RMS norms and rotary
+embeddings have no door; a module or function that looks like one by its name is tried on random
+numbers against our operation and replaced only where the two agree.
 """
 
 import sys
@@ -104,6 +104,7 @@ def llmc_operations(model: PreTrainedModel) -> Iterator[None]:
         )
         patches.enter_context(replaced(nn.Linear, "forward", _linear))
         patches.enter_context(replaced(nn.Embedding, "forward", _embed))
+        patches.enter_context(replaced(nn.functional, "layer_norm", _layer_norm))
         patches.enter_context(replaced(Conv1D, "forward", _conv1d))
         for module, offset in _norms(model):
             patches.enter_context(replaced(module, "forward", _norm_forward(module, offset)))
@@ -119,6 +120,19 @@ def _linear(module: nn.Linear, x: Tensor) -> Tensor:
 
 def _embed(module: nn.Embedding, ids: Tensor) -> Tensor:
     return torch_ops.embedding(ids, module.weight)
+
+
+def _layer_norm(
+    x: Tensor,
+    normalized_shape: list[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """`torch.nn.functional.layer_norm`, which is left to PyTorch over several dimensions."""
+    if len(normalized_shape) > 1:
+        return torch.layer_norm(x, normalized_shape, weight, bias, eps)
+    return torch_ops.layer_norm(x, weight, bias, eps)
 
 
 def _conv1d(module: Conv1D, x: Tensor) -> Tensor:

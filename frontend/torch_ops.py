@@ -49,6 +49,23 @@ def _(x: Tensor, weight: Tensor, epsilon: float, offset: float) -> Tensor:
     return torch.empty_like(x)
 
 
+@custom_op(f"{NAMESPACE}::layer_norm", mutates_args=())
+def layer_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, epsilon: float) -> Tensor:
+    """`(x - mean(x)) / sqrt(variance(x) + epsilon) * weight + bias` over the last dimension.
+
+    Ba et al., "Layer Normalization", 2016.
+    """
+    centred = x - x.mean(-1, keepdim=True)
+    normed = centred * torch.rsqrt(centred.pow(2).mean(-1, keepdim=True) + epsilon)
+    scaled = normed if weight is None else normed * weight
+    return scaled if bias is None else scaled + bias
+
+
+@layer_norm.register_fake
+def _(x: Tensor, weight: Tensor | None, bias: Tensor | None, epsilon: float) -> Tensor:
+    return torch.empty_like(x)
+
+
 @custom_op(f"{NAMESPACE}::rotary", mutates_args=())
 def rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Rotates the first R of D channels of `x [B, H, T, D]` by tables `[B or 1, T, R]`.

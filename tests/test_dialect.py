@@ -225,6 +225,33 @@ def test_rms_norm(arrays):
     check([*cases, *unweighted.in_both("bt")])
 
 
+def test_layer_norm(arrays):
+    cases = []
+    for shape, weighted, biased in [
+        ((2, 3, 8), True, True),
+        ((1, 5, 7), True, False),
+        ((4, 6), False, True),
+        ((2, 3, 4, 5), False, False),
+    ]:
+        x = arrays.uniform(*shape)
+        x[..., 0, :] = 3  # where epsilon alone keeps it finite
+        weight, bias = (
+            arrays.uniform(shape[-1]) if given else None for given in (weighted, biased)
+        )
+        y = dialects.LayerNormOp.reference(x, weight, bias, 1e-5)
+        assert_same(y, twin("layer_norm", x, weight, bias, 1e-5))
+        letters = "abcd"[: len(shape) - 1] + "n"
+        case = Case(
+            f"weighted{int(weighted)}_biased{int(biased)}",
+            "llmc.layer_norm",
+            [Operand(x, letters), *optional(weight, "n"), *optional(bias, "n")],
+            f"{segments(1, weighted, biased)}, epsilon = 1.0e-5",
+            Operand(y, letters),
+        )
+        cases += case.in_both(letters[:-1])
+    check(cases)
+
+
 def test_add_rms_norm(arrays):
     x, residual, weight = arrays.uniform(2, 3, 8), arrays.uniform(2, 3, 8), arrays.uniform(8)
     cases = []

@@ -357,6 +357,7 @@ RULES: dict[str, Rule] = {
     "llmc.expert_linear": _leading(1),
     "llmc.group_rows": _leading(0),
     "llmc.grouped_expert_linear": _leading(1),
+    "llmc.layer_norm": _leading(0),
     "llmc.linear": _leading(0),
     "llmc.packed_embedding": _leading(0),
     "llmc.packed_expert_linear": _leading(1),

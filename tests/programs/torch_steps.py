@@ -37,6 +37,10 @@ def _written_out_norm(x: Tensor, parameter: Parameter) -> Tensor:
 
 
 def _layer_norm(x: Tensor, parameter: Parameter) -> Tensor:
+    return torch_ops.layer_norm(x, parameter(WIDTH), parameter(WIDTH), 1e-5)
+
+
+def _written_out_layer_norm(x: Tensor, parameter: Parameter) -> Tensor:
     return functional.layer_norm(x, (WIDTH,), parameter(WIDTH), parameter(WIDTH))
 
 
@@ -137,6 +141,7 @@ STEPS: dict[str, TorchStep] = {
         _rotate_half,
         _scores,
         _softcap,
+        _written_out_layer_norm,
         _written_out_norm,
     )
 }
