@@ -1,7 +1,7 @@
 """The cache of compiled bundles. Finding one needs neither PyTorch nor the compiler.
 
 A bundle's folder is `bundles/MODEL-TOOLCHAIN` in the cache: the first is a hash of the contents of
-the model's files, the options, the CPU and what was tuned on it, the second of llmc and the
+the model's files, the options, the devices and what was tuned, the second of llmc and the
 packages that compile.
 """
 
@@ -27,6 +27,7 @@ from llmc.frontend.toolchain import source_digest, versions
 from llmc.frontend.tuned import tuning_digest
 from llmc.runtime.devices import host_arch, host_cpu_features, host_cpu_name
 from llmc.runtime.errors import UserError
+from llmc.runtime.gpus import DRIVERS, find_gpus
 from llmc.runtime.manifest import Manifest
 from llmc.runtime.paths import cache_root
 
@@ -117,6 +118,9 @@ def _model_key(name: str, options: CompileOptions) -> str:
         "options": asdict(options),
         "tuning": tuning_digest(options),
         "host": [host_arch(), host_cpu_name(), sorted(host_cpu_features())],
+        "gpus": [
+            str(gpu) for driver in DRIVERS if driver in options.target for gpu in find_gpus(driver)
+        ],
     }
     return _hash(facts)
 

@@ -1,23 +1,27 @@
 """A model in, a bundle out: the whole of `llmc compile` as one function."""
 
+import re
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 
 from transformers import PreTrainedModel
 
+from llmc.frontend.archives import Archives
 from llmc.frontend.interception import IMPLEMENTATION
 from llmc.frontend.loaded_model import LoadedModel
-from llmc.frontend.lowering import context_bound, lower_model, stored_dtype
+from llmc.frontend.lowering import Lowering, context_bound, start_lowering, stored_dtype
 from llmc.frontend.options import CompileOptions, Progress
 from llmc.frontend.output_folder import appearing, check_free, writing
 from llmc.frontend.toolchain import versions
 from llmc.frontend.work import Work, module_text
 from llmc.pipelines.iree import compile_module
-from llmc.pipelines.parameters import stored_parameters, write_archive
+from llmc.pipelines.parameters import stored_parameters
 from llmc.pipelines.passes.thread_kv_cache import kv_bytes_per_token
-from llmc.pipelines.targets.cpu import CPUTarget
+from llmc.pipelines.targets.parse import parse_target, split_targets
+from llmc.pipelines.targets.target import Target
 from llmc.runtime import manifest as bundle
+from llmc.runtime.errors import UserError
 
 
 def compile_model(
@@ -37,24 +41,50 @@ def compile_model(
     """
     check_free(output)
     work = Work(progress, dump_ir)
-    target = CPUTarget.parse(options.target)
+    targets = {name: parse_target(name) for name in split_targets(options.target)}
+    if start_from is not None and len(targets) > 1:
+        raise UserError("--start-from goes on for one target: give one with --target")
     # First, for it finds most of what can be wrong with a model.
     with work.stage("read"):
         weights = model.stored_weights()
     skeleton = make_skeleton(model)
-    module = lower_model(model, skeleton, options, work, start_from=start_from)
+    started = start_lowering(model, skeleton, options, work, start_from)
     with appearing(output) as folder, writing(output):
-        with work.stage("code"):
-            dispatches = compile_module(module, target, folder / bundle.MODULE)
-        with work.stage("archive"):
-            values = {**dict(skeleton.named_buffers()), **weights}
-            write_archive(stored_parameters(module), values, folder / bundle.PARAMETERS)
-            (folder / bundle.TOKENIZER).write_text(model.tokenizer_json, encoding="utf-8")
+        archives = Archives(folder, {**dict(skeleton.named_buffers()), **weights})
+        codes = tuple(
+            _compile_for(name, target, started, archives, work, alone=len(targets) == 1)
+            for name, target in targets.items()
+        )
+        (folder / bundle.TOKENIZER).write_text(model.tokenizer_json, encoding="utf-8")
         with work.stage("manifest"):
-            files = (bundle.MODULE, bundle.PARAMETERS, bundle.TOKENIZER)
-            facts = {name: bundle.FileFacts.of(folder / name) for name in files}
-        kv_bytes = kv_bytes_per_token(module)
-        _manifest(model, skeleton, options, kv_bytes, dispatches, target, facts, work).write(folder)
+            files = {file for code in codes for file in (code.module, code.parameters)}
+            facts = {
+                name: bundle.FileFacts.of(folder / name)
+                for name in (*sorted(files), bundle.TOKENIZER)
+            }
+        _manifest(model, skeleton, options, codes, facts, work).write(folder)
+
+
+def _compile_for(
+    name: str, target: Target, started: Lowering, archives: Archives, work: Work, *, alone: bool
+) -> bundle.ModuleFacts:
+    """The code for `target`, called `name`, and the archive of its weights."""
+    slug = "" if alone else re.sub(r"[^A-Za-z0-9.]+", "-", name)
+    work.of_target = slug
+    module = started.copy().run_stages(name, work)
+    with work.stage("code"):
+        file = archives.free_name(bundle.MODULE, slug)
+        dispatches = compile_module(module, target, archives.folder / file)
+    with work.stage("archive"):
+        parameters = archives.write(stored_parameters(module), slug)
+    return bundle.ModuleFacts(
+        target=target.facts,
+        module=file,
+        parameters=parameters,
+        integers=target.integers,
+        kv_bytes_per_token=kv_bytes_per_token(module),
+        dispatches=dispatches,
+    )
 
 
 def lower_to(
@@ -68,10 +98,11 @@ def lower_to(
 ) -> str:
     """The text of the module of `model` after the stage `stop_after`; see `compile_model`."""
     work = Work(progress, dump_ir)
-    module = lower_model(
-        model, make_skeleton(model), options, work, start_from=start_from, stop_after=stop_after
-    )
-    return module_text(module)
+    name, *others = split_targets(options.target)
+    if others:
+        raise UserError("--stop-after writes the IR for one target: give one with --target")
+    started = start_lowering(model, make_skeleton(model), options, work, start_from)
+    return module_text(started.run_stages(name, work, stop_after))
 
 
 def make_skeleton(model: LoadedModel) -> PreTrainedModel:
@@ -85,9 +116,7 @@ def _manifest(
     model: LoadedModel,
     skeleton: PreTrainedModel,
     options: CompileOptions,
-    kv_bytes: int,
-    dispatches: dict[str, int],
-    target: CPUTarget,
+    modules: tuple[bundle.ModuleFacts, ...],
     files: dict[str, bundle.FileFacts],
     work: Work,
 ) -> bundle.Manifest:
@@ -104,10 +133,8 @@ def _manifest(
             dtype=stored_dtype(model, options),
         ),
         context=context_bound(model, options),
-        kv_bytes_per_token=kv_bytes,
-        dispatches=dispatches,
+        modules=modules,
         tokenizer=model.tokenizer,
-        target=target.facts,
         versions=versions(),
         files=files,
         compile=bundle.CompileFacts(

@@ -1,6 +1,7 @@
 """A model to the module that IREE compiles, from any stage on and up to any stage."""
 
 from collections import Counter
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torch_mlir import ir
@@ -12,7 +13,7 @@ from llmc.frontend.options import DEFAULT_CONTEXT, CompileOptions
 from llmc.frontend.programs import VARIANTS, export_variant
 from llmc.frontend.stage_file import check_fits, read_stage
 from llmc.frontend.tuned import database_path
-from llmc.frontend.work import Work
+from llmc.frontend.work import Work, module_text
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.passes.base import functions
 from llmc.pipelines.passes.schedule_kernels import TUNED
@@ -22,44 +23,66 @@ from llmc.runtime.errors import UserError
 _LISTED = ", ".join(STAGE_NAMES)
 
 
-def lower_model(
+@dataclass(frozen=True)
+class Lowering:
+    """A module on its way: what `model` is after the stage `done`."""
+
+    model: LoadedModel
+    options: CompileOptions
+    done: str
+    module: ir.Module
+
+    def copy(self) -> "Lowering":
+        """The same, with a module of its own."""
+        text = module_text(self.module)
+        return replace(self, module=ir.Module.parse(text, self.module.context))
+
+    def run_stages(self, target: str, work: Work, stop_after: str = STAGE_NAMES[-1]) -> ir.Module:
+        """Runs the stages for `target` up to `stop_after` on the module, which it returns.
+
+        UserError where that stage is unknown, or over already.
+        """
+        if stop_after not in STAGE_NAMES:
+            raise UserError(f"there is no stage {stop_after!r}: the stages are {_LISTED}")
+        done, module, options = self.done, self.module, self.options
+        if STAGE_NAMES.index(done) > STAGE_NAMES.index(stop_after):
+            raise UserError(f"the IR is after stage {done}: cannot stop after {stop_after}")
+        tuned = "" if options.no_tuning else str(database_path())
+        for stage in stages(target, storage(self.model, options), options.kv_dtype, tuned):
+            if STAGE_NAMES.index(done) < STAGE_NAMES.index(stage.stage):
+                if done == stop_after:
+                    break
+                with work.stage(stage.stage):
+                    run(stage.steps(), module)
+                if isinstance(stage, LinalgStage):
+                    tuned_kernels = (TUNED in kernel.attributes for kernel in functions(module))
+                    work.tuned_kernels += sum(tuned_kernels)
+                work.dump(stage.stage, module)
+                done = stage.stage
+        return module
+
+
+def start_lowering(
     model: LoadedModel,
     skeleton: PreTrainedModel,
     options: CompileOptions,
     work: Work,
-    *,
     start_from: Path | None = None,
-    stop_after: str = STAGE_NAMES[-1],
-) -> ir.Module:
-    """The module of `model` after the stage `stop_after`.
+) -> Lowering:
+    """The module of `model` as the import leaves it, or as it is in `start_from`.
 
     `skeleton` is `model.skeleton` with our attention and experts; the export borrows it.
-    `start_from` is a file that `--dump-ir` wrote, or an edited one, to go on from. UserError where
-    the model is not what llmc can compile, or the file is not such a one, of this model.
+    `start_from` is a file that `--dump-ir` wrote, or an edited one. UserError where the model is
+    not what llmc can compile, or the file is not such a one, of this model.
     """
-    if stop_after not in STAGE_NAMES:
-        raise UserError(f"there is no stage {stop_after!r}: the stages are {_LISTED}")
     context = context_bound(model, options)
-    if start_from is None:
-        done, module = TORCH, _import(model, skeleton, context, work)
-        work.dump(TORCH, module)
-    else:
+    if start_from is not None:
         done, module = read_stage(start_from)
         check_fits(module, start_from, skeleton, storage(model, options), options.kv_dtype)
-    if STAGE_NAMES.index(done) > STAGE_NAMES.index(stop_after):
-        raise UserError(f"{start_from} is after stage {done}: cannot stop after {stop_after}")
-    tuned = "" if options.no_tuning else str(database_path())
-    for stage in stages(options.target, storage(model, options), options.kv_dtype, tuned):
-        if STAGE_NAMES.index(done) < STAGE_NAMES.index(stage.stage):
-            if done == stop_after:
-                break
-            with work.stage(stage.stage):
-                run(stage.steps(), module)
-            if isinstance(stage, LinalgStage):
-                work.tuned_kernels = sum(TUNED in kernel.attributes for kernel in functions(module))
-            work.dump(stage.stage, module)
-            done = stage.stage
-    return module
+        return Lowering(model, options, done, module)
+    module = _import(model, skeleton, context, work)
+    work.dump(TORCH, module)
+    return Lowering(model, options, TORCH, module)
 
 
 def context_bound(model: LoadedModel, options: CompileOptions) -> int:

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator
@@ -13,7 +14,9 @@ from pathlib import Path
 from llmc.runtime import manifest as bundle
 from llmc.runtime.errors import UserError
 
-_BUNDLE_FILES = {bundle.MANIFEST, bundle.MODULE, bundle.PARAMETERS, bundle.TOKENIZER}
+_BUNDLE_FILE = re.compile(
+    rf"{bundle.MANIFEST}|{bundle.TOKENIZER}|module(\.[\w.-]+)?\.vmfb|params(\.[\w.-]+)?\.irpa"
+)
 
 
 @contextmanager
@@ -42,7 +45,7 @@ def check_free(output: Path) -> None:
             names = {path.name for path in output.iterdir()}
         except FileNotFoundError:
             names = set()
-        if names and (bundle.MANIFEST not in names or not names <= _BUNDLE_FILES):
+        if names and (bundle.MANIFEST not in names or not all(map(_BUNDLE_FILE.fullmatch, names))):
             raise UserError(f"cannot write {output}: other files are in it")
         around = next(folder for folder in output.resolve().parents if folder.exists())
         if not os.access(around, os.W_OK | os.X_OK):

@@ -9,7 +9,7 @@ from filelock import FileLock
 from torch_mlir import ir
 
 from llmc.frontend.compile import make_skeleton
-from llmc.frontend.lowering import lower_model
+from llmc.frontend.lowering import start_lowering
 from llmc.frontend.options import CompileOptions, Progress
 from llmc.frontend.output_folder import writing
 from llmc.frontend.source import open_model
@@ -17,7 +17,7 @@ from llmc.frontend.tuned import database_path
 from llmc.frontend.work import Work
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.pipeline import LinalgStage, WeightsStage
-from llmc.pipelines.targets.cpu import CPUTarget
+from llmc.pipelines.targets.parse import parse_cpu
 from llmc.pipelines.tuning.candidates import candidates
 from llmc.pipelines.tuning.database import Database, Entry
 from llmc.pipelines.tuning.subject import subjects
@@ -43,7 +43,7 @@ def tune_model(
     what a kernel has not tried by then it does not. Raises UserError for what the user can mend,
     IREEError where IREE fails.
     """
-    target = CPUTarget.parse(options.target)
+    target = parse_cpu(options.target)
     module = _kernels(name, options, progress)
     begin = time.perf_counter()
     with module.context, ir.Location.unknown():
@@ -92,7 +92,8 @@ def _kernels(name: str, options: CompileOptions, progress: Progress) -> ir.Modul
     with progress("open"):
         model = open_model(name, options.layers)
     stage = WeightsStage.name.removeprefix("llmc-")
-    module = lower_model(model, make_skeleton(model), options, work, stop_after=stage)
+    started = start_lowering(model, make_skeleton(model), options, work)
+    module = started.run_stages(options.target, work, stop_after=stage)
     linalg = LinalgStage(target=options.target)
     with work.stage(linalg.stage):
         run(linalg.before_schedules(), module)

@@ -18,13 +18,15 @@ from llmc.runtime import manifest as bundle
 class Work:
     """Times the stages of one compilation, tells the user of them, and writes the IR after them.
 
-    `tuned_kernels` counts the kernels whose schedules tuning found.
+    `tuned_kernels` counts the kernels whose schedules tuning found. `of_target` is the folder in
+    that of the dumps for what is of one target alone.
     """
 
     progress: Progress
     dump_folder: Path | None
     stages: list[bundle.Stage] = field(default_factory=list)
     tuned_kernels: int = 0
+    of_target: str = ""
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -37,9 +39,10 @@ class Work:
     def dump(self, name: str, module: ir.Module) -> None:
         """Writes the module after stage `name`, where the IR is wanted."""
         if self.dump_folder is not None:
-            path = self.dump_folder / f"{STAGE_NAMES.index(name):02}-{name}.mlir"
+            file = f"{STAGE_NAMES.index(name):02}-{name}.mlir"
+            path = self.dump_folder / self.of_target / file
             with writing(path):
-                self.dump_folder.mkdir(parents=True, exist_ok=True)
+                path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(module_text(module), encoding="utf-8")
 
 

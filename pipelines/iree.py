@@ -1,5 +1,7 @@
 """The one place where MLIR text crosses from torch-mlir's MLIR to IREE's."""
 
+import io
+from contextlib import AbstractContextManager, nullcontext, redirect_stderr
 from pathlib import Path
 
 import iree.compiler as iree
@@ -8,13 +10,13 @@ from torch_mlir import ir
 
 from llmc.pipelines.dispatches import count_dispatches, inline_layers, separate_arguments
 from llmc.pipelines.errors import IREEError
-from llmc.pipelines.targets.cpu import CPUTarget
+from llmc.pipelines.targets.target import Target
 from llmc.runtime import abi
 
 OPTIONS = ["--iree-opt-level=O3"]
 
 
-def compile_module(module: ir.Module, target: CPUTarget, output: Path) -> dict[str, int]:
+def compile_module(module: ir.Module, target: Target, output: Path) -> dict[str, int]:
     """Compiles `module` for `target` into the file `output`. Raises IREEError, OSError.
 
     Returns how many kernels a call of each public function dispatches.
@@ -26,13 +28,14 @@ def compile_module(module: ir.Module, target: CPUTarget, output: Path) -> dict[s
     return count_dispatches(flow)
 
 
-def form_dispatches(module: ir.Module, target: CPUTarget) -> iree_ir.Module:
+def form_dispatches(module: ir.Module, target: Target) -> iree_ir.Module:
     """`module` in IREE's flow dialect, its kernels formed and each kept once. Raises IREEError.
 
     The layers of `decode` are inlined only now that their kernels are shared, because IREE submits
     the work of every function by itself, at tens of microseconds a call. The other functions work
     on many rows at a time, where that is little.
     """
+    target.mark(module)
     text = _compile(_text(module.operation), target, "--compile-to=flow")
     flow = iree_ir.Module.parse(text, iree_ir.Context())
     inline_layers(flow, abi.DECODE)
@@ -40,11 +43,17 @@ def form_dispatches(module: ir.Module, target: CPUTarget) -> iree_ir.Module:
     return flow
 
 
-def _compile(text: str, target: CPUTarget, *phases: str) -> bytes:
+def _compile(text: str, target: Target, *phases: str) -> bytes:
     try:
-        return iree.compile_str(text, extra_args=[*target.flags, *OPTIONS, *phases])
+        with _without_warnings(target):
+            return iree.compile_str(text, extra_args=[*target.flags, *OPTIONS, *phases])
     except iree.CompilerToolError as error:
         raise IREEError(str(error)) from error
+
+
+def _without_warnings(target: Target) -> AbstractContextManager[object]:
+    """Hides that integers are narrowed in public functions, where the target asks for that."""
+    return nullcontext() if target.integers == "i64" else redirect_stderr(io.StringIO())
 
 
 def _text(module: ir.Operation | iree_ir.Operation) -> str:

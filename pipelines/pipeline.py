@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
+from llmc.pipelines.gpu_steps import gpu_linalg, gpu_weights
 from llmc.pipelines.passes import (
     AddTopK,
     AttendInPlace,
@@ -41,6 +42,8 @@ from llmc.pipelines.passes import (
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.bind_parameters import STORAGES
 from llmc.pipelines.targets.cpu import CPUTarget
+from llmc.pipelines.targets.gpu import GPUTarget
+from llmc.pipelines.targets.parse import parse_target
 
 Step = Pass | str
 
@@ -97,15 +100,18 @@ class StateStage(Stage):
     """Gives the layers their numbers, attention its KV cache, and chooses tokens.
 
     `kv_dtype` is what the cache holds. With auto that is float32 where the weights are stored so,
-    float16 where they are 16 bits wide, and else q8_0. One other than f32 changes numerics.
+    and else float16, or on a CPU beside blocks q8_0. One other than f32 changes numerics. A GPU
+    leaves the choice among several tokens to the host.
     """
 
     name: ClassVar[str] = "llmc-state"
+    target: str = "cpu"
     storage: str = "f32"
     kv_dtype: str = "auto"
 
     def steps(self) -> tuple[Step, ...]:
         """What runs, in order."""
+        on_gpu = isinstance(parse_target(self.target), GPUTarget)
         return (
             DropAssertions(),
             SimplifyReshapes(),
@@ -113,7 +119,7 @@ class StateStage(Stage):
             SelectLastToken(),
             NumberLayers(),
             ThreadKVCache(element=self.element),
-            AddTopK(),
+            *(() if on_gpu else (AddTopK(),)),
             ReturnBestToken(),
             _SIMPLIFY,
         )
@@ -123,9 +129,12 @@ class StateStage(Stage):
         """The type of what the cache holds."""
         if self.kv_dtype != "auto":
             return self.kv_dtype
-        if self.storage not in STORAGES:
-            return "q8_0"
-        return "f32" if self.storage == "f32" else "f16"
+        if self.storage == "f32":
+            return "f32"
+        target = parse_target(self.target)
+        if isinstance(target, GPUTarget):
+            return "f16" if target.gpu.storage_16bit and target.gpu.f16 else "f32"
+        return "f16" if self.storage in STORAGES else "q8_0"
 
 
 @dataclass(frozen=True)
@@ -144,7 +153,9 @@ class WeightsStage(Stage):
 
     def steps(self) -> tuple[Step, ...]:
         """What runs, in order."""
-        target = CPUTarget.parse(self.target)
+        target = parse_target(self.target)
+        if isinstance(target, GPUTarget):
+            return gpu_weights(self.storage)
         is_plain = self.storage in STORAGES
         return (
             FoldTransposes(),
@@ -179,12 +190,16 @@ class LinalgStage(Stage):
 
     def steps(self) -> tuple[Step, ...]:
         """What runs, in order."""
+        if isinstance(parse_target(self.target), GPUTarget):
+            return self.before_schedules()
         schedules = ScheduleKernels(target=self.target, schedule=self.schedule, tuned=self.tuned)
         return *self.before_schedules(), schedules
 
     def before_schedules(self) -> tuple[Step, ...]:
         """What makes the kernels."""
-        target = CPUTarget.parse(self.target)
+        target = parse_target(self.target)
+        if isinstance(target, GPUTarget):
+            return gpu_linalg()
         return (
             GroupExpertRows(tile=target.rows // 2),  # two panels are computed together
             AttendInPlace(),
@@ -212,7 +227,9 @@ class IREEStage(Stage):
 
     def steps(self) -> tuple[Step, ...]:
         """What runs, in order."""
-        target = CPUTarget.parse(self.target)
+        target = parse_target(self.target)
+        if isinstance(target, GPUTarget):
+            return (StoreBlocksAsBytes(), ToIREE())
         return (
             CallKernels(lanes=target.columns, instruction=target.byte_products.instruction),
             StoreBlocksAsBytes(),

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-import iree.runtime
+from llmc.runtime.gpus import DRIVERS, GPU, find_gpus
 
 # LLVM's names of CPU features that differ from Linux's by more than punctuation.
 _LINUX_NAMES = {
@@ -62,7 +62,7 @@ class Device:
 
 def list_devices() -> list[Device]:
     """The CPU, then the GPUs whose IREE driver, loader library and device are all present."""
-    return [_cpu(), *_gpus("vulkan"), *_gpus("cuda")]
+    return [_cpu(), *(_gpu(gpu) for driver in DRIVERS for gpu in find_gpus(driver))]
 
 
 @cache
@@ -155,23 +155,17 @@ def _cpu() -> Device:
     )
 
 
-def _gpus(driver: Literal["vulkan", "cuda"]) -> list[Device]:
-    if driver not in iree.runtime.query_available_drivers():
-        return []
-    try:
-        found = iree.runtime.get_driver(driver).query_available_devices()
-    except (RuntimeError, ValueError):  # IREE's errors where the driver's library is absent
-        return []
-    return [
-        Device(
-            kind=driver,
-            name=device["name"],
-            cores=None,
-            memory_bytes=None,
-            note=f"not supported yet; IREE calls it {driver}://{device['path']}",
-        )
-        for device in found
-    ]
+def _gpu(gpu: GPU) -> Device:
+    notes = ["a CPU that executes shaders"] if gpu.is_cpu else []
+    if gpu.compute_capability:
+        notes.append("compute capability {}.{}".format(*gpu.compute_capability))
+    return Device(
+        kind=gpu.driver,
+        name=gpu.name,
+        cores=None,
+        memory_bytes=gpu.memory_bytes,
+        note=", ".join(notes),
+    )
 
 
 def parse_cpu_name(cpuinfo: str) -> str:

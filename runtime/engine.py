@@ -1,6 +1,7 @@
 """Runs a compiled module: tokens in, what follows them out. Its interface is in abi.py."""
 
-from functools import cache, cached_property
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import iree.runtime as rt
@@ -8,8 +9,7 @@ import numpy as np
 
 from llmc.runtime import abi
 from llmc.runtime.errors import UserError
-from llmc.runtime.vm_function import Results, VmFunction, numbers
-from llmc.runtime.worker_cpus import worker_cpus
+from llmc.runtime.vm_function import Integers, Results, VmFunction
 
 # A prompt is run in pieces of so many tokens, which bounds the memory of their activations.
 PREFILL_CHUNK = 128
@@ -22,8 +22,8 @@ class Output:
     on the device until they are asked for.
     """
 
-    def __init__(self, best: list[int], results: Results, top_k: VmFunction) -> None:
-        """`top_k` is the module's function of this name."""
+    def __init__(self, best: list[int], results: Results, top_k: VmFunction | None) -> None:
+        """`top_k` is the module's function of this name, where it has one."""
         self.best = best
         self._results = results
         self._top_k = top_k
@@ -40,24 +40,59 @@ class Output:
         All where the vocabulary has no more. Undefined where `best` is -1.
         """
         if count not in self._top:  # the sequences of a batch all ask
-            logits = self._results.view(0)
-            found = self._top_k(logits, min(count, logits.shape[1]))
-            self._top[count] = numbers(found.view(1), "q"), numbers(found.view(0), "f")
+            self._top[count] = self._find_top(count)
         tokens, values = self._top[count]
         each = len(tokens) // len(self.best)
         of_row = slice(row * each, (row + 1) * each)
         return tokens[of_row], values[of_row]
 
+    def _find_top(self, count: int) -> tuple[list[int], list[float]]:
+        if self._top_k is None:
+            return _largest(self.logits, count)
+        logits = self._results.view(0)
+        found = self._top_k(logits, min(count, logits.shape[1]))
+        return found.integers(1), found.floats(0)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a device has and what a model takes of it, in bytes; None where that is unknown."""
+
+    device: int | None
+    weights: int
+    kv_per_token: int
+
+    def require(self, sequences: int, capacity: int) -> None:
+        """UserError where a KV cache for so many sequences of so many tokens does not fit."""
+        needed = self.weights + sequences * capacity * self.kv_per_token
+        if self.device is not None and needed > self.device:
+            raise UserError(
+                f"{sequences * capacity} tokens need {needed >> 20} MiB of the device's memory, of "
+                f"{self.device >> 20}: give a smaller --context or --dtype"
+            )
+
 
 class Engine:
     """A loaded module with its weights and its KV cache.
 
-    The weights are mapped from the archive, not read. One engine serves one caller at a time.
+    A CPU maps the weights from the archive and reads none. One engine serves one caller at a time.
     """
 
-    def __init__(self, module: Path, parameters: Path, threads: int) -> None:
-        """Loads the module. Raises UserError where IREE refuses it."""
-        device = cpu_device(threads)
+    def __init__(
+        self,
+        module: Path,
+        parameters: Path,
+        device: rt.HalDevice,
+        integers: Integers = "i64",
+        memory: Memory | None = None,
+    ) -> None:
+        """Loads the module, whose integers are of the type `integers`, on `device`.
+
+        Raises UserError where IREE refuses it, or `memory` does not suffice for it.
+        """
+        self._memory = memory
+        if memory is not None:
+            memory.require(1, 1)
         config = rt.Config(device=device)
         instance = config.vm_instance
         try:
@@ -66,10 +101,12 @@ class Engine:
             weights = rt.create_io_parameters_module(
                 instance, index.create_provider(scope=abi.PARAMETER_SCOPE)
             )
-            program = rt.VmModule.mmap(instance, str(module))
+            # Not mapped: where an exception passes by, IREE 3.13 hides it with a SystemError when
+            # it lets go of a mapped module.
+            program = rt.VmModule.copy_buffer(instance, module.read_bytes())
             hal = rt.create_hal_module(instance, device)
             self._context = rt.VmContext(instance, modules=[weights, hal, program])
-        except (RuntimeError, ValueError) as error:
+        except (RuntimeError, ValueError, OSError) as error:
             raise UserError(f"{module.parent}: IREE cannot load it: {_brief(error)}") from error
         self._claims = 0
         self._starts: list[int] = []  # those of the last call, for the next one mostly has the same
@@ -77,15 +114,18 @@ class Engine:
         self._chosen: list[int] = []  # by the last call, and mostly what the next one is given
         self._chosen_view: rt.HalBufferView | None = None
         self._functions = {
-            name: VmFunction(self._context, device, program.lookup_function(name))
+            name: VmFunction(self._context, device, function, integers)
             for name in (abi.RESET, abi.PREFILL, abi.DECODE, abi.DECODE_BATCH, abi.TOP_K)
+            if (function := program.lookup_function(name)) is not None
         }
 
     def reset(self, sequences: int, capacity: int) -> int:
         """Forgets all tokens and makes room for `sequences` of up to `capacity` columns.
 
-        Returns what `claim` does.
+        Returns what `claim` does. UserError where the device has not enough memory.
         """
+        if self._memory is not None:
+            self._memory.require(sequences, capacity)
         self._functions[abi.RESET](1, 1)  # lets the old cache go before there is a new one
         self._functions[abi.RESET](sequences, capacity)
         return self.claim()
@@ -130,22 +170,18 @@ class Engine:
             self._uploaded_starts = function.upload(starts, len(starts))
         results = function(new, self._uploaded_starts, sequence, past)
         self._chosen_view = results.view(1)
-        self._chosen = numbers(self._chosen_view, "q")
-        return Output(list(self._chosen), results, self._functions[abi.TOP_K])
+        self._chosen = results.integers(1)
+        return Output(list(self._chosen), results, self._functions.get(abi.TOP_K))
 
 
-@cache
-def cpu_device(threads: int) -> rt.HalDevice:
-    """A CPU device with so many workers; IREE reads the flags when it makes its first driver."""
-    rt.flags.parse_flags(topology_flag(threads))
-    return rt.get_driver("local-task").create_default_device()
-
-
-def topology_flag(threads: int) -> str:
-    """IREE's flag for so many workers, each on a CPU of its own where there are enough."""
-    if cpus := worker_cpus(threads):
-        return f"--task_topology_cpu_ids={','.join(map(str, cpus))}"
-    return f"--task_topology_group_count={threads}"
+def _largest(logits: np.ndarray, count: int) -> tuple[list[int], list[float]]:
+    """What `top_k` of the interface returns, row after row."""
+    count = min(count, logits.shape[1])
+    tokens = np.empty((len(logits), count), np.int64)
+    for row, found in zip(logits, tokens, strict=True):
+        candidates = np.flatnonzero(row >= np.partition(row, -count)[-count])
+        found[:] = candidates[np.argsort(-row[candidates], kind="stable")[:count]]
+    return tokens.ravel().tolist(), np.take_along_axis(logits, tokens, 1).ravel().tolist()
 
 
 def _brief(error: Exception) -> str:

@@ -1,8 +1,9 @@
 """The bundle's manifest: the one schema that the compiler writes and the runtime reads.
 
-A bundle is a folder of `module.vmfb`, `params.irpa`, `tokenizer.json` and `manifest.json`. The
-dataclasses below *are* the schema: a field's annotation says its JSON type and, through
-`Annotated`, the values it may take; `_convert` checks a whole file against them.
+A bundle is a folder of `tokenizer.json`, `manifest.json` and, for each target, a module and the
+archive of its weights; targets that lay them out alike share one. The dataclasses below *are* the
+schema: a field's annotation says its JSON type and, through `Annotated`, the values it may take;
+`_convert` checks a whole file against them.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 from .abi import DECODE
 from .errors import UserError
 
-SCHEMA = 4
+SCHEMA = 5
+CPU_ARCHS = ("x86_64", "aarch64")
 MANIFEST = "manifest.json"
+# Those of the first target.
 MODULE = "module.vmfb"
 PARAMETERS = "params.irpa"
 TOKENIZER = "tokenizer.json"
@@ -49,7 +52,8 @@ PositiveCount = Annotated[int, _Rule(lambda n: 0 < n < 2**63, "must be above 0 a
 Seconds = Annotated[float, _Rule(lambda s: 0 <= s < float("inf"), "must be finite and at least 0")]
 Text = Annotated[str, _Rule(len, "must not be empty")]
 FeatureName = Annotated[
-    str, _Rule(re.compile(r"[a-z0-9][a-z0-9._-]*").fullmatch, "must be a CPU feature's plain name")
+    str,
+    _Rule(re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*").fullmatch, "must be a feature's plain name"),
 ]
 FileName = Annotated[
     str,
@@ -88,15 +92,16 @@ class TokenizerFacts:
 
 @dataclass(frozen=True)
 class TargetFacts:
-    """The machine the code is for.
+    """The device the code is for.
 
-    `cpu` is the name given to LLVM; `features` are the CPU features that the code may use, by their
-    LLVM or /proc/cpuinfo names (see `llmc.runtime.devices.missing_features`).
+    `arch` is a CPU's instruction set, x86_64 or aarch64, or a GPU's architecture, as sm_80; `name`
+    is the one given to the compiler. `features` are what the code may use: of a CPU by their LLVM
+    or /proc/cpuinfo names (see `llmc.runtime.devices.missing_features`), of Vulkan by Vulkan's.
     """
 
-    device: Annotated[str, _one_of("cpu")]
-    arch: Annotated[str, _one_of("x86_64", "aarch64")]
-    cpu: Text
+    device: Annotated[str, _one_of("cpu", "vulkan", "cuda")]
+    arch: Text
+    name: Text
     features: tuple[FeatureName, ...]
 
 
@@ -113,6 +118,23 @@ class FileFacts:
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
             return cls(size=file.tell(), sha256=digest)
+
+
+@dataclass(frozen=True)
+class ModuleFacts:
+    """The code for one target, and the archive of the weights as it reads them.
+
+    `integers` is the type that its functions take and return integers in. `kv_bytes_per_token` is
+    what a token takes in the KV cache. `dispatches` maps a function of the module (abi.py) to the
+    number of kernels that a call of it runs.
+    """
+
+    target: TargetFacts
+    module: FileName
+    parameters: FileName
+    integers: Annotated[str, _one_of("i32", "i64")]
+    kv_bytes_per_token: Count
+    dispatches: dict[Text, Count]
 
 
 @dataclass(frozen=True)
@@ -140,19 +162,17 @@ class CompileFacts:
 class Manifest:
     """All that is known of a bundle before anything in it is opened.
 
-    `context` is the largest number of tokens, prompt and answer together; `kv_bytes_per_token` what
-    each of them takes in the KV cache. `dispatches` maps a function of the module (abi.py) to the
-    number of kernels that a call of it runs, `versions` a package to the version that took part.
+    `context` is the largest number of tokens, prompt and answer together. There is one of `modules`
+    for each target, in the order in which they were asked for. `versions` maps a package to the
+    version that took part.
     """
 
     schema: PositiveCount
     name: Text
     model: ModelFacts
     context: PositiveCount
-    kv_bytes_per_token: Count
-    dispatches: dict[Text, Count]
+    modules: tuple[ModuleFacts, ...]
     tokenizer: TokenizerFacts
-    target: TargetFacts
     versions: dict[str, str]
     files: dict[FileName, FileFacts]
     compile: CompileFacts
@@ -235,11 +255,20 @@ def _parse(value: object, bundle: str) -> Manifest:
 
 def _check_relations(manifest: Manifest) -> None:
     """What no field can say alone."""
-    for name in (MODULE, PARAMETERS, TOKENIZER):
-        if name not in manifest.files:
-            raise ValueError(f"files: {name} is not listed")
-    if DECODE not in manifest.dispatches:
-        raise ValueError(f"dispatches: {DECODE} is not listed")
+    if not manifest.modules:
+        raise ValueError("modules: must not be empty")
+    if TOKENIZER not in manifest.files:
+        raise ValueError(f"files: {TOKENIZER} is not listed")
+    for number, code in enumerate(manifest.modules):
+        for field in ("module", "parameters"):
+            if (name := getattr(code, field)) not in manifest.files:
+                raise ValueError(f"modules[{number}].{field}: {name} is not one of files")
+    for number, code in enumerate(manifest.modules):
+        if DECODE not in code.dispatches:
+            raise ValueError(f"modules[{number}].dispatches: {DECODE} is not listed")
+        if code.target.device == "cpu" and code.target.arch not in CPU_ARCHS:
+            known = " or ".join(CPU_ARCHS)
+            raise ValueError(f"modules[{number}].target.arch: must be {known} of a CPU")
     tokenizer, vocab_size = manifest.tokenizer, manifest.model.vocab_size
     for field, ids in (
         ("bos_token_id", (tokenizer.bos_token_id,)),

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from llmc.runtime.devices import host_arch, missing_features, usable_cpus
-from llmc.runtime.engine import Engine
+from llmc.runtime.devices import usable_cpus
+from llmc.runtime.engine import Engine, Memory
 from llmc.runtime.errors import UserError
 from llmc.runtime.generation import Generation, GenerationOptions, generate, generate_batch
+from llmc.runtime.hal_device import cpu_device, gpu_device
 from llmc.runtime.heap import return_freed_memory
-from llmc.runtime.manifest import MODULE, PARAMETERS, TOKENIZER, Manifest
+from llmc.runtime.manifest import TOKENIZER, Manifest
+from llmc.runtime.placement import Placement, place_module
 from llmc.runtime.sampling import SamplingOptions
 from llmc.runtime.tokenizer import Tokenizer
 
@@ -22,20 +24,22 @@ Message = dict[str, str]
 class Model:
     """A compiled model, ready to generate."""
 
-    def __init__(self, folder: Path, threads: int | None = None) -> None:
+    def __init__(self, folder: Path, threads: int | None = None, device: str | None = None) -> None:
         """Opens the bundle in `folder`; `threads` defaults to the CPUs this process may use.
 
-        Raises UserError for a damaged bundle or one that was compiled for another machine.
+        `device` is where it runs, as `place_module` takes it. Raises UserError for a damaged bundle
+        or one that was compiled for another machine.
         """
         begin = time.perf_counter()
         self.manifest = Manifest.read(folder)
         self.manifest.check_sizes(folder)
-        _check_machine(self.manifest, folder)
+        placement = place_module(self.manifest, folder, device)
         if threads is not None and threads < 1:
             raise UserError(f"threads must be at least 1, not {threads}")
         self.tokenizer = Tokenizer(folder / TOKENIZER, self.manifest.tokenizer)
         return_freed_memory()  # Parsing takes several times what it leaves.
-        self.engine = Engine(folder / MODULE, folder / PARAMETERS, threads or usable_cpus())
+        self.placement = placement
+        self.engine = _open_engine(placement, self.manifest, folder, threads or usable_cpus())
         self.load_s = time.perf_counter() - begin
 
     def encode(self, prompt: str, raw: bool = False) -> list[int]:
@@ -185,9 +189,9 @@ class Chat:
         return past
 
 
-def load(folder: str | Path, threads: int | None = None) -> Model:
-    """Opens the bundle in `folder`."""
-    return Model(Path(folder), threads)
+def load(folder: str | Path, threads: int | None = None, device: str | None = None) -> Model:
+    """Opens the bundle in `folder`; see Model."""
+    return Model(Path(folder), threads, device)
 
 
 def _options(options: dict[str, Any]) -> GenerationOptions:
@@ -198,15 +202,18 @@ def _options(options: dict[str, Any]) -> GenerationOptions:
     return GenerationOptions(**general, sampling=SamplingOptions(**options))
 
 
-def _check_machine(manifest: Manifest, folder: Path) -> None:
-    target = manifest.target
-    if target.arch != host_arch():
-        raise UserError(
-            f"{folder} was compiled for {target.arch}, this machine is {host_arch()}: recompile it"
-        )
-    missing = missing_features(target.features)
-    if missing:
-        raise UserError(
-            f"{folder} was compiled for CPU {target.cpu}, this one lacks {', '.join(missing)}: "
-            "recompile it here"
-        )
+def _open_engine(placement: Placement, manifest: Manifest, folder: Path, threads: int) -> Engine:
+    code, place = placement.code, placement.place
+    memory = Memory(
+        device=place.memory_bytes,
+        # A CPU maps them: the system drops what it needs room for.
+        weights=manifest.files[code.parameters].size if place.gpu else 0,
+        kv_per_token=code.kv_bytes_per_token,
+    )
+    return Engine(
+        folder / code.module,
+        folder / code.parameters,
+        gpu_device(place.gpu) if place.gpu else cpu_device(threads),
+        "i32" if code.integers == "i32" else "i64",
+        memory,
+    )

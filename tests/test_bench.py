@@ -207,15 +207,15 @@ def test_a_family_that_cannot_be_written_is_told(tmp_path):
 
 
 def test_kernels_are_found_with_their_weights(tiny_bundle):
-    manifest = Manifest.read(tiny_bundle)
+    (code,) = Manifest.read(tiny_bundle).modules
     for function, tokens in (("decode", 1), ("prefill", 8)):
         kernels = profile(tiny_bundle, function, tokens, 3, 1)
-        assert sum(kernel.dispatches for kernel in kernels) == manifest.dispatches[function]
+        assert sum(kernel.dispatches for kernel in kernels) == code.dispatches[function]
         assert all(kernel.seconds > 0 for kernel in kernels)
         named = {name for kernel in kernels for name in kernel.weights}
         assert {"lm_head.weight", "model.layers.0.mlp.down_proj.weight"} <= named
         (cached,) = {kernel.cache_bytes for kernel in kernels} - {0}
-        assert cached == manifest.kv_bytes_per_token * (3 + tokens)
+        assert cached == code.kv_bytes_per_token * (3 + tokens)
 
 
 def test_a_kernel_is_held_against_the_nearer_bound():

@@ -130,7 +130,8 @@ def test_inspect(llmc_out, tiny_bundle):
     text = llmc_out("inspect", tiny_bundle, "--verify")
     assert "llama, 2 layers" in text
     assert "params.irpa" in text
-    assert f"{manifest['dispatches']['decode']} for each token" in text
+    (code,) = manifest["modules"]
+    assert f"{code['dispatches']['decode']} for each token" in text
 
 
 def test_devices(llmc_out):

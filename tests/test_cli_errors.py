@@ -11,6 +11,7 @@ import gguf
 import pytest
 
 from llmc.pipelines.parameters import write_archive
+from llmc.runtime.devices import host_arch
 from llmc.tools.llmc import main
 
 LLMC = Path(sys.executable).with_name("llmc")
@@ -87,6 +88,12 @@ def refusal(capfd):
         (("compile", "FOLDER", "-o", "OUT", "--dtype", "f8"), "--dtype"),
         (("compile", "FOLDER", "-o", "OUT", "--target", "zork"), "zork"),
         (("compile", "FOLDER", "-o", "OUT", "--target", "cpu:zork"), "zork"),
+        (("compile", "FOLDER", "-o", "OUT", "--target", "vulkan:zork"), "zork"),
+        (("compile", "FOLDER", "-o", "OUT", "--target", "cpu,cuda:zork"), "zork"),
+        (("compile", "FOLDER", "-o", "OUT", "--target", "cpu,cpu"), "twice"),
+        (("run", "BUNDLE", "--prompt", "x", "--device", "zork"), "zork"),
+        (("run", "BUNDLE", "--prompt", "x", "--device", "cpu:1"), "cpu:1"),
+        (("run", "BUNDLE", "--prompt", "x", "--device", "cuda"), "CUDA"),
         (("compile", "FOLDER", "-o", "OUT", "--context", "-3"), "--context"),
         (("compile", "FOLDER", "-o", "OUT", "--context", "40000"), "32768"),
         (("compile", "FOLDER", "-o", "OUT", "--layers", "0"), "--layers"),
@@ -155,20 +162,27 @@ def test_bad_file(refusal, tmp_path, name):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def edit_target(folder: Path, **facts: object) -> None:
+    (code,) = json.loads((folder / "manifest.json").read_text())["modules"]
+    edit(folder / "manifest.json", modules=[{**code, "target": {**code["target"], **facts}}])
+
+
 def for_another_cpu(folder: Path) -> None:
-    target = json.loads((folder / "manifest.json").read_text())["target"]
-    edit(folder / "manifest.json", target={**target, "cpu": "zen9", "features": ["avx4096"]})
+    edit_target(folder, name="zen9", features=["avx4096"])
 
 
 def for_another_architecture(folder: Path) -> None:
-    target = json.loads((folder / "manifest.json").read_text())["target"]
-    other = {"x86_64": "aarch64", "aarch64": "x86_64"}[target["arch"]]
-    edit(folder / "manifest.json", target={**target, "arch": other})
+    edit_target(folder, arch={"x86_64": "aarch64", "aarch64": "x86_64"}[host_arch()])
+
+
+def for_another_gpu(folder: Path) -> None:
+    edit_target(folder, device="cuda", arch="sm_80", features=[])
 
 
 BAD_BUNDLES = {
     "another CPU": (for_another_cpu, "avx4096"),
     "another architecture": (for_another_architecture, "recompile"),
+    "a GPU that is not here": (for_another_gpu, "has code for cuda"),
     "weights cut short": (lambda f: os.truncate(f / "params.irpa", 1000), "params.irpa"),
     "no weights": (lambda f: (f / "params.irpa").unlink(), "params.irpa"),
     "no module": (lambda f: (f / "module.vmfb").unlink(), "module.vmfb"),

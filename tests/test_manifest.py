@@ -14,6 +14,7 @@ from llmc.runtime.manifest import (
     FileFacts,
     Manifest,
     ModelFacts,
+    ModuleFacts,
     Stage,
     TargetFacts,
     TokenizerFacts,
@@ -30,10 +31,17 @@ def make_bundle(folder: Path) -> Manifest:
         name="SmolLM2 é",
         model=ModelFacts("llama", 30, 576, 49152, 134515008, "q4_1"),
         context=2048,
-        kv_bytes_per_token=23040,
-        dispatches={"prefill": 728, "decode": 516},
+        modules=(
+            ModuleFacts(
+                TargetFacts("cpu", "x86_64", "znver3", ("avx2", "sse4.1", "avx512_vnni")),
+                "module.vmfb",
+                "params.irpa",
+                "i64",
+                23040,
+                {"prefill": 728, "decode": 516},
+            ),
+        ),
         tokenizer=TokenizerFacts("<|im_start|>", None, 1, (2, 0), "{{ 'naïve' }}\n"),
-        target=TargetFacts("cpu", "x86_64", "znver3", ("avx2", "sse4.1", "avx512_vnni")),
         versions={"iree-base-compiler": "3.13.0"},
         files={name: FileFacts.of(folder / name) for name in FILES},
         compile=CompileFacts(
@@ -147,18 +155,22 @@ def test_every_field_is_required(bundle):
         ("context", 0),
         ("context", 2**63),
         ("context", "9" * 1000),
-        ("kv_bytes_per_token", -1),
-        ("dispatches", {"decode": -1}),
-        ("dispatches", {"prefill": 1}),
-        ("kv_bytes_per_token", 2**63),
+        ("modules.0.kv_bytes_per_token", -1),
+        ("modules.0.dispatches", {"decode": -1}),
+        ("modules.0.dispatches", {"prefill": 1}),
+        ("modules.0.kv_bytes_per_token", 2**63),
         ("model.vocab_size", 0),
         ("tokenizer.bos_token_id", -1),
         ("tokenizer.bos_token_id", 49152),
         ("tokenizer.eos_token_ids", [2, 49152]),
-        ("target.device", "toaster"),
-        ("target.arch", "z80"),
-        ("target.features", ["+avx2"]),
-        ("target.features", ["avx2", ""]),
+        ("modules", []),
+        ("modules.0.module", "../x"),
+        ("modules.0.parameters", "none.irpa"),
+        ("modules.0.integers", "i8"),
+        ("modules.0.target.device", "toaster"),
+        ("modules.0.target.arch", "z80"),
+        ("modules.0.target.features", ["+avx2"]),
+        ("modules.0.target.features", ["avx2", ""]),
         ("compile.seconds", -1.0),
         ("compile.seconds", math.inf),
         ("compile.seconds", 10**400),
@@ -167,9 +179,9 @@ def test_every_field_is_required(bundle):
     ],
 )
 def test_value_out_of_range_is_refused(bundle, path, value):
-    place = tuple(path.split("."))
+    place = tuple(int(part) if part.isdecimal() else part for part in path.split("."))
     edit(bundle, lambda manifest: parent_of(manifest, place).update({place[-1]: value}))
-    assert path in error_of(bundle)
+    assert path.replace(".0", "[0]") in error_of(bundle)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from llmc.pipelines.passes.schedule_kernels import TUNED, run_alone
 from llmc.pipelines.schedules.schedule import PythonSchedule
 from llmc.pipelines.schedules.strategies import choose_schedule
 from llmc.pipelines.targets.cpu import CPUTarget
+from llmc.pipelines.targets.parse import parse_cpu
 from llmc.pipelines.tuning.candidates import candidates
 from llmc.pipelines.tuning.database import Database, Entry, Key
 from llmc.pipelines.tuning.halving import fastest
@@ -194,7 +195,7 @@ def test_key_is_of_shape_body_and_target():
             module, *_ = _layer(kind, panels=panels)
             subject = _subject(module, kind)
             subject.kernel.attributes["sym_name"] = ir.StringAttr.get(f"name_{panels}_{target}")
-            return kernel_key(kind, subject.kernel, CPUTarget.parse(target))
+            return kernel_key(kind, subject.kernel, parse_cpu(target))
 
     first = key("panel_matvec", 8)
     assert key("panel_matvec", 8) == first

@@ -63,7 +63,10 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
     """How to compile a model that is not a bundle yet."""
     group = parser.add_argument_group("compilation, for a model that is not a bundle")
     group.add_argument(
-        "--target", help="the CPU to compile for: cpu is this one (default), or cpu:NAME by LLVM"
+        "--target",
+        metavar="NAME,...",
+        help="compile for cpu (default), vulkan or cuda, which are this machine's, or for one by "
+        "name, as cpu:zen3, cpu:armv8.2, vulkan:rdna3, cuda:sm_89",
     )
     group.add_argument(
         "--dtype",
@@ -113,6 +116,15 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_device(parser: argparse.ArgumentParser) -> None:
+    """Where to run a bundle."""
+    parser.add_argument(
+        "--device",
+        metavar="NAME",
+        help="cpu, vulkan, cuda, or one of several as vulkan:1 (default: the fastest that is here)",
+    )
+
+
 def add_generation_options(parser: argparse.ArgumentParser) -> None:
     """How to choose tokens and when to stop; without any, the likeliest token is taken."""
     usual = SamplingOptions()
@@ -153,8 +165,14 @@ def add_generation_options(parser: argparse.ArgumentParser) -> None:
 
 
 def compile_options(arguments: argparse.Namespace) -> CompileOptions:
-    """What `add_compile_options` parsed; UserError for a value out of range."""
-    return CompileOptions(**_given(arguments, _COMPILE_FIELDS))
+    """What `add_compile_options` parsed, by default for the device to run on.
+
+    UserError for a value out of range.
+    """
+    given = _given(arguments, _COMPILE_FIELDS)
+    if device := getattr(arguments, "device", None):
+        given.setdefault("target", device.partition(":")[0])
+    return CompileOptions(**given)
 
 
 def given_compile_options(arguments: argparse.Namespace) -> list[str]:

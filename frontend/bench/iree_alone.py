@@ -30,7 +30,7 @@ from llmc.pipelines.passes import (
 )
 from llmc.pipelines.passes.base import layer_functions
 from llmc.pipelines.pipeline import ImportStage, StateStage
-from llmc.pipelines.targets.cpu import CPUTarget
+from llmc.pipelines.targets.parse import parse_target
 from llmc.runtime.manifest import MODULE, PARAMETERS
 
 _TYPES = ("f32", "f16", "bf16")
@@ -75,6 +75,6 @@ def compile_plainly(model: str, options: CompileOptions, weights: str, output: P
     for function in layer_functions(module):
         del function.attributes["noinline"]
     with appearing(output) as folder:
-        compile_module(module, CPUTarget.parse(options.target), folder / MODULE)
+        compile_module(module, parse_target(options.target), folder / MODULE)
         values = {**dict(skeleton.named_buffers()), **loaded.weights()}
         write_archive(stored_parameters(module), values, folder / PARAMETERS)

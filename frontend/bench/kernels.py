@@ -19,9 +19,10 @@ from typing import Any
 import iree.runtime as rt
 
 from llmc.runtime import abi
-from llmc.runtime.engine import topology_flag
 from llmc.runtime.errors import UserError
-from llmc.runtime.manifest import MODULE, PARAMETERS, Manifest
+from llmc.runtime.hal_device import topology_flag
+from llmc.runtime.manifest import Manifest
+from llmc.runtime.placement import place_module
 
 # Calls of the function that are timed; IREE keeps the last 4096 events.
 _CALLS = 4
@@ -54,7 +55,8 @@ def profile(bundle: Path, function: str, tokens: int, past: int, threads: int) -
     from llmc.frontend.bench.driver import RUN, compile_driver
 
     manifest = Manifest.read(bundle)
-    cache_bytes = manifest.kv_bytes_per_token * (past + tokens)
+    code = place_module(manifest, bundle, "cpu").code
+    cache_bytes = code.kv_bytes_per_token * (past + tokens)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         compile_driver(function, tokens, manifest.model.vocab_size, folder / "driver.vmfb")
@@ -62,9 +64,9 @@ def profile(bundle: Path, function: str, tokens: int, past: int, threads: int) -
             "iree-run-module",
             "--device=local-task",
             topology_flag(threads),
-            f"--module={bundle / MODULE}",
+            f"--module={bundle / code.module}",
             f"--module={folder / 'driver.vmfb'}",
-            f"--parameters={abi.PARAMETER_SCOPE}={bundle / PARAMETERS}",
+            f"--parameters={abi.PARAMETER_SCOPE}={bundle / code.parameters}",
             f"--function={RUN}",
             f"--input=1x{tokens}xi64=7",
             "--input=1xi64=0",
@@ -75,7 +77,11 @@ def profile(bundle: Path, function: str, tokens: int, past: int, threads: int) -
         _run([*command, f"--input={_CALLS}", *modes, f"--device_profiling_output={profile_}"])
         _run([*command, "--input=1", f"--device_replay_output={replay}"])
         kernels = list(
-            _kernels(_dispatches(replay, cache_bytes), _seconds(profile_), _names(bundle))
+            _kernels(
+                _dispatches(replay, cache_bytes),
+                _seconds(profile_),
+                _names(bundle / code.parameters),
+            )
         )
     return sorted(kernels, key=lambda kernel: -kernel.seconds)
 
@@ -102,9 +108,9 @@ def _kernels(
             yield KernelTime(name, found.count, found.count * each, weights, found.cache_bytes)
 
 
-def _names(bundle: Path) -> dict[int, str]:
+def _names(archive: Path) -> dict[int, str]:
     index = rt.ParameterIndex()
-    index.load(str(bundle / PARAMETERS))
+    index.load(str(archive))
     return {entry.file_storage[1]: name for name, entry in index.items() if entry.is_file}
 
 

@@ -7,6 +7,7 @@ import iree.runtime as rt
 
 from llmc.frontend.bench.contender import Contender, Rows
 from llmc.runtime.engine import Engine
+from llmc.runtime.hal_device import cpu_device
 from llmc.runtime.manifest import MODULE, PARAMETERS
 
 _EMBEDDING, _HEAD = "embed_tokens", "lm_head"
@@ -21,7 +22,7 @@ class Compiled(Contender):
         self.version = f"iree-base-runtime {version('iree-base-runtime')}"
         self.weights = weights
         self.weight_bytes = _bytes_per_step(path / PARAMETERS)
-        self._engine = Engine(path / MODULE, path / PARAMETERS, threads)
+        self._engine = Engine(path / MODULE, path / PARAMETERS, cpu_device(threads))
 
     def clear(self, sequences: int, capacity: int) -> None:
         """Allocates the KV cache."""

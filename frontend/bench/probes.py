@@ -22,7 +22,7 @@ from llmc.pipelines.kernels.probes import (
     read,
 )
 from llmc.pipelines.targets.cpu import CPUTarget
-from llmc.runtime.engine import cpu_device
+from llmc.runtime.hal_device import cpu_device
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from llmc.pipelines.passes.kernel_functions import KernelFunctions
 from llmc.pipelines.passes.kernel_operands import KernelOperands, Reader, as_rows, split_last
 from llmc.pipelines.passes.linear_epilogue import Epilogue, find_epilogue, follow
 from llmc.pipelines.passes.linear_prologue import norm_before, read_lengths_before
-from llmc.pipelines.targets.cpu import CPUTarget
+from llmc.pipelines.targets.parse import parse_cpu
 
 MATVEC, MATMUL, QUANTIZE = "quantized_matvec", "quantized_matmul", "quantize_rows"
 
@@ -63,7 +63,7 @@ class OutlineQuantizedLinears(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rewrites layer by layer."""
-        signed = CPUTarget.parse(self.target).byte_products.signed
+        signed = parse_cpu(self.target).byte_products.signed
         outliner = _Outliner(KernelFunctions(module), signed)
         for op in find(module.operation, "llmc.packed_quantized_linear"):
             panels, *_ = op.opview.weight.type.shape

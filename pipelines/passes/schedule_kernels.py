@@ -15,6 +15,7 @@ from llmc.pipelines.schedules.registry import parse_schedule
 from llmc.pipelines.schedules.schedule import PythonSchedule
 from llmc.pipelines.schedules.strategies import choose_schedule
 from llmc.pipelines.targets.cpu import CPUTarget
+from llmc.pipelines.targets.parse import parse_cpu
 from llmc.pipelines.tuning.database import Database
 from llmc.pipelines.tuning.lookup import tuned_schedule
 
@@ -53,7 +54,7 @@ class ScheduleKernels(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Writes a script for each kernel and runs it."""
-        target = CPUTarget.parse(self.target)
+        target = parse_cpu(self.target)
         for function in functions(module):
             kind = kind_of(function)
             if kind is None or is_distributed(function):

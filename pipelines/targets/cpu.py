@@ -1,16 +1,14 @@
-"""The CPU as a target: what IREE and our passes need to know of it."""
+"""CPUs as targets: what IREE and our passes need to know of them."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
-import iree.compiler as iree
-
+from llmc.pipelines.targets.described import described
+from llmc.pipelines.targets.target import Target
 from llmc.runtime.devices import host_arch, missing_features, usable_cpus
 from llmc.runtime.errors import UserError
-from llmc.runtime.manifest import TargetFacts
-
-_PROBE = "func.func @probe(%x: tensor<1xf32>) -> tensor<1xf32> { return %x : tensor<1xf32> }"
+from llmc.runtime.manifest import CPU_ARCHS, TargetFacts
 
 _CORES = 4
 """Of a CPU of which no more is known than its name."""
@@ -39,30 +37,73 @@ _BYTE_PRODUCTS = {
 """By LLVM's name of the CPU's feature, the fastest first."""
 
 
+_PRESETS = {
+    "zen2": ("x86_64", "znver2", ()),
+    "zen3": ("x86_64", "znver3", ()),
+    "zen4": ("x86_64", "znver4", ()),
+    "zen5": ("x86_64", "znver5", ()),
+    "armv8.2": ("aarch64", "generic", ("v8.2a", "dotprod", "fullfp16")),
+    "armv8.6": ("aarch64", "generic", ("v8.6a", "dotprod", "fullfp16", "i8mm", "bf16")),
+}
+"""Names that LLVM does not know: instruction set, LLVM's name of the CPU, features beside its."""
+
+_RESERVED = "reserve-x18"
+"""What IREE adds to all Arm CPUs."""
+
+_IN_CODE = {
+    "x86_64": re.compile(
+        r"(?!(clwb|clzero|invpcid|mwaitx|pconfig|pku|ptwrite|rdpid|rdpru|sgx|shstk|wbnoinvd|xsaves)$).*"
+    ),
+    "aarch64": re.compile(
+        "neon|dotprod|fullfp16|fp16fml|i8mm|bf16|sve2?|lse|rcpc|rdm|complxnum|crc"
+    ),
+}
+"""LLVM's features that code may be made with: some of the others are for kernels of an OS alone."""
+
+
 @dataclass(frozen=True)
-class CPUTarget:
-    """A CPU of this machine's architecture, by LLVM's name for it; `host` is this one."""
+class CPUTarget(Target):
+    """A CPU by LLVM's name for it; `host` is this machine's.
+
+    `arch` is x86_64 or aarch64, `extra` LLVM's features beside those of the name.
+    """
+
+    kind = "cpu"
 
     cpu: str = "host"
+    arch: str = field(default_factory=host_arch)
+    extra: tuple[str, ...] = ()
 
     @classmethod
-    def parse(cls, text: str) -> "CPUTarget":
-        """`cpu` (this machine's) or `cpu:NAME` with a name that LLVM knows, as `cpu:znver3`."""
-        device, _, name = text.partition(":")
-        if device != "cpu":
-            raise UserError(f"there is no target {text!r}: give cpu, or cpu:NAME as in cpu:znver3")
-        target = cls(name or "host")
-        if target._described is None:
-            raise UserError(f"LLVM knows no {host_arch()} CPU {name!r}: try cpu:x86-64-v3")
+    def parse(cls, name: str) -> "CPUTarget":
+        """This machine's CPU, where `name` is empty, or one that LLVM knows, or a preset.
+
+        A name of both instruction sets is that of this machine's. UserError for another name.
+        """
+        if name in _PRESETS:
+            arch, cpu, extra = _PRESETS[name]
+            return cls(cpu, arch, extra)
+        archs = sorted(CPU_ARCHS, key=lambda arch: arch != host_arch())
+        known = (cls(name or "host", arch) for arch in archs if name or arch == host_arch())
+        target = next((target for target in known if target._described is not None), None)
+        if target is None:
+            raise UserError(f"LLVM knows no CPU {name!r}: try cpu:x86-64-v3 or cpu:armv8.2")
         return target
 
     @property
     def flags(self) -> list[str]:
         """What iree-compile needs to be told."""
+        features = ",".join(f"+{name}" for name in self.extra)
         return [
             "--iree-hal-target-device=local",
             "--iree-hal-local-target-device-backends=llvm-cpu",
             f"--iree-llvmcpu-target-cpu={self.cpu}",
+            *(
+                ()
+                if self.arch == host_arch()
+                else (f"--iree-llvmcpu-target-triple={self._triple}",)
+            ),
+            *((f"--iree-llvmcpu-target-cpu-features={features}",) if features else ()),
         ]
 
     @property
@@ -72,7 +113,9 @@ class CPUTarget:
         if self.cpu == "host":
             # LLVM lists some features that the kernel has no name for and no code is made with.
             features = tuple(sorted(set(features) - set(missing_features(features))))
-        return TargetFacts(device="cpu", arch=host_arch(), cpu=name, features=features)
+        else:
+            features = tuple(name for name in features if _IN_CODE[self.arch].fullmatch(name))
+        return TargetFacts(device="cpu", arch=self.arch, name=name, features=features)
 
     @property
     def columns(self) -> int:
@@ -80,7 +123,7 @@ class CPUTarget:
         features = self.facts.features
         if "avx512f" in features:
             return 16
-        return 8 if host_arch() == "x86_64" else 4
+        return 8 if self.arch == "x86_64" else 4
 
     @property
     def cores(self) -> int:
@@ -102,13 +145,17 @@ class CPUTarget:
     @cached_property
     def _described(self) -> tuple[str, tuple[str, ...]] | None:
         """LLVM's name and feature list for the CPU; None where it knows no such CPU."""
-        try:
-            text = iree.compile_str(_PROBE, extra_args=[*self.flags, "--compile-to=flow"]).decode()
-        except iree.CompilerToolError:
+        text = described(self.flags)
+        if text is None:
             return None
         name = re.search(r'cpu = "([^"]*)"', text)
         listed = re.search(r'cpu_features = "([^"]*)"', text)
         if not name or not listed:
             return None
-        features = (item[1:] for item in listed[1].split(",") if item.startswith("+"))
-        return name[1], tuple(sorted(set(features)))
+        features = {item[1:] for item in listed[1].split(",") if item.startswith("+")}
+        # LLVM takes any name for an Arm CPU, and then knows of no features.
+        return (name[1], tuple(sorted(features))) if features - {_RESERVED} else None
+
+    @property
+    def _triple(self) -> str:
+        return f"{self.arch}-unknown-linux-gnu"

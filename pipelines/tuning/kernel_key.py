@@ -16,7 +16,7 @@ def kernel_key(kind: str, kernel: func.FuncOp, target: CPUTarget) -> Key:
         kind=kind,
         shape=str(kernel.type),
         code=short_digest(_text(kernel)),
-        target=f"{facts.arch} {facts.cpu} {features}",
+        target=f"{facts.arch} {facts.name} {features}",
         versions=kernel_versions(),
     )
 

@@ -17,7 +17,7 @@ from llmc.pipelines.tuning.kernel_key import kernel_key
 from llmc.pipelines.tuning.operands import operand_sets
 from llmc.pipelines.tuning.stopwatch import Timer, stopwatch
 from llmc.pipelines.tuning.subject import Subject
-from llmc.runtime.engine import cpu_device
+from llmc.runtime.hal_device import cpu_device
 
 _FAILURES = (ir.MLIRError, PassError, IREEError)
 

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from llmc.runtime import Generation, Model, UserError
 from llmc.tools.arguments import (
     add_compile_options,
+    add_device,
     add_generation_options,
     add_model,
     add_run_options,
@@ -32,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
     add_model(parser)
     add_run_options(parser)
+    add_device(parser)
     add_generation_options(parser)
     add_verbose(parser)
     add_compile_options(parser)

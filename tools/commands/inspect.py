@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.filesize import decimal
 
 from llmc.runtime.abi import DECODE
-from llmc.runtime.manifest import PARAMETERS, Manifest
+from llmc.runtime.manifest import Manifest
 from llmc.tools.terminal import write
 
 HELP = "show what a bundle is"
@@ -43,23 +43,26 @@ def describe(manifest: Manifest) -> Iterator[str]:
     """The manifest as lines for a person, without what could steer a terminal."""
     for name, value in _facts(manifest):
         printable = "".join(letter if letter.isprintable() else "?" for letter in value)
-        yield f"{name:<12}{printable}"
+        yield f"{name:<14}{printable}"
 
 
 def _facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
-    model, target, compiled = manifest.model, manifest.target, manifest.compile
+    model, compiled = manifest.model, manifest.compile
     yield "name", manifest.name
     yield "model", f"{model.family}, {model.layers} layers, hidden size {model.hidden_size}"
     yield "parameters", f"{model.parameters / 1e6:.1f} million, stored as {model.dtype}"
     yield "vocabulary", f"{model.vocab_size} tokens"
     yield "chat", "yes" if manifest.tokenizer.chat_template else "no chat template: use --raw"
-    context_bytes = manifest.context * manifest.kv_bytes_per_token
-    yield "context", f"{manifest.context} tokens, whose KV cache takes {decimal(context_bytes)}"
-    weights = manifest.files[PARAMETERS].size
-    yield "memory", f"{decimal(weights + context_bytes)} at most for weights and KV cache"
-    yield "dispatches", f"{manifest.dispatches[DECODE]} for each token decoded"
-    yield "target", f"{target.device} {target.arch} {target.cpu}"
-    yield "features", " ".join(target.features)
+    yield "context", f"{manifest.context} tokens"
+    for code in manifest.modules:
+        target = code.target
+        yield "target", f"{target.device} {target.arch} {target.name}"
+        yield "  code", f"{code.module} with {code.parameters}"
+        context_bytes = manifest.context * code.kv_bytes_per_token
+        weights = decimal(manifest.files[code.parameters].size)
+        yield "  memory", f"{weights} for weights, {decimal(context_bytes)} for a full KV cache"
+        yield "  dispatches", f"{code.dispatches[DECODE]} for each token decoded"
+        yield "  features", " ".join(target.features) or "none beyond its architecture's"
     for name, file in manifest.files.items():
         yield "file", f"{name}, {decimal(file.size)}"
     for package, version in manifest.versions.items():

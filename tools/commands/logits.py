@@ -7,7 +7,13 @@ from pathlib import Path
 import numpy as np
 
 from llmc.runtime import UserError
-from llmc.tools.arguments import add_compile_options, add_model, add_run_options, add_verbose
+from llmc.tools.arguments import (
+    add_compile_options,
+    add_device,
+    add_model,
+    add_run_options,
+    add_verbose,
+)
 from llmc.tools.bundles import load_model
 
 HELP = "write the logits after some tokens to a file"
@@ -31,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where to write them: float32 [vocabulary], with --all [tokens, vocabulary]",
     )
     add_run_options(parser)
+    add_device(parser)
     add_verbose(parser)
     add_compile_options(parser)
 

@@ -8,6 +8,7 @@ import sys
 from llmc.runtime import Generation, Model, UserError
 from llmc.tools.arguments import (
     add_compile_options,
+    add_device,
     add_generation_options,
     add_model,
     add_run_options,
@@ -36,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
     add_run_options(parser)
+    add_device(parser)
     add_generation_options(parser)
     add_verbose(parser)
     add_compile_options(parser)

@@ -1,0 +1,67 @@
+"""What GPUs have in common as targets, whichever driver runs them."""
+
+import re
+from abc import ABC, abstractmethod
+from functools import cached_property
+
+from torch_mlir import ir
+
+from llmc.pipelines.targets.described import described
+from llmc.pipelines.targets.gpu_facts import GPUFacts
+from llmc.pipelines.targets.target import Target
+
+_DEVICES = "hal.device.targets"
+
+
+class GPUTarget(Target, ABC):
+    """A GPU, which IREE knows by an attribute: `#iree_gpu.target` is its data sheet."""
+
+    @property
+    @abstractmethod
+    def executable(self) -> str:
+        """The attribute `#hal.executable.target` of the device, as MLIR's text."""
+
+    def mark(self, module: ir.Module) -> None:
+        """Says which device the module is for."""
+        with module.context as context:
+            context.allow_unregistered_dialects = True
+            device = f'#hal.device.target<"{self.kind}", [{self.executable}]> : !hal.device'
+            module.operation.attributes[_DEVICES] = ir.ArrayAttr.get([ir.Attribute.parse(device)])
+
+    @cached_property
+    def gpu(self) -> GPUFacts:
+        """What schedules need to know."""
+        return read_facts(self.executable)
+
+
+def read_facts(executable: str) -> GPUFacts:
+    """The facts in the text of a `#hal.executable.target`."""
+    compute, storage = (_names(executable, key) for key in ("compute", "storage"))
+    sizes = re.search(r"subgroup_size_choices = \[(\d+)", executable)
+    return GPUFacts(
+        subgroup_size=int(sizes[1]) if sizes else 1,
+        workgroup_threads=_number(executable, "max_thread_count_per_workgroup"),
+        shared_memory_bytes=_number(executable, "max_workgroup_memory_bytes"),
+        f16="fp16" in compute,
+        i8="int8" in compute,
+        storage_8bit="b8" in storage,
+        storage_16bit="b16" in storage,
+        tensor_cores="mma = [" in executable,
+    )
+
+
+def executable_of(flags: list[str]) -> str | None:
+    """The attribute that IREE makes of `flags`; None where it does not know the device."""
+    text = described(flags)
+    found = re.search(r"#hal\.executable\.target<.*?iree_codegen\.target_info.*>>\}>", text or "")
+    return found[0] if found else None
+
+
+def _names(executable: str, key: str) -> set[str]:
+    found = re.search(rf"\b{key} = *([\w|]+)", executable)
+    return set(found[1].split("|")) if found else set()
+
+
+def _number(executable: str, key: str) -> int:
+    found = re.search(rf"\b{key} = (\d+)", executable)
+    return int(found[1]) if found else 0

@@ -1,0 +1,38 @@
+"""Devices as IREE's runtime opens them, once each."""
+
+from functools import cache
+
+import iree.runtime as rt
+
+from llmc.runtime.errors import UserError
+from llmc.runtime.gpus import GPU
+from llmc.runtime.worker_cpus import worker_cpus
+
+
+@cache
+def cpu_device(threads: int) -> rt.HalDevice:
+    """A CPU device with so many workers; IREE reads the flags when it makes its first driver."""
+    rt.flags.parse_flags(topology_flag(threads))
+    return rt.get_driver("local-task").create_default_device()
+
+
+@cache
+def gpu_device(gpu: GPU) -> rt.HalDevice:
+    """The device of a GPU. UserError where its driver refuses.
+
+    CUDA's command buffers are graphs, which the driver launches as one.
+    """
+    if gpu.driver == "cuda":
+        rt.flags.parse_flags("--cuda_use_streams=false")
+    try:
+        return rt.get_driver(gpu.driver).create_device_by_uri(f"{gpu.driver}://{gpu.path}")
+    except (RuntimeError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise UserError(f"{gpu.driver}: {gpu.name} cannot be used: {reason}") from error
+
+
+def topology_flag(threads: int) -> str:
+    """IREE's flag for so many workers, each on a CPU of its own where there are enough."""
+    if cpus := worker_cpus(threads):
+        return f"--task_topology_cpu_ids={','.join(map(str, cpus))}"
+    return f"--task_topology_group_count={threads}"
