@@ -25,34 +25,41 @@ def header(format_: BlockFormat) -> int:
 
 
 def pack_blocks(blocks: np.ndarray, columns: int) -> np.ndarray:
-    """Blocks `[N, K / G]` as panels of `columns` rows: int8 `[N / J, K / G, S]`.
+    """Blocks `[..., N, K / G]` as panels of `columns` rows: int8 `[..., N / J, K / G, S]`.
 
     ValueError where `blocks` is none.
     """
     format_ = format_of(blocks)
-    if format_ is None or blocks.ndim != 2 or columns < 1:
+    if format_ is None or blocks.ndim < 2 or columns < 1:
         raise ValueError(f"{blocks.dtype} {blocks.shape} is no matrix of blocks")
-    rows, count = blocks.shape
+    *leading, rows, count = blocks.shape
     panels = -(-rows // columns)
-    stored = np.zeros((panels * columns, count, format_.bytes), np.uint8)
-    stored[:rows] = np.ascontiguousarray(blocks).view(np.uint8).reshape(rows, count, -1)
-    stored = stored.reshape(panels, columns, count, format_.bytes).swapaxes(1, 2)
+    stored = np.zeros((*leading, panels * columns, count, format_.bytes), np.uint8)
+    stored[..., :rows, :, :] = _bytes_of(blocks)
+    stored = stored.reshape(*leading, panels, columns, count, format_.bytes).swapaxes(-3, -2)
     cells = [
-        field.reshape(panels, count, columns, -1, width).swapaxes(2, 3).reshape(panels, count, -1)
+        field.reshape(*leading, panels, count, columns, -1, width)
+        .swapaxes(-3, -2)
+        .reshape(*leading, panels, count, -1)
         for field, width in zip(np.split(stored, [header(format_)], -1), (2, PART), strict=True)
     ]
     return np.concatenate(cells, -1).view(np.int8)
 
 
 def unpack_blocks(panels: np.ndarray, format_: BlockFormat, outputs: int) -> np.ndarray:
-    """The blocks `[N, K / G]` that lie in panels `[N / J, K / G, S]`, N being `outputs`."""
-    count, blocks, size = panels.shape
+    """The blocks `[..., N, K / G]` in panels `[..., N / J, K / G, S]`, N being `outputs`."""
+    *leading, blocks, size = panels.shape
     columns = size // format_.bytes
     split = header(format_) * columns
     fields = [
-        field.reshape(count, blocks, -1, columns, width).swapaxes(2, 3)
+        field.reshape(*leading, blocks, -1, columns, width).swapaxes(-3, -2)
         for field, width in zip(np.split(panels, [split], -1), (2, PART), strict=True)
     ]
-    rows = np.concatenate([field.reshape(count, blocks, columns, -1) for field in fields], -1)
-    rows = np.ascontiguousarray(rows.swapaxes(1, 2)).view(format_.dtype)[..., 0]
-    return rows.reshape(-1, blocks)[:outputs]
+    rows = np.concatenate([field.reshape(*leading, blocks, columns, -1) for field in fields], -1)
+    rows = np.ascontiguousarray(rows.swapaxes(-3, -2)).view(format_.dtype)[..., 0]
+    return rows.reshape(*leading[:-1], -1, blocks)[..., :outputs, :]
+
+
+def _bytes_of(blocks: np.ndarray) -> np.ndarray:
+    """The bytes of each block, uint8 `[..., bytes]`."""
+    return np.ascontiguousarray(blocks).view(np.uint8).reshape(*blocks.shape, -1)

@@ -1,4 +1,4 @@
-"""`llmc.pack_blocks`: a matrix of blocks laid out for the kernel that reads it."""
+"""`llmc.pack_blocks`: matrices of blocks laid out for the kernel that reads them."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from llmc.dialects.panel_layout import interleave
 
 
 class PackBlocksOp(Operation, name="pack_blocks", traits=[ext.Pure]):
-    """The blocks `x [N, K/G]` in panels of J = `columns` rows: bytes `[N/J, K/G, S]`.
+    """The blocks `x [..., N, K/G]` in panels of J = `columns` rows: bytes `[..., N/J, K/G, S]`.
 
     S is J times the bytes of a block. The cell of a panel for a block holds J scales, J minima if
     the format has them, and then the integers, 4 bytes of each row in turn. The last panel is
@@ -29,18 +29,18 @@ class PackBlocksOp(Operation, name="pack_blocks", traits=[ext.Pure]):
 
     @verified
     def verify_invariants(self) -> None:
-        """Checks that x is a static matrix of blocks and that the result has room for it."""
-        rows, count = tensor_of(self.x, "x", 2)
+        """Checks that x is static matrices of blocks and that the result has room for them."""
+        *leading, rows, count = tensor_of(self.x, "x", at_least=2)
         static("x", self.x)
         format_, columns = blocks("x", self.x), self.columns.value
         counts("columns", self.columns)
-        shaped("out", self.out, [-(-rows // columns), count, columns * format_.bytes])
+        shaped("out", self.out, [*leading, -(-rows // columns), count, columns * format_.bytes])
         static("out", self.out)
         element_is("out", self.out, "i8")
 
     @staticmethod
     def reference(x: np.ndarray, columns: int) -> np.ndarray:
-        """Blocks `[N, K/G]` -> int8 `[N/J, K/G, S]`."""
+        """Blocks `[..., N, K/G]` -> int8 `[..., N/J, K/G, S]`."""
         return pack_blocks(x, columns)
 
     def lower(self) -> ir.Value:

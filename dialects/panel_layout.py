@@ -18,39 +18,43 @@ from llmc.dialects.index_notation import (
     letters,
     loop_index,
     pointwise,
+    sizes,
     slice_of,
 )
 
 
 def interleave(blocks: ir.Value, columns: int) -> ir.Value:
-    """The panels i8 `[N/J, K/G, S]` of `blocks [N, K/G]`, J being `columns`."""
+    """The panels i8 `[..., N/J, K/G, S]` of `blocks [..., N, K/G]`, J being `columns`."""
     format_ = blocks.type.element_type.format
     stored, before = to_bytes(blocks), header(format_)
     fields = (0, before, 2), (before, format_.bytes - before, PART)
     cells = [_interleaved(stored, *field, columns) for field in fields]
-    panels, count, _ = cells[0].type.shape
-    shape = [panels, count, columns * format_.bytes]
-    return tensor.concat(ir.RankedTensorType.get(shape, stored.type.element_type), 2, cells)
+    shape = [*cells[0].type.shape[:-1], columns * format_.bytes]
+    type_ = ir.RankedTensorType.get(shape, stored.type.element_type)
+    return tensor.concat(type_, len(shape) - 1, cells)
 
 
 def take_apart(panels: ir.Value, format_: BlockFormat) -> BlockParts:
-    """The parts `[N/J, K/G, J]` of the blocks in panels i8 `[N/J, K/G, S]`."""
-    count, blocks, size = panels.type.shape
-    columns = size // format_.bytes
+    """The parts `[..., K/G, J]` of the blocks in panels i8 `[..., K/G, S]`."""
+    *leading, _ = sizes(panels)
+    columns, lead = panels.type.shape[-1] // format_.bytes, letters(len(leading))
 
     def field(start: int, width: int) -> ir.Value:
-        extents = [count, blocks, columns * width]
-        return slice_of(panels, [0, 0, columns * start], extents, extents)
+        extents = [*leading, columns * width]
+        return slice_of(panels, [*[0] * len(leading), columns * start], extents, extents)
+
+    def split(field: ir.Value, *last: int) -> ir.Value:
+        return expand(field, [*([extent] for extent in leading), list(last)])
 
     def halves(name: str) -> ir.Value:
         start, width = format_.bytes_of(name)
-        return read_halves(expand(field(start, width), [[count], [blocks], [columns, width]]))
+        return read_halves(split(field(start, width), columns, width))
 
     start, width = format_.bytes_of("packed")
-    parts = expand(field(start, width), [[count], [blocks], [width // PART, columns, PART]])
-    rows = pointwise("pbgji->pbjgi", lambda byte, _: byte, parts)
+    parts = split(field(start, width), width // PART, columns, PART)
+    rows = pointwise(f"{lead}gji->{lead}jgi", lambda byte, _: byte, parts)
     return BlockParts(
-        read_integers(collapse(rows, [1, 1, 1, 2]), format_),
+        read_integers(collapse(rows, [*[1] * len(leading), 1, 2]), format_),
         halves("scale"),
         halves("minimum") if format_.has_minimum else None,
     )
@@ -85,18 +89,18 @@ def _place(column: ir.Value, byte: ir.Value, columns: int, format_: BlockFormat)
 
 
 def _interleaved(stored: ir.Value, start: int, length: int, width: int, columns: int) -> ir.Value:
-    """Bytes of each block from `start` on, `[N/J, K/G, J * length]`, in parts of `width`."""
-    rows, count, _ = stored.type.shape
-    extents = [rows, count, length]
-    field = slice_of(stored, [0, 0, start], extents, extents)
-    parts = expand(field, [[rows], [count], [length // width, width]])
+    """Bytes of each block from `start` on, `[..., N/J, K/G, J * length]`, in parts of `width`."""
+    *leading, rows, count, _ = stored.type.shape
+    extents, lead = [*leading, rows, count, length], len(leading)
+    field = slice_of(stored, [*[0] * (lead + 2), start], extents, extents)
+    parts = expand(field, [*([extent] for extent in extents[:-1]), [length // width, width]])
     panels, element = -(-rows // columns), stored.type.element_type
     packed = linalg.pack(
         parts,
-        tensor.empty([panels, count, length // width, 1, columns, width], element),
-        [0, 3],
+        tensor.empty([*leading, panels, count, length // width, 1, columns, width], element),
+        [lead, lead + 3],
         [columns, width],
         padding_value=constant(0, element) if rows % columns else None,
-        outer_dims_perm=[0, 1, 2, 3],
+        outer_dims_perm=list(range(lead + 4)),
     )
-    return collapse(packed, [1, 1, 4])
+    return collapse(packed, [*[1] * lead, 1, 1, 4])

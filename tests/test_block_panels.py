@@ -52,6 +52,22 @@ def test_panels_are_unpacked(arrays, format_, rows, columns):
     assert (unpack_blocks(pack_blocks(blocks, columns), format_, rows) == blocks).all()
 
 
+def test_panels_of_experts_are_those_of_each(arrays):
+    experts = np.stack([random_blocks(arrays, FORMATS["q4_1"], 11, 2) for _ in range(3)])
+    panels = pack_blocks(experts, 4)
+    assert (panels == np.stack([pack_blocks(expert, 4) for expert in experts])).all()
+    assert (unpack_blocks(panels, FORMATS["q4_1"], 11) == experts).all()
+    packed = Case(
+        "packed",
+        "llmc.pack_blocks",
+        [Operand(experts, "enb")],
+        "columns = 4 : i64",
+        Operand(panels, "epbs"),
+        tolerance=0,
+    )
+    check([packed])
+
+
 def test_numbers_are_no_blocks(arrays):
     with pytest.raises(ValueError, match="no matrix of blocks"):
         pack_blocks(arrays.uniform(4, 32), 4)
