@@ -84,24 +84,32 @@ def read_weights(file: GgufFile, config: PreTrainedConfig, sources: Sources) -> 
 def read_blocks(
     file: GgufFile, config: PreTrainedConfig, sources: Sources
 ) -> dict[str, StoredWeight]:
-    """As `read_weights`, but matrices in a format of `dialects.blocks` stay such, `[N, K / G]`."""
+    """As `read_weights`, but matrices in a format of `dialects.blocks` stay: `[..., N, K / G]`."""
     weights: dict[str, StoredWeight] = {}
     for name, tensors in sources.items():
         format_ = _format_as_it_is(file, tensors)
-        weights[name] = (
-            _blocks(file, config, tensors[0], format_) if format_ else _read(file, config, tensors)
-        )
+        if format_ is None:
+            weights[name] = _read(file, config, tensors)
+        else:
+            parts = [_blocks(file, config, tensor, format_) for tensor in tensors]
+            weights[name] = np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0]
     return weights
 
 
 def block_formats(file: GgufFile, sources: Sources) -> dict[str, str]:
     """In which format to keep each quantised matrix: its own where there is one, else Q8_0."""
     return {
-        name: FORMATS.get(file.tensors[tensors[0]].type.name.lower(), Q8_0).name
+        name: (_common_format(file, tensors) or Q8_0).name
         for name, tensors in sources.items()
-        if file.tensors[tensors[0]].type not in _TORCH_TYPES
-        and len(file.tensors[tensors[0]].shape) == 2
+        if not any(file.tensors[tensor].type in _TORCH_TYPES for tensor in tensors)
+        and len(file.tensors[tensors[0]].shape) > 1
     }
+
+
+def _common_format(file: GgufFile, names: tuple[str, ...]) -> BlockFormat | None:
+    """The format of blocks that all these tensors have."""
+    kinds = {file.tensors[name].type.name.lower() for name in names}
+    return FORMATS.get(kinds.pop()) if len(kinds) == 1 else None
 
 
 def _read(file: GgufFile, config: PreTrainedConfig, names: tuple[str, ...]) -> Tensor:
@@ -114,17 +122,15 @@ def _read(file: GgufFile, config: PreTrainedConfig, names: tuple[str, ...]) -> T
 
 def _format_as_it_is(file: GgufFile, names: tuple[str, ...]) -> BlockFormat | None:
     """The format of a weight that the model has as the file has it, up to the order of its rows."""
-    tensor = file.tensors[names[0]]
-    if len(names) > 1 or len(tensor.shape) != 2 or _is_transposed(file, names[0]):
-        return None
-    return FORMATS.get(tensor.type.name.lower())
+    is_matrix = len(file.tensors[names[0]].shape) > 1
+    return _common_format(file, names) if is_matrix and not _is_transposed(file, names[0]) else None
 
 
 def _blocks(
     file: GgufFile, config: PreTrainedConfig, name: str, format_: BlockFormat
 ) -> np.ndarray:
     tensor = file.tensors[name]
-    blocks = tensor.data.view(format_.dtype).reshape(tensor.shape[0], -1)
+    blocks = tensor.data.view(format_.dtype).reshape(*tensor.shape[:-1], -1)
     for field in format_.floats:
         _require_numbers(file, (name,), torch.from_numpy(blocks[field].astype(np.float32)))
     heads = _rotary_heads(file, config, name)
