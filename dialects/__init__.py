@@ -24,6 +24,10 @@ from llmc.dialects.pack_blocks import PackBlocksOp
 from llmc.dialects.packed_embedding import PackedEmbeddingOp
 from llmc.dialects.packed_expert_linear import GroupedExpertLinearOp, PackedExpertLinearOp
 from llmc.dialects.packed_linear import PackedLinearOp
+from llmc.dialects.packed_quantized_expert_linear import (
+    GroupedQuantizedExpertLinearOp,
+    PackedQuantizedExpertLinearOp,
+)
 from llmc.dialects.packed_quantized_linear import PackedQuantizedLinearOp
 from llmc.dialects.parameter import ParameterOp
 from llmc.dialects.quantize import QuantizeOp
@@ -54,12 +58,14 @@ OPERATIONS = {
         ExpertLinearOp,
         GroupRowsOp,
         GroupedExpertLinearOp,
+        GroupedQuantizedExpertLinearOp,
         LayerNormOp,
         LinearOp,
         PackBlocksOp,
         PackedEmbeddingOp,
         PackedExpertLinearOp,
         PackedLinearOp,
+        PackedQuantizedExpertLinearOp,
         PackedQuantizedLinearOp,
         ParameterOp,
         QuantizeOp,

@@ -46,7 +46,7 @@ class EmbeddingOp(Operation, name="embedding", traits=[ext.Pure]):
         integers("ids", self.ids)
         filled("ids", self.ids)
         _, stored = tensor_of(self.table, "table", 2)
-        static("table", self.table)
+        static("table", self.table, 1)
         filled("table", self.table)
         width = tensor_of(self.out, "out", len(shape) + 1)[-1]
         if format_ := block_format(self.table.type):
@@ -67,21 +67,21 @@ class EmbeddingOp(Operation, name="embedding", traits=[ext.Pure]):
     def lower(self) -> ir.Value:
         """A gather; of blocks it takes the bytes of those that are named, and decodes these."""
         if block_format(self.table.type):
-            rows = _gather(self.ids, to_bytes(self.table))
+            rows = look_up(self.ids, to_bytes(self.table))
             return dequantize(to_blocks(rows, self.table.type.element_type))
-        return _gather(self.ids, self.table, self.out.type.element_type)
+        return look_up(self.ids, self.table, self.out.type.element_type)
 
 
-def _gather(ids: ir.Value, table: ir.Value, element: ir.Type | None = None) -> ir.Value:
+def look_up(ids: ir.Value, table: ir.Value, element: ir.Type | None = None) -> ir.Value:
     """`table[ids]`, widened to `element`: `ids [...]`, `table [V, ...]`."""
     lead, rest = letters(ids.type.rank), "klm"[: table.type.rank - 1]
     element = element or table.type.element_type
 
-    def look_up(which: ir.Value, _: ir.Value) -> ir.Value:
+    def element_of(which: ir.Value, _: ir.Value) -> ir.Value:
         row = arith.index_cast(ir.IndexType.get(), which)
         within = [loop_index(len(lead) + number) for number in range(len(rest))]
         value = tensor.extract(table, [row, *within])
         return value if value.type == element else arith.extf(element, value)
 
     extents = dict(zip(rest, table.type.shape[1:], strict=True))
-    return pointwise(f"{lead}->{lead}{rest}", look_up, ids, element=element, **extents)
+    return pointwise(f"{lead}->{lead}{rest}", element_of, ids, element=element, **extents)

@@ -7,12 +7,18 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, tensor
 
+from llmc.dialects.block_layout import dequantize
+from llmc.dialects.block_types import block_format
+from llmc.dialects.blocks import decode
 from llmc.dialects.checks import (
+    blocks,
     counts,
+    element_is,
     flag,
     floats,
     integers,
     multiple,
+    require,
     same,
     same_element,
     shaped,
@@ -29,8 +35,9 @@ class ExpertLinearOp(Operation, name="expert_linear", traits=[ext.Pure]):
 
     Row r of the result is row `r / top_k` of x times the transpose of `weight[expert[r]]`; the
     `R * top_k` numbers in `expert` are less than E. `transposed` 1: the matrices are stored
-    `[E, K, N]`. Their element type may be narrower than x's; sums are kept in x's type. Shazeer et
-    al., "Outrageously Large Neural Networks", 2017.
+    `[E, K, N]`. Their element type may be narrower than x's; sums are kept in x's type. They may
+    be blocks `[E, N, K/G]`, whose values `llmc.dequantize` gives. Shazeer et al., "Outrageously
+    Large Neural Networks", 2017.
 
         %y = "llmc.expert_linear"(%x, %expert, %w) {top_k = 2 : i64, transposed = 0 : i64}
            : (tensor<?x64xf32>, tensor<?xi64>, tensor<8x256x64xf32>) -> tensor<?x256xf32>
@@ -49,6 +56,14 @@ class ExpertLinearOp(Operation, name="expert_linear", traits=[ext.Pure]):
         _, outputs, inputs = tensor_of(self.weight, "weight", 3)
         static("weight", self.weight)
         flag("transposed", self.transposed)
+        tensor_of(self.x, "x", 2)
+        if block_format(self.weight.type):
+            inputs *= blocks("weight", self.weight).values
+            element_is("x", self.x, "f32")
+            require(not self.transposed.value, "must be 0 where 'weight' is blocks", "transposed")
+        else:
+            floats("x", self.x)
+            floats("weight", self.weight, widened_to=self.x)
         if self.transposed.value:
             outputs, inputs = inputs, outputs
         check_expert_rows(self, "expert", inputs, outputs)
@@ -58,31 +73,34 @@ class ExpertLinearOp(Operation, name="expert_linear", traits=[ext.Pure]):
         x: np.ndarray, expert: np.ndarray, weight: np.ndarray, top_k: int, transposed: bool = False
     ) -> np.ndarray:
         """`x [R, K]`, `expert [R * top_k]`, `weight [E, N, K]` -> `[R * top_k, N]`."""
-        matrices = weight if transposed else weight.swapaxes(1, 2)
+        matrices = weight if transposed else decode(weight).swapaxes(1, 2)
         return np.einsum("rk,rkn->rn", np.repeat(x, top_k, axis=0), matrices[expert])
 
     def lower(self) -> ir.Value:
         """A contraction that reads the chosen matrix where it lies."""
-        _, *shape = self.weight.type.shape
+        is_blocks = block_format(self.weight.type) is not None
+        weight = dequantize(self.weight) if is_blocks else self.weight
+        _, *shape = weight.type.shape
         if self.transposed.value:
-            return contract_chosen(self, self.expert, shape[1], lambda e, n, k: [e, k, n])
-        return contract_chosen(self, self.expert, shape[0], lambda e, n, k: [e, n, k])
+            return contract_chosen(self, self.expert, weight, shape[1], lambda e, n, k: [e, k, n])
+        return contract_chosen(self, self.expert, weight, shape[0], lambda e, n, k: [e, n, k])
 
 
 def contract_chosen(
     op: Any,
     expert: ir.Value,
+    weight: ir.Value,
     outputs: int,
     place: Callable[[ir.Value, ir.Value, ir.Value], list[ir.Value]],
 ) -> ir.Value:
     """Row r of `op.x [R, K]`, `top_k` times, through the matrix that `expert [R * top_k]` says.
 
-    Element n, k of matrix e is that of `op.weight` at `place(e, n, k)`; there are `outputs` n.
+    Element n, k of matrix e is that of `weight` at `place(e, n, k)`; there are `outputs` n.
     """
 
     def multiply_add(x: ir.Value, expert: ir.Value, sum_: ir.Value) -> ir.Value:
         which = arith.index_cast(ir.IndexType.get(), expert)
-        element = tensor.extract(op.weight, place(which, loop_index(2), loop_index(3)))
+        element = tensor.extract(weight, place(which, loop_index(2), loop_index(3)))
         if element.type != x.type:
             element = arith.extf(x.type, element)
         return arith.addf(sum_, arith.mulf(x, element))
@@ -95,13 +113,11 @@ def contract_chosen(
 
 
 def check_expert_rows(op: Any, per_row: str, inputs: int, outputs: int) -> None:
-    """Checks `x [R, inputs]`, `out [R * top_k, outputs]` and the element type of `weight`.
+    """Checks `x [R, inputs]` and `out [R * top_k, outputs]`.
 
     `per_row` is the name of the operand that holds an integer for each row of the result.
     """
     rows, width = tensor_of(op.x, "x", 2)
-    floats("x", op.x)
-    floats("weight", op.weight, widened_to=op.x)
     same("x", "its last dimension", width, inputs)
     top_k = op.top_k.value
     counts("top_k", op.top_k)

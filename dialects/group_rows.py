@@ -14,33 +14,36 @@ from llmc.dialects.llmc import Operation
 class GroupRowsOp(Operation, name="group_rows", traits=[ext.Pure]):
     """The rows that chose expert e are `order[first[e]]` to `order[first[e + 1] - 1]`, ascending.
 
-    `expert` holds numbers less than E, the length of `first` less one.
+    `expert` holds numbers less than E, the length of `first` less one. Row r stands at `place[r]`
+    of `order`.
 
-        %order, %first = "llmc.group_rows"(%expert)
-                       : (tensor<?xi64>) -> (tensor<?xi32>, tensor<17xi32>)
+        %order, %first, %place = "llmc.group_rows"(%expert)
+          : (tensor<?xi64>) -> (tensor<?xi32>, tensor<17xi32>, tensor<?xi32>)
     """
 
     expert: ext.Operand[Any]
     order: ext.Result[Any]
     first: ext.Result[Any]
+    place: ext.Result[Any]
 
     @verified
     def verify_invariants(self) -> None:
         """Checks lengths and element types."""
         rows = tensor_of(self.expert, "expert", 1)[0]
         integers("expert", self.expert)
-        same("order", "its length", tensor_of(self.order, "order", 1)[0], rows)
         tensor_of(self.first, "first", 1)
         static("first", self.first)
-        for name, value in (("order", self.order), ("first", self.first)):
+        element_is("first", self.first, "i32")
+        for name, value in (("order", self.order), ("place", self.place)):
+            same(name, "its length", tensor_of(value, name, 1)[0], rows)
             element_is(name, value, "i32")
 
     @staticmethod
-    def reference(expert: np.ndarray, experts: int) -> tuple[np.ndarray, np.ndarray]:
-        """`expert [R]` -> int32 `[R]`, `[E + 1]`, `experts` being E."""
+    def reference(expert: np.ndarray, experts: int) -> tuple[np.ndarray, ...]:
+        """`expert [R]` -> int32 `[R]`, `[E + 1]`, `[R]`, `experts` being E."""
         order = np.argsort(expert, kind="stable")
         first = np.searchsorted(expert[order], np.arange(experts + 1))
-        return order.astype(np.int32), first.astype(np.int32)
+        return order.astype(np.int32), first.astype(np.int32), np.argsort(order).astype(np.int32)
 
     def lower(self) -> list[ir.Value]:
         """Counts of smaller numbers: before each group, and before each row, whose place it is.
@@ -62,7 +65,7 @@ class GroupRowsOp(Operation, name="group_rows", traits=[ext.Pure]):
         groups = self.first.type.shape[0]
         first = reduce("r->e", count_below, 0, self.expert, element=i32, e=groups)
         place = reduce("r,s->r", count_before, 0, self.expert, self.expert, element=i32)
-        return [inverse(place), first]
+        return [inverse(place), first, place]
 
 
 def inverse(order: ir.Value) -> ir.Value:

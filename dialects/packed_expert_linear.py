@@ -6,7 +6,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext
 
-from llmc.dialects.checks import counts, integers, same, static, tensor_of, verified
+from llmc.dialects.checks import counts, floats, integers, same, static, tensor_of, verified
 from llmc.dialects.expert_linear import ExpertLinearOp, check_expert_rows, contract_chosen
 from llmc.dialects.group_rows import add_if, inverse
 from llmc.dialects.index_notation import index, reduce
@@ -107,6 +107,9 @@ class GroupedExpertLinearOp(Operation, name="grouped_expert_linear", traits=[ext
 def _check_product(op: Any, per_row: str) -> None:
     """Checks `x`, `weight`, `out` and the operand that has an integer for each row of `out`."""
     inputs = tensor_of(op.weight, "weight", 4)[2]
+    tensor_of(op.x, "x", 2)
+    floats("x", op.x)
+    floats("weight", op.weight, widened_to=op.x)
     _, outputs = tensor_of(op.out, "out", 2)
     static("out", op.out, 1)
     check_panels(op.weight, outputs)
@@ -120,4 +123,4 @@ def _contract_packed(op: Any, expert: ir.Value) -> ir.Value:
         width = index(columns)
         return [expert, arith.divui(n, width), k, arith.remui(n, width)]
 
-    return contract_chosen(op, expert, op.out.type.shape[1], place)
+    return contract_chosen(op, expert, op.weight, op.out.type.shape[1], place)

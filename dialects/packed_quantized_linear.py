@@ -7,14 +7,14 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, ext
 
 from llmc.dialects.block_panels import unpack_blocks
+from llmc.dialects.block_product import first_outputs, multiply_blocks
 from llmc.dialects.blocks import FORMATS
 from llmc.dialects.checks import element_is, filled, same, shaped, static, tensor_of, verified
-from llmc.dialects.index_notation import collapse, expand, pointwise, reduce, sizes, slice_of
+from llmc.dialects.index_notation import collapse, expand, pointwise, sizes
 from llmc.dialects.llmc import Operation
 from llmc.dialects.panel_checks import check_block_panels
 from llmc.dialects.panel_layout import take_apart
-from llmc.dialects.quantize import in_rows
-from llmc.dialects.quantize_rows import QuantizeRowsOp, nearest_integers
+from llmc.dialects.quantize_rows import QuantizeRowsOp
 from llmc.dialects.quantized_linear import QuantizedLinearOp
 
 
@@ -71,41 +71,8 @@ class PackedQuantizedLinearOp(Operation, name="packed_quantized_linear", traits=
         """Sums of products in a block, `[t, p, b, j]`, and then their sum over blocks."""
         leading, outputs = sizes(self.x)[:-1], self.out.type.shape[-1]
         rows = collapse(self.x, [len(leading), 1]) if len(leading) > 1 else self.x
-        y = self._first_outputs(self._product(rows), outputs)
+        parts = take_apart(self.weight, FORMATS[self.format.value])
+        y = first_outputs(multiply_blocks(rows, parts), outputs)
         if self.bias is not None:
             y = pointwise("tn,n->tn", lambda a, b, _: arith.addf(a, b), y, self.bias)
         return y if len(leading) == 1 else expand(y, [leading, [outputs]])
-
-    def _product(self, rows: ir.Value) -> ir.Value:
-        """`[T, N/J, J]` of `rows [T, K]`."""
-        format_ = FORMATS[self.format.value]
-        parts = take_apart(self.weight, format_)
-        x, scales = nearest_integers(in_rows(rows, format_.values))
-        i32, f32 = ir.IntegerType.get_signless(32), rows.type.element_type
-
-        def multiply_add(x: ir.Value, w: ir.Value, sum_: ir.Value) -> ir.Value:
-            product = arith.muli(arith.extsi(i32, x), arith.extsi(i32, w))
-            return arith.addi(sum_, product)
-
-        def scale_add(dot: ir.Value, x: ir.Value, w: ir.Value, sum_: ir.Value) -> ir.Value:
-            product = arith.mulf(arith.sitofp(f32, dot), arith.mulf(x, w))
-            return arith.addf(sum_, product)
-
-        dots = reduce("tbv,pbjv->tpbj", multiply_add, 0, x, parts.integers, element=i32)
-        y = reduce("tpbj,tb,pbj->tpj", scale_add, 0.0, dots, scales, parts.scale, element=f32)
-        if parts.minimum is None:
-            return y
-        totals = reduce(
-            "tbv->tb", lambda x, sum_: arith.addi(sum_, arith.extsi(i32, x)), 0, x, element=i32
-        )
-        shares = reduce(
-            "tb,tb,pbj->tpj", scale_add, 0.0, totals, scales, parts.minimum, element=f32
-        )
-        return pointwise("tpj,tpj->tpj", lambda a, b, _: arith.addf(a, b), y, shares)
-
-    @staticmethod
-    def _first_outputs(y: ir.Value, outputs: int) -> ir.Value:
-        """`[T, N]` of `[T, N/J, J]`: the last panel may be padded."""
-        y = collapse(y, [1, 2])
-        extents = [sizes(y)[0], outputs]
-        return y if y.type.shape[1] == outputs else slice_of(y, [0, 0], extents, extents)

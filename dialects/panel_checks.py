@@ -7,12 +7,12 @@ from llmc.dialects.checks import element_is, filled, multiple, require, same, st
 
 
 def check_block_panels(
-    panels: ir.Value, name: str, format_: ir.StringAttr, outputs: int | None = None
+    panels: ir.Value, name: str, format_: ir.StringAttr, outputs: int | None = None, rank: int = 3
 ) -> int:
-    """Checks that tensor `name`, i8 `[N/J, K/G, S]`, holds N = `outputs` rows; returns K/G."""
+    """Checks that tensor `name`, i8 `[..., N/J, K/G, S]`, holds N = `outputs` rows; returns K/G."""
     listed = ", ".join(FORMATS)
     require(format_.value in FORMATS, f"attribute 'format' must be one of {listed}, not {format_}")
-    count, blocks, size = tensor_of(panels, name, 3)
+    *_, count, blocks, size = tensor_of(panels, name, rank)
     static(name, panels)
     filled(name, panels)
     element_is(name, panels, "i8")

@@ -12,7 +12,7 @@ from llmc.dialects.quantize_rows import QuantizeRowsOp
 from llmc.frontend import torch_ops
 from llmc.frontend.interception import replaced
 
-_ATTENTION = torch_ops.attention
+_ATTENTION, _EXPERT_LINEAR = torch_ops.attention, torch_ops.expert_linear
 
 
 @contextmanager
@@ -20,17 +20,25 @@ def rounded_activations(format_: BlockFormat, but: Sequence[nn.Linear] = ()) -> 
     """While open, linear layers multiply what `llmc.quantize_rows` makes of their operand.
 
     It is rounded for blocks of `format_`, or of those like it that fill its rows; not for `but`.
+    Experts are to be ours.
     """
 
-    def on_integers(module: nn.Linear, x: Tensor) -> Tensor:
-        if module in but:
-            return nn.functional.linear(x, module.weight, module.bias)
+    def rounded(x: Tensor) -> Tensor:
         group = fitting(format_, x.shape[-1]).values
         values, scales = QuantizeRowsOp.reference(x.numpy(), group)
-        rounded = torch.from_numpy(values * np.repeat(scales, group, axis=-1))
-        return nn.functional.linear(rounded, module.weight, module.bias)
+        return torch.from_numpy(values * np.repeat(scales, group, axis=-1))
 
-    with replaced(nn.Linear, "forward", on_integers):
+    def linear(module: nn.Linear, x: Tensor) -> Tensor:
+        x = x if module in but else rounded(x)
+        return nn.functional.linear(x, module.weight, module.bias)
+
+    def expert_linear(x: Tensor, *others: Tensor | int) -> Tensor:
+        return _EXPERT_LINEAR(rounded(x), *others)
+
+    with (
+        replaced(nn.Linear, "forward", linear),
+        replaced(torch_ops, "expert_linear", expert_linear),
+    ):
         yield
 
 

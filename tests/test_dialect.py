@@ -8,6 +8,8 @@ import torch
 
 from llmc import dialects
 from llmc.dialects import OPERATIONS
+from llmc.dialects.block_panels import pack_blocks
+from llmc.dialects.blocks import Q4_0, Q4_1, Q8_0
 from llmc.pipelines.recipes.pack import Pack
 from tests.arrays import Arrays, assert_same, twin
 from tests.lowered import Case, Operand, check, segments
@@ -123,7 +125,7 @@ def test_packed_expert_linear_with_and_without_groups(arrays):
         x, expert = arrays.uniform(rows, 6), arrays.integers(experts, rows * top_k)
         weight = arrays.uniform(experts, outputs, 6)
         panels = np.ascontiguousarray(Pack((1,), (4,), (0, 1, 2)).compute(weight))
-        order, first = dialects.GroupRowsOp.reference(expert, experts)
+        order, first, _ = dialects.GroupRowsOp.reference(expert, experts)
         y = dialects.PackedExpertLinearOp.reference(x, expert, panels, top_k, outputs)
         grouped = (x, order, first, panels, top_k, outputs)
         assert_same(y, dialects.ExpertLinearOp.reference(x, expert, weight, top_k))
@@ -147,11 +149,58 @@ def test_packed_expert_linear_with_and_without_groups(arrays):
     check(cases)
 
 
+def test_quantized_experts_with_and_without_groups(arrays):
+    cases = []
+    for number, (format_, rows, outputs, top_k, experts) in enumerate(
+        [(Q4_0, 1, 7, 2, 5), (Q8_0, 6, 8, 1, 3), (Q4_1, 5, 3, 3, 9)]
+    ):
+        x, expert = arrays.uniform(rows, 64), arrays.integers(experts, rows * top_k)
+        blocks = format_.encode(arrays.uniform(experts, outputs, 64))
+        panels = pack_blocks(blocks, 4)
+        exact = dialects.ExpertLinearOp.reference(x, expert, blocks, top_k)
+        cases.append(
+            Case(
+                f"exact{number}",
+                "llmc.expert_linear",
+                [Operand(x, "rk"), Operand(expert, "c"), Operand(blocks, "enb")],
+                f"top_k = {top_k} : i64, transposed = 0 : i64",
+                Operand(exact, "cn"),
+            )
+        )
+        named = f'format = "{format_.name}"'
+        y = dialects.PackedQuantizedExpertLinearOp.reference(
+            x, expert, panels, format_.name, top_k, outputs
+        )
+        assert_same(y, exact, tolerance=0.3)  # 64 products, of activations rounded to 8 bits
+        cases += Case(
+            f"each{number}",
+            "llmc.packed_quantized_expert_linear",
+            [Operand(x, "rk"), Operand(expert, "c"), Operand(panels, "epbs")],
+            f"{named}, top_k = {top_k} : i64",
+            Operand(y, "cn"),
+        ).in_both("rc")
+        order, first, _ = dialects.GroupRowsOp.reference(expert, experts)
+        of_groups = x[order // top_k]
+        grouped = dialects.GroupedQuantizedExpertLinearOp.reference(
+            of_groups, first, panels, format_.name, outputs
+        )
+        assert_same(grouped, y[order])
+        cases += Case(
+            f"grouped{number}",
+            "llmc.grouped_quantized_expert_linear",
+            [Operand(of_groups, "ck"), Operand(first, "f"), Operand(panels, "epbs")],
+            named,
+            Operand(grouped, "cn"),
+        ).in_both("c")
+    check(cases)
+
+
 def test_group_rows(arrays):
     cases = []
     choices = [arrays.integers(7, 20), np.array([3]), np.full(9, 5), np.tile(np.arange(7), 3)]
     for number, expert in enumerate(choices):
-        order, first = dialects.GroupRowsOp.reference(expert, 7)
+        order, first, place = dialects.GroupRowsOp.reference(expert, 7)
+        assert (order[place] == np.arange(len(expert))).all()
         for which in range(7):
             assert order[first[which] : first[which + 1]].tolist() == list(
                 np.flatnonzero(expert == which)
@@ -161,7 +210,7 @@ def test_group_rows(arrays):
             "llmc.group_rows",
             [Operand(expert, "c")],
             "",
-            [Operand(order, "c"), Operand(first, "f")],
+            [Operand(order, "c"), Operand(first, "f"), Operand(place, "c")],
             tolerance=0,
         )
         cases += case.in_both("c")

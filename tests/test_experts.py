@@ -8,11 +8,21 @@ import pytest
 import torch
 from torch import Tensor
 
+from llmc.dialects import QuantizeRowsOp
+from llmc.dialects.blocks import FORMATS
 from llmc.frontend import torch_ops
-from llmc.pipelines.passes.bind_parameters import BindParameters
-from llmc.pipelines.passes.group_expert_rows import GroupExpertRows
-from llmc.pipelines.passes.lower_llmc import LowerLlmc
-from llmc.pipelines.passes.pack_weights import PackWeights
+from llmc.pipelines.passes import (
+    BindParameters,
+    GroupExpertRows,
+    LowerLlmc,
+    OutlineQuantizedExperts,
+    PackBlocks,
+    PackWeights,
+    QuantizeWeights,
+    ScheduleKernels,
+)
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.targets.cpu import CPUTarget
 from tests.compiled import load
 
 COLUMNS, TILE = 8, 4
@@ -30,12 +40,41 @@ class Layer:
     storage: str = "f32"
     transposed: bool = False
     packed: bool = True
+    format: str = ""  # of blocks, which replace `storage`
 
     def weights(self) -> Tensor:
         shape = (self.experts, self.outputs, self.inputs)
         weights = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+        if self.format:
+            blocks = FORMATS[self.format]
+            return torch.from_numpy(blocks.decode(blocks.encode(weights.numpy())))
         weights = weights.to(ELEMENTS[self.storage]).float()
         return weights.mT.contiguous() if self.transposed else weights
+
+    def read(self, x: Tensor) -> Tensor:
+        """What the kernels multiply of x."""
+        if not self.format:
+            return x
+        group = FORMATS[self.format].values
+        values, scales = QuantizeRowsOp.reference(x.numpy(), group)
+        return torch.from_numpy(values * np.repeat(scales, group, axis=-1))
+
+    @property
+    def steps(self) -> tuple[Pass | str, ...]:
+        """The passes that lay out its weights and make its kernels."""
+        if self.format:
+            return (
+                QuantizeWeights(self.format),
+                PackBlocks(CPUTarget().columns),
+                BindParameters(),
+                GroupExpertRows(),
+                OutlineQuantizedExperts(),
+                LowerLlmc(keep_kernels=True),
+                "canonicalize,cse",
+                ScheduleKernels(),
+            )
+        packing = (PackWeights(columns=COLUMNS),) if self.packed else ()
+        return (*packing, BindParameters(self.storage), GroupExpertRows(TILE), LowerLlmc())
 
 
 LAYERS = [
@@ -47,6 +86,10 @@ LAYERS = [
     Layer(experts=6, outputs=20, top_k=3, transposed=True),
     Layer(experts=6, outputs=20, top_k=2, packed=False),
     Layer(experts=6, outputs=20, storage="f16", transposed=True, packed=False),
+    Layer(experts=8, outputs=64, inputs=96, top_k=2, format="q4_0"),
+    Layer(experts=5, outputs=40, inputs=64, top_k=3, format="q8_0"),  # the last panel is padded
+    Layer(experts=3, outputs=48, inputs=256, format="int4_g128"),
+    Layer(experts=4, outputs=4, inputs=32, top_k=2, format="q4_1"),  # one panel: no kernel
 ]
 
 
@@ -77,10 +120,8 @@ def layer_function(name: str, layer: Layer, tokens: str) -> str:
 @pytest.fixture(scope="module", params=LAYERS, ids=repr)
 def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Compiled:
     layer = request.param
-    packing = (PackWeights(columns=COLUMNS),) if layer.packed else ()
-    steps = (*packing, BindParameters(layer.storage), GroupExpertRows(TILE), LowerLlmc())
     text = layer_function("any_rows", layer, "?") + layer_function("one_token", layer, "1")
-    find = load(text, steps, {"w": layer.weights()}, tmp_path_factory.mktemp("layer"))
+    find = load(text, layer.steps, {"w": layer.weights()}, tmp_path_factory.mktemp("layer"))
     return Compiled(layer, find("any_rows"), find("one_token"))
 
 
@@ -90,9 +131,10 @@ def assert_as_torch(layer: Layer, run: Callable[..., np.ndarray], expert: Tensor
         len(expert) // layer.top_k, layer.inputs, generator=torch.Generator().manual_seed(1)
     )
     arguments = (expert, layer.weights().double(), layer.top_k, layer.transposed)
-    expected = torch_ops.expert_linear(x.double(), *arguments)
+    read = layer.read(x).double()
+    expected = torch_ops.expert_linear(read, *arguments)
     size = torch_ops.expert_linear(
-        x.double().abs(), expert, layer.weights().double().abs(), layer.top_k, layer.transposed
+        read.abs(), expert, layer.weights().double().abs(), layer.top_k, layer.transposed
     )
     found = torch.from_numpy(run(x.numpy(), expert.numpy()).to_host())
     assert ((found - expected).abs() <= layer.inputs * 2.0**-24 * size).all()
@@ -124,17 +166,18 @@ def test_one_token(compiled):
 
 @pytest.fixture(scope="module")
 def group_rows(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., np.ndarray]:
-    types = "(tensor<?xi64>) -> (tensor<?xi32>, tensor<8xi32>)"
+    results = "tensor<?xi32>, tensor<8xi32>, tensor<?xi32>"
     text = f"""
-      func.func @group(%expert: tensor<?xi64>) -> (tensor<?xi32>, tensor<8xi32>) {{
-        %order, %first = "llmc.group_rows"(%expert) : {types}
-        return %order, %first : tensor<?xi32>, tensor<8xi32>
+      func.func @group(%expert: tensor<?xi64>) -> ({results}) {{
+        %order, %first, %place = "llmc.group_rows"(%expert) : (tensor<?xi64>) -> ({results})
+        return %order, %first, %place : {results}
       }}"""
     return load(text, (), {}, tmp_path_factory.mktemp("groups"))("group")
 
 
 @pytest.mark.parametrize("expert", [[3], [6, 0, 6, 3, 3, 0, 6], [5] * 9, list(range(7)) * 30])
 def test_group_rows_sorts_stably(group_rows, expert):
-    order, first = (result.to_host() for result in group_rows(np.array(expert)))
+    order, first, place = (result.to_host() for result in group_rows(np.array(expert)))
     assert order.tolist() == np.argsort(expert, kind="stable").tolist()
     assert first.tolist() == np.searchsorted(np.sort(expert), np.arange(8)).tolist()
+    assert order[place].tolist() == list(range(len(expert)))

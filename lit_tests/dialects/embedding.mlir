@@ -58,8 +58,8 @@ func.func @narrowed(%ids: tensor<3xi64>, %table: tensor<9x6xf32>) {
 
 // -----
 
-func.func @open(%ids: tensor<3xi64>, %table: tensor<?x6xf32>) {
-  // CHECK: error: 'llmc.embedding' op operand 'table' must be static in dimension 0, but is tensor<?x6xf32>
-  %y = "llmc.embedding"(%ids, %table) : (tensor<3xi64>, tensor<?x6xf32>) -> tensor<3x6xf32>
+func.func @open(%ids: tensor<3xi64>, %table: tensor<?x?xf32>) {
+  // CHECK: error: 'llmc.embedding' op operand 'table' must be static in dimension 1, but is tensor<?x?xf32>
+  %y = "llmc.embedding"(%ids, %table) : (tensor<3xi64>, tensor<?x?xf32>) -> tensor<3x6xf32>
   return
 }

@@ -12,7 +12,7 @@ from llmc.pipelines.kernels.kernel import Kernel, load_index
 
 
 def group_rows() -> Kernel:
-    """Operand `expert [R]`, results `order [R]` and `first [E + 1]`."""
+    """Operand `expert [R]`, results `order [R]`, `first [E + 1]` and `place [R]`."""
     return Kernel("group_rows", lambda _: (1, 1), _build)
 
 
@@ -23,6 +23,7 @@ def _build(
     expert: ir.Value,
     order: ir.Value,
     first: ir.Value,
+    places: ir.Value,
 ) -> None:
     rows, experts = extents[0], index(first.type.shape[0] - 1)
     i32 = first.type.element_type
@@ -48,4 +49,5 @@ def _build(
         memref.store(place, first, [group])
         where = arith.index_cast(ir.IndexType.get(), place)
         memref.store(arith.index_cast(i32, row), order, [where])
+        memref.store(place, places, [row])
         scf.yield_([])

@@ -21,6 +21,7 @@ from llmc.pipelines.passes.lower_llmc import LowerLlmc
 from llmc.pipelines.passes.number_layers import NumberLayers
 from llmc.pipelines.passes.outline_kernels import OutlineKernels
 from llmc.pipelines.passes.outline_linears import OutlineLinears
+from llmc.pipelines.passes.outline_quantized_experts import OutlineQuantizedExperts
 from llmc.pipelines.passes.outline_quantized_linears import OutlineQuantizedLinears
 from llmc.pipelines.passes.outline_rows import OutlineRows
 from llmc.pipelines.passes.pack_blocks import PackBlocks
@@ -64,6 +65,7 @@ PASSES: dict[str, type[Pass]] = {
         NumberLayers,
         OutlineKernels,
         OutlineLinears,
+        OutlineQuantizedExperts,
         OutlineQuantizedLinears,
         OutlineRows,
         PackBlocks,

@@ -195,8 +195,8 @@ def _as_held(new: ir.Value, cache: ir.Value) -> ir.Value:
 
 
 def _group_rows(op: GroupRowsOp, _cpu: CallKernels) -> list[ir.Value]:
-    types = [op.order.type, op.first.type]
-    return dispatch(group_rows(), [op.expert], types, _dynamic_rows(op.expert))
+    types = [op.order.type, op.first.type, op.place.type]
+    return dispatch(group_rows(), [op.expert], types, _dynamic_rows(op.expert) * 2)
 
 
 def _matvec(op: PackedExpertLinearOp, _cpu: CallKernels) -> list[ir.Value]:

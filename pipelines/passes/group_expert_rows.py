@@ -4,19 +4,37 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from torch_mlir import ir
+from torch_mlir.dialects import arith
 
-from llmc.dialects import GroupedExpertLinearOp, GroupRowsOp, PackedExpertLinearOp
+from llmc.dialects import (
+    EmbeddingOp,
+    GroupedExpertLinearOp,
+    GroupedQuantizedExpertLinearOp,
+    GroupRowsOp,
+    PackedExpertLinearOp,
+    PackedQuantizedExpertLinearOp,
+)
+from llmc.dialects.attributes import i64
+from llmc.dialects.index_notation import constant, pointwise
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass, find
+from llmc.pipelines.passes.linear_epilogue import Epilogue, find_epilogue
+from llmc.pipelines.passes.linear_prologue import read_lengths_before
+
+_EXPERT = 1
+"""The number of the operand of a layer that has an integer for each row of its result."""
 
 
 @dataclass(frozen=True)
 class GroupExpertRows(Pass):
-    """Turns `llmc.packed_expert_linear` on a dynamic number of rows into its grouped form.
+    """Turns packed layers over experts, on a dynamic number of rows, into their grouped forms.
 
     A static number of rows is one token's: its experts differ, and there is nothing to group. CSE
-    leaves one `llmc.group_rows` to the layers that follow the same choice. `tile` rows are computed
-    together.
+    leaves one `llmc.group_rows` to the layers that follow the same choice. Of
+    `llmc.packed_expert_linear`, `tile` rows are computed together. Around
+    `llmc.packed_quantized_expert_linear` rows are put in the order of the groups, and back after
+    the elementwise operations that follow it; a layer on rows that were put back takes them as they
+    lay.
     """
 
     name: ClassVar[str] = "group-expert-rows"
@@ -27,24 +45,68 @@ class GroupExpertRows(Pass):
         for op in find(module.operation, "llmc.packed_expert_linear"):
             if op.opview.out.type.is_dynamic_dim(0):
                 self._group(op.opview)
+        groups: dict[ir.Value, GroupRowsOp] = {}
+        for op in find(module.operation, "llmc.packed_quantized_expert_linear"):
+            if op.opview.out.type.is_dynamic_dim(0):
+                _sort(op.opview, groups)
 
     def _group(self, layer: PackedExpertLinearOp) -> None:
-        i32, i64 = (ir.IntegerType.get_signless(width) for width in (32, 64))
-        experts = layer.weight.type.shape[0]
         with ir.InsertionPoint(layer), layer.location:
-            groups = GroupRowsOp(
-                layer.expert,
-                ir.RankedTensorType.get(layer.expert.type.shape, i32),
-                ir.RankedTensorType.get([experts + 1], i32),
-            )
+            groups = _groups(layer)
             new = GroupedExpertLinearOp(
                 layer.x,
                 groups.order,
                 groups.first,
                 layer.weight,
-                ir.IntegerAttr.get(i64, self.tile),
+                i64(self.tile),
                 layer.top_k,
                 layer.out.type,
             )
         layer.out.replace_all_uses_with(new.out)
         layer.operation.erase()
+
+
+def _groups(layer: PackedExpertLinearOp | PackedQuantizedExpertLinearOp) -> GroupRowsOp:
+    """The groups of the layer's rows, found here."""
+    i32, (experts, *_) = ir.IntegerType.get_signless(32), layer.weight.type.shape
+    order = ir.RankedTensorType.get(layer.expert.type.shape, i32)
+    return GroupRowsOp(layer.expert, order, ir.RankedTensorType.get([experts + 1], i32), order)
+
+
+def _sort(layer: PackedQuantizedExpertLinearOp, groups: dict[ir.Value, GroupRowsOp]) -> None:
+    """Multiplies rows in the order of their groups; `groups` has those that are known."""
+    read_lengths_before(layer.operation, _EXPERT)
+    epilogue = find_epilogue(layer.out)
+    if epilogue.others():
+        epilogue = Epilogue(layer.out, (layer.out,), ())
+    with ir.InsertionPoint(layer), layer.location:
+        if layer.expert not in groups:
+            groups[layer.expert] = _groups(layer)
+        group = groups[layer.expert]
+        x = _sorted(layer, group)
+        new = GroupedQuantizedExpertLinearOp(
+            x, group.first, layer.weight, layer.format, layer.out.type
+        )
+    is_alone = epilogue.result == layer.out
+    layer.out.replace_all_uses_with(new.out)
+    result = new.out if is_alone else epilogue.result
+    uses = list(result.uses)
+    with ir.InsertionPoint.after(result.owner), layer.location:
+        back = EmbeddingOp(group.place, result, result.type).out
+    for use in uses:
+        use.owner.operation.operands[use.operand_number] = back
+    layer.operation.erase()
+
+
+def _sorted(layer: PackedQuantizedExpertLinearOp, group: GroupRowsOp) -> ir.Value:
+    """The layer's rows, each as often as it has experts, in the order of the groups."""
+    maker, top_k = layer.x.owner, layer.top_k.value
+    was_put_back = not isinstance(maker, ir.Block) and maker.name == "llmc.embedding"
+    if was_put_back and top_k == 1 and maker.operands[0] == group.place:
+        return maker.operands[1]
+    rows = pointwise(
+        "r->r", lambda row, _: arith.divui(row, constant(top_k, row.type)), group.order
+    )
+    _, width = layer.x.type.shape
+    shape = [layer.out.type.shape[0], width]
+    return EmbeddingOp(rows, layer.x, ir.RankedTensorType.get(shape, layer.x.type.element_type)).out

@@ -5,8 +5,11 @@ from collections.abc import Callable, Sequence
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
-from llmc.pipelines.passes.base import find
-from llmc.pipelines.schedules.verbs import KIND
+from llmc.pipelines.passes.base import find, walk
+from llmc.pipelines.schedules.verbs import KIND, RESULT
+
+EXPERT_MATVEC, EXPERT_MATMUL = "quantized_expert_matvec", "quantized_expert_matmul"
+"""The kinds of kernels that are a loop over experts, or rows of them, before any schedule."""
 
 
 def kind_of(function: func.FuncOp) -> str | None:
@@ -16,7 +19,13 @@ def kind_of(function: func.FuncOp) -> str | None:
 
 
 def is_distributed(kernel: func.FuncOp) -> bool:
-    """Whether a schedule has distributed the kernel over workgroups."""
+    """Whether a schedule has distributed the kernel over workgroups.
+
+    One over experts is a grid before: its schedule leaves nothing that computes the result whole.
+    """
+    is_over_experts = kind_of(kernel) in (EXPERT_MATVEC, EXPERT_MATMUL)
+    if is_over_experts and any(RESULT in op.attributes for op in walk(kernel.operation)):
+        return False
     return bool(find(kernel.operation, "scf.forall"))
 
 

@@ -17,12 +17,12 @@ def norm_before(linear: Any) -> RMSNormOp | None:
     return x.owner.opview if len(list(x.uses)) == 1 else None
 
 
-def read_lengths_before(op: ir.Operation) -> None:
-    """Reads of the first operand what is read of the result alone to know how long it is."""
+def read_lengths_before(op: ir.Operation, operand: int = 0) -> None:
+    """Reads of an operand, as long, what is read of the result alone to know how long it is."""
     for use in list(op.results[0].uses):
         dim = use.owner.operation
         if dim.name == "tensor.dim" and use.operand_number == 0:
             number = dim.operands[1].owner.opview.literal_value
             with ir.InsertionPoint(op):
-                dim.results[0].replace_all_uses_with(as_value(size(op.operands[0], number)))
+                dim.results[0].replace_all_uses_with(as_value(size(op.operands[operand], number)))
             dim.erase()

@@ -8,8 +8,7 @@ from typing import ClassVar
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
-from llmc.dialects import BitcastOp, PackedQuantizedLinearOp
-from llmc.dialects.blocks import FORMATS
+from llmc.dialects import PackedQuantizedLinearOp
 from llmc.dialects.index_notation import (
     collapse,
     expand,
@@ -18,24 +17,17 @@ from llmc.dialects.index_notation import (
     sizes,
     slice_of,
 )
-from llmc.pipelines.kernels.quantized_linear import (
-    Norm,
-    Panels,
-    QuantizedRows,
-    multiply,
-    name_result,
-    quantize,
-)
+from llmc.pipelines.kernels.quantized_linear import Norm, QuantizedRows
 from llmc.pipelines.passes.base import Pass, find
 from llmc.pipelines.passes.kernel_functions import KernelFunctions
 from llmc.pipelines.passes.kernel_operands import KernelOperands, Reader, as_rows, split_last
-from llmc.pipelines.passes.linear_epilogue import Epilogue, find_epilogue, follow
 from llmc.pipelines.passes.linear_prologue import norm_before, read_lengths_before
+from llmc.pipelines.passes.quantized_layer import QuantizedLayer, as_halves
 from llmc.pipelines.targets.parse import parse_cpu
 
 MATVEC, MATMUL, QUANTIZE = "quantized_matvec", "quantized_matmul", "quantize_rows"
 
-_LONGEST = 16384
+LONGEST = 16384
 """The longest row that fits on a workgroup's stack once it is quantised."""
 
 _LARGEST = 32 * 1024 * 1024
@@ -111,26 +103,17 @@ class _Outliner:
         return kind, lambda arguments: QuantizedRows(*(read(arguments) for read in readers))
 
 
-class _Layer:
+class _Layer(QuantizedLayer):
     """A layer with its norm and epilogue, and what a kernel of it computes."""
 
     def __init__(self, linear: PackedQuantizedLinearOp, signed: bool) -> None:
-        self.linear, self.signed = linear, signed
-        self.format = FORMATS[linear.format.value]
-        self.offset = 128 if self.format.bits == 8 and not signed else self.format.offset
-        self.outputs = linear.out.type.shape[-1]
-        self.panels, _, bytes_ = linear.weight.type.shape
-        self.columns = bytes_ // self.format.bytes
-        self.is_whole = self.panels * self.columns == self.outputs
+        super().__init__(linear, signed)
+        self.linear = linear
         self.norm = norm_before(linear)
         self.x = linear.x if self.norm is None else self.norm.x
         *leading, inputs = self.x.type.shape
-        self.is_one_row = prod(leading) == 1 and inputs <= _LONGEST
+        self.is_one_row = prod(leading) == 1 and inputs <= LONGEST
         self.quantizes_within = self.is_one_row and prod(linear.weight.type.shape) <= _LARGEST
-        found = find_epilogue(linear.out)
-        panels, left = divmod(self.panels, len(found.strands))
-        fits = self.is_whole and panels > 1 and left == 0
-        self.epilogue = found if fits else Epilogue(linear.out, (linear.out,), ())
 
     @property
     def quantization(self) -> tuple[object, ...]:
@@ -143,16 +126,14 @@ class _Layer:
         rows = as_rows(self.x, self.format.values, dynamic=not self.quantizes_within)
         x, norm = operands.read(rows), self.norm
         if norm is None:
-            return lambda arguments: self._quantize(x(arguments), None)
+            return lambda arguments: self.quantize(x(arguments), None)
         weight = None if norm.weight is None else operands.read(norm.weight)
 
         def normed(arguments: Sequence[ir.Value]) -> QuantizedRows:
             factors = None if weight is None else weight(arguments)
             if factors is not None:
                 factors = split_last(factors, self.format.values)
-            return self._quantize(
-                x(arguments), Norm(norm.epsilon.value, factors, norm.offset.value)
-            )
+            return self.quantize(x(arguments), Norm(norm.epsilon.value, factors, norm.offset.value))
 
         return normed
 
@@ -167,33 +148,22 @@ class _Layer:
     def build(self, rows: Quantized, operands: KernelOperands) -> Callable[..., list[ir.Value]]:
         """What the kernel computes: the product, the bias and the epilogue."""
         stored = operands.read(self.linear.weight)
-        halves = operands.read(self.linear.weight, _as_halves)
+        halves = operands.read(self.linear.weight, as_halves)
         bias = self._bias(operands)
         others = [
             operands.read(self._rows(value, self.columns)) for value in self.epilogue.others()
         ]
-        count = self.panels // len(self.epilogue.strands)
 
         def build(*arguments: ir.Value) -> list[ir.Value]:
-            activations = rows(arguments)
-            products = []
-            for strand in range(len(self.epilogue.strands)):
-                start = strand * count
-                panels = Panels(
-                    _first(stored(arguments), start, count),
-                    _first(halves(arguments), start, count),
-                    self.format,
-                    self.signed,
+            return [
+                self.compute(
+                    rows(arguments),
+                    stored(arguments),
+                    halves(arguments),
+                    bias and bias(arguments),
+                    [read(arguments) for read in others],
                 )
-                products.append(multiply(activations, panels, strand))
-            if bias is not None:
-                products = [
-                    _add_bias(product, _first(bias(arguments), strand * count, count))
-                    for strand, product in enumerate(products)
-                ]
-            result = follow(self.epilogue, products, [read(arguments) for read in others])
-            name_result(result)
-            return [result]
+            ]
 
         return build
 
@@ -218,27 +188,7 @@ class _Layer:
         """The bias `[P, J]`; None where there is none, or it is added outside."""
         if self.linear.bias is None or not self.is_whole:
             return None
-        return operands.read(self.linear.bias, lambda bias: split_last(bias, self.columns))
+        return operands.read(self.linear.bias, self.bias_panels)
 
     def _rows(self, value: ir.Value, width: int) -> ir.Value:
         return as_rows(value, width, dynamic=not self.is_one_row)
-
-    def _quantize(self, x: ir.Value, norm: Norm | None) -> QuantizedRows:
-        return quantize(x, norm, self.format.has_minimum, self.offset)
-
-
-def _as_halves(stored: ir.Value) -> ir.Value:
-    *shape, bytes_ = stored.type.shape
-    return BitcastOp(stored, ir.RankedTensorType.get([*shape, bytes_ // 2], ir.F16Type.get())).out
-
-
-def _first(value: ir.Value, start: int, count: int) -> ir.Value:
-    """`count` panels of `value` from number `start` on."""
-    panels, *rest = value.type.shape
-    if count == panels:
-        return value
-    return slice_of(value, [start, *[0] * len(rest)], [count, *rest], [count, *rest])
-
-
-def _add_bias(product: ir.Value, bias: ir.Value) -> ir.Value:
-    return pointwise("tpj,pj->tpj", lambda x, b, _: arith.addf(x, b), product, bias)

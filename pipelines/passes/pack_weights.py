@@ -8,6 +8,7 @@ from torch_mlir.dialects import arith, linalg, tensor
 
 from llmc.dialects import ExpertLinearOp, LinearOp, PackedExpertLinearOp, PackedLinearOp
 from llmc.dialects.attributes import i64
+from llmc.dialects.block_types import block_format
 from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass, find
@@ -39,7 +40,7 @@ class PackWeights(Pass):
         """Packs every weight that allows it."""
         linears = find(module.operation, "llmc.linear", "llmc.expert_linear")
         for weight in dict.fromkeys(op.opview.weight for op in linears):
-            if recipe_of(weight):
+            if recipe_of(weight) and not block_format(weight.type):
                 self._pack_where_possible(weight)
 
     def _pack_where_possible(self, weight: ir.Value) -> None:

@@ -5,25 +5,31 @@ from typing import ClassVar
 
 from torch_mlir import ir
 
-from llmc.dialects import EmbeddingOp, LinearOp, QuantizedLinearOp, QuantizeOp
+from llmc.dialects import EmbeddingOp, ExpertLinearOp, LinearOp, QuantizedLinearOp, QuantizeOp
 from llmc.dialects.block_types import block_type
 from llmc.dialects.blocks import FORMATS, Q4_0, BlockFormat, fitting
-from llmc.pipelines.passes.base import Pass, find
-from llmc.pipelines.passes.weight_expressions import serves_only, stored_alike, stored_format
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.passes.weight_expressions import (
+    read_by,
+    serves_only,
+    stored_alike,
+    stored_format,
+)
 
 AS_IS = "as-is"
-_READERS = {("llmc.linear", 1), ("llmc.embedding", 1)}
+_LINEARS = {("llmc.linear", 1), ("llmc.expert_linear", 2)}
+_READERS = {*_LINEARS, ("llmc.embedding", 1)}
 
 
 @dataclass(frozen=True)
 class QuantizeWeights(Pass):
     """Turns `llmc.linear` into `llmc.quantized_linear` over the `llmc.quantize` of its weight.
 
-    Of `[N, K]` weight expressions in f32 that serve linear layers, and lookups by `llmc.embedding`,
-    alone. `format` is a format of blocks, or as-is: the one that the model stores the weight in,
-    the widest where layers differ, and no change where it has none. Where blocks of 128 or 64
-    values do not fill K, it is the format like it with the largest that do; where those of 32 do
-    not, the weight stays as it is.
+    `llmc.expert_linear` reads the blocks itself. Of weight expressions `[N, K]`, or `[E, N, K]` of
+    experts, in f32 that serve linear layers, and lookups by `llmc.embedding`, alone. `format` is a
+    format of blocks, or as-is: the one that the model stores the weight in, the widest where layers
+    differ, and no change where it has none. Where blocks of 128 or 64 values do not fill K, it is
+    the format like it with the largest that do; where those of 32 do not, the weight is left alone.
     Tables that no linear layer reads are left alone, unless they are stored as blocks. Changes
     numerics, but for as-is: every weight is rounded to a value that a block holds.
     """
@@ -38,8 +44,7 @@ class QuantizeWeights(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rewrites every weight that allows it, with all that reads it."""
-        readers = find(module.operation, *(name for name, _ in _READERS))
-        weights = dict.fromkeys(op.operands[1] for op in readers)
+        weights = read_by(module, _READERS)
         chosen = [
             (weight, format_)
             for weight in weights
@@ -50,10 +55,12 @@ class QuantizeWeights(Pass):
 
     def _format(self, weight: ir.Value) -> BlockFormat | None:
         stored = stored_format(weight)
-        is_multiplied = any(use.owner.operation.name == "llmc.linear" for use in weight.uses)
+        is_multiplied = any(
+            (use.owner.operation.name, use.operand_number) in _LINEARS for use in weight.uses
+        )
         keeps = self.format == AS_IS or not (stored or is_multiplied)
         format_ = stored if keeps else FORMATS[self.format]
-        return format_ and fitting(format_, weight.type.shape[1])
+        return format_ and fitting(format_, weight.type.shape[-1])
 
 
 def _is_quantizable(weight: ir.Value) -> bool:
@@ -67,15 +74,15 @@ def _is_quantizable(weight: ir.Value) -> bool:
 
 
 def _takes_blocks(reader: ir.Operation) -> bool:
-    if reader.name == "llmc.linear" and reader.opview.transposed.value:
+    if reader.name != "llmc.embedding" and reader.opview.transposed.value:
         return False
     return str(reader.opview.out.type.element_type) == "f32"
 
 
 def _quantize(weight: ir.Value, format_: BlockFormat) -> None:
-    outputs, inputs = weight.type.shape
+    *rows, inputs = weight.type.shape
     readers = [use.owner for use in weight.uses]
-    type_ = ir.RankedTensorType.get([outputs, inputs // format_.values], block_type(format_))
+    type_ = ir.RankedTensorType.get([*rows, inputs // format_.values], block_type(format_))
     with ir.InsertionPoint.after(weight.owner), weight.owner.location:
         blocks = QuantizeOp(weight, type_).out
     for reader in readers:
@@ -85,7 +92,11 @@ def _quantize(weight: ir.Value, format_: BlockFormat) -> None:
         reader.operation.erase()
 
 
-def _reading(reader: LinearOp | EmbeddingOp, blocks: ir.Value) -> ir.Value:
+def _reading(reader: LinearOp | ExpertLinearOp | EmbeddingOp, blocks: ir.Value) -> ir.Value:
     if isinstance(reader, EmbeddingOp):
         return EmbeddingOp(reader.ids, blocks, reader.out.type).out
+    if isinstance(reader, ExpertLinearOp):
+        return ExpertLinearOp(
+            reader.x, reader.expert, blocks, reader.top_k, reader.transposed, reader.out.type
+        ).out
     return QuantizedLinearOp(reader.x, blocks, reader.out.type, bias=reader.bias).out

@@ -1,5 +1,7 @@
 """Kernels that a schedule made: a function whose outermost loop is the grid of workgroups."""
 
+from collections.abc import Iterator
+
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, scf
 from torch_mlir.passmanager import PassManager
@@ -12,6 +14,7 @@ STACK = 32 * 1024
 """Bytes of buffers that a workgroup may have on its stack; IREE refuses more."""
 
 _INTO_BUFFERS = (
+    "eliminate-empty-tensors",
     "one-shot-bufferize{bufferize-function-boundaries"
     " function-boundary-type-conversion=identity-layout-map}",
     "drop-equivalent-buffer-results",
@@ -36,8 +39,8 @@ def scheduled_kernel(function: func.FuncOp) -> Kernel:
 
     What it returns are results of its `scf.forall`, the grid of workgroups, into empty tensors,
     which become the buffers of the kernel's results. What it computes before, every workgroup
-    computes; what is temporary lies on the stack. Arguments are tensors and index values. A
-    diagnostic and PassError where the function is not of that form.
+    computes; what is temporary lies on the stack. A grid in the grid is its width. Arguments are
+    tensors and index values. A diagnostic and PassError where the function is not of that form.
     """
     module = _in_buffers(function)
 
@@ -47,14 +50,18 @@ def scheduled_kernel(function: func.FuncOp) -> Kernel:
 
     def build(x: ir.Value, y: ir.Value, given: list[ir.Value], *buffers: ir.Value) -> None:
         kernel = _kernel_of(module)
-        grid = _grid(kernel)
         tensors, scalars = split_arguments(list(kernel.arguments))
         known = dict(zip(tensors, buffers, strict=True))
         known.update(zip(scalars, given[len(given) - len(scalars) :], strict=True))
-        for loop, step, number in zip(grid.induction_variables, _steps(grid), (x, y), strict=False):
+        loops = [
+            each
+            for grid in _grids(kernel)
+            for each in zip(grid.induction_variables, _steps(grid), strict=True)
+        ]
+        for (loop, step), number in zip(loops, (x, y), strict=False):
             known[loop] = arith.muli(number, index(step))
-        for op in [*_before(grid), *list(grid.body)[:-1]]:
-            clone_with(op.operation, known)
+        for op in _of_workgroup(kernel.entry_block):
+            clone_with(op, known)
 
     return Kernel(function.sym_name.value, extents, build)
 
@@ -130,6 +137,22 @@ def _returned(function: func.FuncOp) -> list[ir.Value]:
     return values
 
 
+def _grids(function: func.FuncOp) -> list[scf.ForallOp]:
+    """The grid of workgroups, and before it the one that is in it."""
+    grid = _grid(function)
+    return [*(op for op in grid.body if isinstance(op, scf.ForallOp)), grid]
+
+
+def _of_workgroup(block: ir.Block) -> Iterator[ir.Operation]:
+    """What a workgroup does of a block: what is in a grid once."""
+    *body, _ = block
+    for op in body:
+        if isinstance(op, scf.ForallOp):
+            yield from _of_workgroup(op.body)
+        else:
+            yield op.operation
+
+
 def _before(grid: scf.ForallOp) -> list[ir.OpView]:
     """What the function computes before its grid."""
     block = list(grid.operation.block)
@@ -145,22 +168,25 @@ def _bounds(kernel: func.FuncOp, extents: list[ir.Value]) -> list[Size]:
         for dim in range(argument.type.rank)
         if argument.type.is_dynamic_dim(dim)
     ]
-    grid, known = _grid(kernel), dict[ir.Value, ir.Value]()
-    for op in _before(grid):
+    known = dict[ir.Value, ir.Value]()
+    for op in _before(_grid(kernel)):
         if op.operation.name == "memref.dim" and isinstance(op.source.owner, ir.Block):
             place = ir.BlockArgument(op.source).arg_number, op.index.owner.literal_value
             if place in dynamic_dims:
                 known[op.result] = extents[dynamic_dims.index(place)]
         elif op.operation.name.startswith("arith.") and all(v in known for v in op.operands):
             clone_with(op.operation, known)
+    return [count for grid in _grids(kernel) for count in _counts(grid, known)]
+
+
+def _counts(grid: scf.ForallOp, known: dict[ir.Value, ir.Value]) -> Iterator[Size]:
+    """How many workgroups each loop of a grid is; `known` has the values of dynamic bounds."""
     bounds = iter(grid.dynamicUpperBound)
-    counts: list[Size] = []
     for bound, step in zip(ir.DenseI64ArrayAttr(grid.staticUpperBound), _steps(grid), strict=True):
         if bound == ir.ShapedType.get_dynamic_size():
-            counts.append(arith.ceildivui(known[next(bounds)], index(step)))
+            yield arith.ceildivui(known[next(bounds)], index(step))
         else:
-            counts.append(-(-bound // step))
-    return counts
+            yield -(-bound // step)
 
 
 def _steps(grid: scf.ForallOp) -> list[int]:

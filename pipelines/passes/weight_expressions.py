@@ -24,10 +24,20 @@ def is_used_once(weight: ir.Value) -> bool:
     return all(len(list(part.uses)) == 1 for part in _parts(weight) if part.type.rank > 1)
 
 
+def read_by(module: ir.Module, readers: Collection[tuple[str, int]]) -> list[ir.Value]:
+    """What `readers` read in a module, each once.
+
+    A reader is the name of an operation and the number of its operand.
+    """
+    numbers = dict(readers)
+    found = find(module.operation, *numbers)
+    return list(dict.fromkeys(op.operands[numbers[op.name]] for op in found))
+
+
 def serves_only(weight: ir.Value, readers: Collection[tuple[str, int]]) -> bool:
     """Whether `weight` is a weight expression that `readers` alone read, and it alone its matrices.
 
-    A reader is the name of an operation and the number of its operand.
+    These are as for `read_by`.
     """
     if recipe_of(weight) is None:
         return False

@@ -22,11 +22,9 @@ from llmc.pipelines.schedules.verbs import (
     fuse,
     fuse_into,
     kernels,
-    operations,
     peel,
     prefetch,
     result,
-    returned,
     simplify,
     stage,
     tile,
@@ -70,22 +68,29 @@ def quantized_matmul(payload: Handle, parameters: QuantizedMatmulParameters) -> 
     Changes numerics: the order of sums.
     """
     with each(kernels(payload, "quantized_matmul")) as kernel:
-        distribute(returned(kernel, "tpj"), p=parameters.panels)
-        fuse(result(kernel, "tpj"), p=parameters.together)
-        simplify(kernel)
-        if parameters.instruction == "tdpbsud":
-            _multiply_tiles(kernel, parameters)
-        else:
-            _split_rows(kernel, kernel, parameters.rows)
-            _multiply(kernel, parameters)
-        kernel = into_registers(kernel)
-        prefetch(kernel, PANELS, parameters.together)
-        simplify(kernel)
+        multiply_rows(kernel, parameters)
+
+
+def multiply_rows(kernel: Handle, parameters: QuantizedMatmulParameters) -> None:
+    """Distributes the one product of a kernel over workgroups."""
+    has_tiles = parameters.instruction == "tdpbsud"
+    own = distribute(result(kernel, "tpj"), p=parameters.panels)
+    if has_tiles:
+        use_tile_registers(around(own))
+    fuse(own, p=parameters.together)
+    simplify(kernel)
+    if has_tiles:
+        _multiply_tiles(kernel, parameters)
+    else:
+        _split_rows(kernel, kernel, parameters.rows)
+        _multiply(kernel, parameters)
+    kernel = into_registers(kernel)
+    prefetch(kernel, PANELS, parameters.together)
+    simplify(kernel)
 
 
 def _multiply_tiles(kernel: Handle, parameters: QuantizedMatmulParameters) -> None:
     """Multiplies as many rows as tiles have, panel by panel, and what is left without tiles."""
-    use_tile_registers(operations(kernel, "scf.forall"))
     _, loops = fuse(result(kernel, "tpj"), t=ROWS)
     left = peel(loops["t"])
     simplify(kernel)

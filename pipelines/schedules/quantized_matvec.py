@@ -21,7 +21,7 @@ from llmc.pipelines.schedules.verbs import (
     match,
     prefetch,
     read_in_place,
-    returned,
+    result,
     simplify,
     stage,
     tile,
@@ -63,20 +63,24 @@ def quantized_matvec(payload: Handle, parameters: QuantizedMatvecParameters) -> 
     Changes numerics: the order of sums.
     """
     with each(kernels(payload, "quantized_matvec")) as kernel:
-        result = distribute(returned(kernel, "tpj"), p=parameters.panels)
-        fuse(result, p=parameters.together)
+        multiply_row(kernel, parameters)
+
+
+def multiply_row(kernel: Handle, parameters: QuantizedMatvecParameters) -> None:
+    """Distributes the one product of a kernel over workgroups."""
+    fuse(distribute(result(kernel, "tpj"), p=parameters.panels), p=parameters.together)
+    simplify(kernel)
+    for strand in STRANDS:
+        with each(stage(kernel, f"sums{strand}", "tpjb")) as sums:
+            step, loops = tile(sums, b=1)
+            dots = fuse_into(loops["b"], stage(kernel, f"dots{strand}", "tpbjgi"))
+            byte_products(dots, parameters.instruction, parameters.lanes)
+            vectorize_late(step)
+    quantize_block_by_block(kernel)
+    kernel = into_registers(kernel)
+    if parameters.ahead:
+        prefetch(kernel, PANELS, parameters.ahead * parameters.together)
         simplify(kernel)
-        for strand in STRANDS:
-            with each(stage(kernel, f"sums{strand}", "tpjb")) as sums:
-                step, loops = tile(sums, b=1)
-                dots = fuse_into(loops["b"], stage(kernel, f"dots{strand}", "tpbjgi"))
-                byte_products(dots, parameters.instruction, parameters.lanes)
-                vectorize_late(step)
-        quantize_block_by_block(kernel)
-        kernel = into_registers(kernel)
-        if parameters.ahead:
-            prefetch(kernel, PANELS, parameters.ahead * parameters.together)
-            simplify(kernel)
 
 
 def quantize_block_by_block(kernel: Handle) -> None:

@@ -12,6 +12,10 @@ from llmc.pipelines.schedules.matvec_q4 import matvec_q4
 from llmc.pipelines.schedules.panel_matmul import panel_matmul
 from llmc.pipelines.schedules.panel_matvec import panel_matvec
 from llmc.pipelines.schedules.quantize_rows import quantize_rows
+from llmc.pipelines.schedules.quantized_experts import (
+    quantized_expert_matmul,
+    quantized_expert_matvec,
+)
 from llmc.pipelines.schedules.quantized_matmul import quantized_matmul
 from llmc.pipelines.schedules.quantized_matvec import quantized_matvec
 from llmc.pipelines.schedules.reduction import reduction
@@ -29,6 +33,8 @@ SCHEDULES: dict[str, Callable[..., None]] = {
         panel_matmul,
         panel_matvec,
         quantize_rows,
+        quantized_expert_matmul,
+        quantized_expert_matvec,
         quantized_matmul,
         quantized_matvec,
         reduction,

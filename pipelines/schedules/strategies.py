@@ -8,6 +8,10 @@ from torch_mlir.dialects import func
 
 from llmc.pipelines.schedules.panel_choices import choose_panel_matmul, choose_panel_matvec
 from llmc.pipelines.schedules.quantize_rows import QuantizeRowsParameters, quantize_rows
+from llmc.pipelines.schedules.quantized_experts import (
+    quantized_expert_matmul,
+    quantized_expert_matvec,
+)
 from llmc.pipelines.schedules.quantized_matmul import (
     QuantizedMatmulParameters,
     quantized_matmul,
@@ -39,37 +43,45 @@ Rule = Callable[[func.FuncOp, CPUTarget], PythonSchedule | None]
 """The schedule of a kernel on a machine; None where the rule does not apply to it."""
 
 
-def _quantized_matvec(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule | None:
+def _quantized_matvec(schedule: Callable[..., None]) -> Rule:
     """Two panels are read at once, as streams of their own."""
-    products = target.byte_products
-    panels = _panels_of_workgroup(kernel, target)
-    if panels is None:
-        return None
-    parameters = QuantizedMatvecParameters(
-        panels=panels,
-        together=_divisor(panels, _STREAMS),
-        instruction=products.instruction,
-        lanes=products.lanes,
-    )
-    return PythonSchedule(quantized_matvec, parameters)
+
+    def rule(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule | None:
+        products = target.byte_products
+        panels = _panels_of_workgroup(kernel, target)
+        if panels is None:
+            return None
+        parameters = QuantizedMatvecParameters(
+            panels=panels,
+            together=_divisor(panels, _STREAMS),
+            instruction=products.instruction,
+            lanes=products.lanes,
+        )
+        return PythonSchedule(schedule, parameters)
+
+    return rule
 
 
-def _quantized_matmul(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule | None:
+def _quantized_matmul(schedule: Callable[..., None]) -> Rule:
     """Two panels, by as many rows as registers hold sums of."""
-    products = target.byte_products
-    panels = _panels_of_workgroup(kernel, target)
-    weight = _weight(kernel)
-    if panels is None or weight is None:
-        return None
-    parameters = QuantizedMatmulParameters(
-        panels=panels,
-        rows=target.rows // 2,
-        together=_divisor(panels, 2),
-        instruction=products.instruction,
-        lanes=products.lanes,
-        blocks=_divisor(weight.shape[-2], max(1, _UNPACKED // _values(kernel))),
-    )
-    return PythonSchedule(quantized_matmul, parameters)
+
+    def rule(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule | None:
+        products = target.byte_products
+        panels = _panels_of_workgroup(kernel, target)
+        weight = _weight(kernel)
+        if panels is None or weight is None:
+            return None
+        parameters = QuantizedMatmulParameters(
+            panels=panels,
+            rows=target.rows // 2,
+            together=_divisor(panels, 2),
+            instruction=products.instruction,
+            lanes=products.lanes,
+            blocks=_divisor(weight.shape[-2], max(1, _UNPACKED // _values(kernel))),
+        )
+        return PythonSchedule(schedule, parameters)
+
+    return rule
 
 
 def _quantize_rows(_kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
@@ -87,6 +99,7 @@ def _row(kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
 def _panels_of_workgroup(kernel: func.FuncOp, target: CPUTarget) -> int | None:
     """So few that each core has a workgroup, and that one reads no more than `_LARGEST` bytes.
 
+    There are two workgroups at least: a loop of one round is no grid.
     None where the kernel's panels are not for the registers of the target.
     """
     shape = kernel.type.results[0].shape if len(kernel.type.results) == 1 else []
@@ -95,7 +108,7 @@ def _panels_of_workgroup(kernel: func.FuncOp, target: CPUTarget) -> int | None:
         return None
     _, panels, _ = shape
     size = prod(weight.shape[-3:])
-    most = min(panels // target.cores, _LARGEST * panels // size, MOST)
+    most = min(panels // max(target.cores, 2), _LARGEST * panels // size, MOST)
     return _shared_evenly(panels, max(1, most), target.cores)
 
 
@@ -117,8 +130,10 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "panel_matmul": (choose_panel_matmul,),
     "panel_matvec": (choose_panel_matvec,),
     "quantize_rows": (_quantize_rows,),
-    "quantized_matmul": (_quantized_matmul,),
-    "quantized_matvec": (_quantized_matvec,),
+    "quantized_expert_matmul": (_quantized_matmul(quantized_expert_matmul),),
+    "quantized_expert_matvec": (_quantized_matvec(quantized_expert_matvec),),
+    "quantized_matmul": (_quantized_matmul(quantized_matmul),),
+    "quantized_matvec": (_quantized_matvec(quantized_matvec),),
     "row": (_row,),
 }
 """The rules for each kind of kernel, in the order in which they are tried."""

@@ -49,10 +49,11 @@ func.func @padded(%x: tensor<1x6xf32>, %expert: tensor<2xi64>, %w: tensor<4x2x6x
 // CHECK-LABEL: func.func @group
 // CHECK:         "flow.dispatch"
 // CHECK-SAME:      entry_points = [@group_rows_
-// CHECK-SAME:      -> (tensor<?xi32>, tensor<5xi32>)
-func.func @group(%expert: tensor<?xi64>) -> (tensor<?xi32>, tensor<5xi32>) {
-  %order, %first = "llmc.group_rows"(%expert) : (tensor<?xi64>) -> (tensor<?xi32>, tensor<5xi32>)
-  return %order, %first : tensor<?xi32>, tensor<5xi32>
+// CHECK-SAME:      -> (tensor<?xi32>, tensor<5xi32>, tensor<?xi32>)
+func.func @group(%expert: tensor<?xi64>) -> (tensor<?xi32>, tensor<5xi32>, tensor<?xi32>) {
+  %order, %first, %place = "llmc.group_rows"(%expert)
+     : (tensor<?xi64>) -> (tensor<?xi32>, tensor<5xi32>, tensor<?xi32>)
+  return %order, %first, %place : tensor<?xi32>, tensor<5xi32>, tensor<?xi32>
 }
 
 // With half the lanes, registers are half as wide.
@@ -182,6 +183,7 @@ func.func @one_token(%row: tensor<1x2x1x16xf32>, %cache: tensor<2x?x2x?x16xf32>,
 // Rows that do not fit are told before the pass runs.
 func.func @invalid(%expert: tensor<7xi64>) -> (tensor<6xi32>, tensor<5xi32>) {
   // expected-error@+1 {{'llmc.group_rows' op result 'order' must have its length = 7, but has 6}}
-  %order, %first = "llmc.group_rows"(%expert) : (tensor<7xi64>) -> (tensor<6xi32>, tensor<5xi32>)
+  %order, %first, %place = "llmc.group_rows"(%expert)
+     : (tensor<7xi64>) -> (tensor<6xi32>, tensor<5xi32>, tensor<7xi32>)
   return %order, %first : tensor<6xi32>, tensor<5xi32>
 }

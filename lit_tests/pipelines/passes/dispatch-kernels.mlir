@@ -39,6 +39,42 @@ func.func @caller(%x: tensor<?xf32>) -> tensor<?xf32> {
 
 // -----
 
+// A grid in the grid is the width of the workgroups' grid. What stands around it is each one's.
+// CHECK-LABEL: "stream.executable"()
+// CHECK:           "stream.return"(%c2{{.*}}, %c3{{.*}}, %c1{{.*}})
+// CHECK:         func.func @both_3xf32_3x4xf32
+// CHECK:           %[[X:.*]] = "stream.dispatch.workgroup.id"() {dimension = 0 : index}
+// CHECK:           %[[Y:.*]] = "stream.dispatch.workgroup.id"() {dimension = 1 : index}
+// CHECK:           %[[COLUMN:.*]] = arith.muli %[[X]], %c2
+// CHECK:           %[[ROW:.*]] = arith.muli %[[Y]], %c1
+// CHECK:           memref.load %{{.*}}[%[[ROW]]]
+// CHECK-NOT:       memref.alloca
+// CHECK:           memref.store
+func.func private @both(%x: tensor<3xf32>) -> tensor<3x4xf32> attributes {llmc.kernel = "both"} {
+  %room = tensor.empty() : tensor<3x4xf32>
+  %y = scf.forall (%i) in (3) shared_outs(%out = %room) -> (tensor<3x4xf32>) {
+    %number = tensor.extract %x[%i] : tensor<3xf32>
+    %own = tensor.empty() : tensor<1x4xf32>
+    %row = scf.forall (%j) = (0) to (4) step (2) shared_outs(%into = %own) -> (tensor<1x4xf32>) {
+      %part = tensor.extract_slice %into[0, %j] [1, 2] [1, 1] : tensor<1x4xf32> to tensor<1x2xf32>
+      %filled = linalg.fill ins(%number : f32) outs(%part : tensor<1x2xf32>) -> tensor<1x2xf32>
+      scf.forall.in_parallel {
+        tensor.parallel_insert_slice %filled into %into[0, %j] [1, 2] [1, 1] : tensor<1x2xf32> into tensor<1x4xf32>
+      }
+    }
+    scf.forall.in_parallel {
+      tensor.parallel_insert_slice %row into %out[%i, 0] [1, 4] [1, 1] : tensor<1x4xf32> into tensor<3x4xf32>
+    }
+  }
+  return %y : tensor<3x4xf32>
+}
+func.func @calls_both(%x: tensor<3xf32>) -> tensor<3x4xf32> {
+  %y = call @both(%x) : (tensor<3xf32>) -> tensor<3x4xf32>
+  return %y : tensor<3x4xf32>
+}
+
+// -----
+
 // What no schedule has distributed stays.
 // CHECK-LABEL: func.func private @plain
 // CHECK-LABEL: func.func @calls_plain

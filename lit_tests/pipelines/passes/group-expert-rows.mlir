@@ -3,9 +3,12 @@
 
 // ZERO: error: option 'tile' of pass 'group-expert-rows' must be from 1 to 4096, not 0
 
+#map = affine_map<(d0, d1) -> (d0, d1)>
+
 // Both layers follow one choice of experts and share its groups.
 // CHECK-LABEL: func.func @many_tokens
-// CHECK-NEXT:    %[[G:.+]]:2 = "llmc.group_rows"(%arg1) : (tensor<?xi64>) -> (tensor<?xi32>, tensor<5xi32>)
+// CHECK-NEXT:    %[[G:.+]]:3 = "llmc.group_rows"(%arg1)
+// CHECK-SAME:      (tensor<?xi64>) -> (tensor<?xi32>, tensor<5xi32>, tensor<?xi32>)
 // CHECK-NEXT:    %[[UP:.+]] = "llmc.grouped_expert_linear"(%arg0, %[[G]]#0, %[[G]]#1, %arg2)
 // CHECK-SAME:      tile = 4 : i64, top_k = 2 : i64
 // CHECK-SAME:      -> tensor<?x10xf32>
@@ -30,6 +33,60 @@ func.func @one_token(%x: tensor<1x6xf32>, %expert: tensor<2xi64>, %up: tensor<4x
   %y = "llmc.packed_expert_linear"(%x, %expert, %up) {top_k = 2 : i64}
      : (tensor<1x6xf32>, tensor<2xi64>, tensor<4x2x6x8xf32>) -> tensor<2x10xf32>
   return %y : tensor<2x10xf32>
+}
+
+// Blocks: rows are put in the order of their groups once, stay so for what is done to them one by
+// one and for the layer after it, and are put back.
+// CHECK-LABEL: func.func @blocks
+// CHECK-NOT:     llmc.packed_quantized_expert_linear
+// CHECK:         %[[G:.+]]:3 = "llmc.group_rows"(%arg1)
+// CHECK:         %[[TOKENS:.+]] = linalg.generic {{.+}} ins(%[[G]]#0 : tensor<?xi32>)
+// CHECK:           arith.divui %{{.+}}, %c2
+// CHECK:         %[[X:.+]] = "llmc.embedding"(%[[TOKENS]], %arg0)
+// CHECK-NEXT:    %[[Y:.+]] = "llmc.grouped_quantized_expert_linear"(%[[X]], %[[G]]#1, %arg2) {format = "q4_0"}
+// CHECK:         tensor.extract_slice %[[Y]]
+// CHECK:         tensor.extract_slice %[[Y]]
+// CHECK:         %[[H:.+]] = linalg.generic
+// CHECK-NOT:     llmc.embedding
+// CHECK:         %[[Z:.+]] = "llmc.grouped_quantized_expert_linear"(%[[H]], %[[G]]#1, %arg3)
+// CHECK-NEXT:    %[[BACK:.+]] = "llmc.embedding"(%[[G]]#2, %[[Z]])
+// CHECK-NEXT:    return %[[BACK]]
+func.func @blocks(%x: tensor<?x64xf32>, %expert: tensor<?xi64>, %up: tensor<8x4x2x288xi8>, %down: tensor<8x4x1x288xi8>)
+    -> tensor<?x64xf32> {
+  %y = "llmc.packed_quantized_expert_linear"(%x, %expert, %up) {format = "q4_0", top_k = 2 : i64}
+    : (tensor<?x64xf32>, tensor<?xi64>, tensor<8x4x2x288xi8>) -> tensor<?x64xf32>
+  %c0 = arith.constant 0 : index
+  %rows = tensor.dim %y, %c0 : tensor<?x64xf32>
+  %gate = tensor.extract_slice %y[0, 0] [%rows, 32] [1, 1] : tensor<?x64xf32> to tensor<?x32xf32>
+  %factor = tensor.extract_slice %y[0, 32] [%rows, 32] [1, 1] : tensor<?x64xf32> to tensor<?x32xf32>
+  %room = tensor.empty(%rows) : tensor<?x32xf32>
+  %h = linalg.generic {indexing_maps = [#map, #map, #map], iterator_types = ["parallel", "parallel"]}
+      ins(%gate, %factor : tensor<?x32xf32>, tensor<?x32xf32>) outs(%room : tensor<?x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %old: f32):
+    %product = arith.mulf %a, %b : f32
+    linalg.yield %product : f32
+  } -> tensor<?x32xf32>
+  %z = "llmc.packed_quantized_expert_linear"(%h, %expert, %down) {format = "q4_0", top_k = 1 : i64}
+    : (tensor<?x32xf32>, tensor<?xi64>, tensor<8x4x1x288xi8>) -> tensor<?x64xf32>
+  return %z : tensor<?x64xf32>
+}
+
+// What reads something else of each row needs them put back first.
+// CHECK-LABEL: func.func @with_another
+// CHECK:         %[[Y:.+]] = "llmc.grouped_quantized_expert_linear"
+// CHECK:         %[[BACK:.+]] = "llmc.embedding"(%{{.+}}#2, %[[Y]])
+// CHECK:         linalg.generic {{.+}} ins(%[[BACK]], %arg3 :
+func.func @with_another(%x: tensor<?x64xf32>, %expert: tensor<?xi64>, %w: tensor<8x4x2x288xi8>, %other: tensor<?x64xf32>,
+                        %room: tensor<?x64xf32>) -> tensor<?x64xf32> {
+  %y = "llmc.packed_quantized_expert_linear"(%x, %expert, %w) {format = "q4_0", top_k = 2 : i64}
+    : (tensor<?x64xf32>, tensor<?xi64>, tensor<8x4x2x288xi8>) -> tensor<?x64xf32>
+  %sum = linalg.generic {indexing_maps = [#map, #map, #map], iterator_types = ["parallel", "parallel"]}
+      ins(%y, %other : tensor<?x64xf32>, tensor<?x64xf32>) outs(%room : tensor<?x64xf32>) {
+  ^bb0(%a: f32, %b: f32, %old: f32):
+    %s = arith.addf %a, %b : f32
+    linalg.yield %s : f32
+  } -> tensor<?x64xf32>
+  return %sum : tensor<?x64xf32>
 }
 
 // -----

@@ -71,7 +71,8 @@ func.func @without_kernel(%x: tensor<1x2x1x8xf32>, %t: tensor<1x1x8xf32>) -> ten
 // CHECK:         %[[ORDER:.+]] = linalg.generic {{.+}} outs(%{{.+}} : tensor<?xi32>)
 // CHECK:         return %[[ORDER]], %[[FIRST]]
 func.func @groups(%expert: tensor<?xi64>) -> (tensor<?xi32>, tensor<9xi32>) {
-  %order, %first = "llmc.group_rows"(%expert) : (tensor<?xi64>) -> (tensor<?xi32>, tensor<9xi32>)
+  %order, %first, %place = "llmc.group_rows"(%expert)
+     : (tensor<?xi64>) -> (tensor<?xi32>, tensor<9xi32>, tensor<?xi32>)
   return %order, %first : tensor<?xi32>, tensor<9xi32>
 }
 

@@ -18,9 +18,9 @@
 // CHECK-SAME:    %[[LAYER:[^:]*]]: index
 // CHECK-SAME:    %[[BIASES:[^:]*]]: tensor<3x4x16xf32>
 // CHECK-SAME:    llmc.kernel = "quantized_matvec"
+// CHECK:         tensor.extract_slice %[[BIASES]][%[[LAYER]], 0, 0] [1, 4, 16] [1, 1, 1]
 // CHECK:         linalg.generic {{.*}}llmc.stage = "dots0"
 // CHECK:         linalg.generic {{.*}}llmc.stage = "sums0"
-// CHECK:         tensor.extract_slice %[[BIASES]][%[[LAYER]], 0, 0] [1, 4, 16] [1, 1, 1]
 // CHECK:         linalg.generic {{.*}}llmc.result
 // CHECK:           arith.addf
 func.func @one_row(%x: tensor<1x1x64xf32>, %norms: tensor<3x64xf32>, %weights: tensor<3x4x2x320xi8>, %biases: tensor<3x64xf32>, %layer: index) -> tensor<1x1x64xf32> {

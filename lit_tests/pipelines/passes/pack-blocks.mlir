@@ -21,6 +21,18 @@ func.func @tied(%x: tensor<3x64xf32>, %i: tensor<3xi64>, %b: tensor<11xf32>)
   return %y, %e : tensor<3x11xf32>, tensor<3x64xf32>
 }
 
+// The matrices of experts have panels of their own, the last padded.
+// CHECK-LABEL: func.func @experts
+// CHECK:         %[[P:.+]] = "llmc.pack_blocks"(%{{.+}}) {columns = 16 : i64} : (tensor<4x20x2x!llmc.q4_0>) -> tensor<4x2x2x288xi8>
+// CHECK:         "llmc.packed_quantized_expert_linear"(%arg0, %arg1, %[[P]]) {format = "q4_0", top_k = 2 : i64}
+func.func @experts(%x: tensor<3x64xf32>, %e: tensor<6xi64>) -> tensor<6x20xf32> {
+  %w = "llmc.parameter"() {sources = ["experts"]} : () -> tensor<4x20x64xf32>
+  %q = "llmc.quantize"(%w) : (tensor<4x20x64xf32>) -> tensor<4x20x2x!llmc.q4_0>
+  %y = "llmc.expert_linear"(%x, %e, %q) {top_k = 2 : i64, transposed = 0 : i64}
+     : (tensor<3x64xf32>, tensor<6xi64>, tensor<4x20x2x!llmc.q4_0>) -> tensor<6x20xf32>
+  return %y : tensor<6x20xf32>
+}
+
 // What else reads the blocks needs them as they are; so do layers on integers; what is no weight
 // would be packed at every run.
 // CHECK-LABEL: func.func @others

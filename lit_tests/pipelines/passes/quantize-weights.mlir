@@ -75,6 +75,23 @@ func.func @head(%x: tensor<3x64xf32>, %i: tensor<3xi64>) -> (tensor<3x8xf32>, te
   return %y, %e : tensor<3x8xf32>, tensor<3x64xf32>
 }
 
+// Experts read the blocks themselves; stored transposed, their rows are no inputs.
+// CHECK-LABEL: func.func @experts
+// CHECK:         %[[Q:.+]] = "llmc.quantize"(%{{.+}}) : (tensor<4x8x64xf32>) -> tensor<4x8x2x!llmc.q4_0>
+// CHECK:         "llmc.expert_linear"(%arg0, %arg1, %[[Q]]) {top_k = 2 : i64, transposed = 0 : i64}
+// CHECK:         "llmc.expert_linear"({{.+}}tensor<4x64x8xf32>
+// STORED-LABEL: func.func @experts
+// STORED:         "llmc.quantize"(%{{.+}}) : (tensor<4x8x64xf32>) -> tensor<4x8x2x!llmc.q8_0>
+func.func @experts(%x: tensor<3x64xf32>, %e: tensor<6xi64>) -> (tensor<6x8xf32>, tensor<6x8xf32>) {
+  %w = "llmc.parameter"() {sources = ["experts"], llmc.stored = ["q8_0"]} : () -> tensor<4x8x64xf32>
+  %y = "llmc.expert_linear"(%x, %e, %w) {top_k = 2 : i64, transposed = 0 : i64}
+     : (tensor<3x64xf32>, tensor<6xi64>, tensor<4x8x64xf32>) -> tensor<6x8xf32>
+  %t = "llmc.parameter"() {sources = ["transposed"]} : () -> tensor<4x64x8xf32>
+  %z = "llmc.expert_linear"(%x, %e, %t) {top_k = 2 : i64, transposed = 1 : i64}
+     : (tensor<3x64xf32>, tensor<6xi64>, tensor<4x64x8xf32>) -> tensor<6x8xf32>
+  return %y, %z : tensor<6x8xf32>, tensor<6x8xf32>
+}
+
 // A table that is looked up in alone keeps its form, unless it is stored as blocks.
 // CHECK-LABEL: func.func @table
 // CHECK:         "llmc.embedding"(%arg0, %{{.+}}) : (tensor<3xi64>, tensor<8x64xf32>)

@@ -1,0 +1,46 @@
+"""Products of rows with panels of blocks in linalg, in integers."""
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith
+
+from llmc.dialects.block_layout import BlockParts
+from llmc.dialects.index_notation import collapse, pointwise, reduce, size, slice_of
+from llmc.dialects.quantize import in_rows
+from llmc.dialects.quantize_rows import nearest_integers
+
+
+def multiply_blocks(rows: ir.Value, weight: BlockParts, each: str = "pbj") -> ir.Value:
+    """`rows [T, K]`, rounded to integers, times the parts of panels: f32 `[T, N/J, J]`.
+
+    `each` spells the dimensions of these: `[N/J, K/G, J]`, or, as "tpbj", those of each row.
+    """
+    _, values = weight.integers.type.shape[-2:]
+    x, scales = nearest_integers(in_rows(rows, values))
+    i32, f32 = ir.IntegerType.get_signless(32), rows.type.element_type
+
+    def multiply_add(x: ir.Value, w: ir.Value, sum_: ir.Value) -> ir.Value:
+        product = arith.muli(arith.extsi(i32, x), arith.extsi(i32, w))
+        return arith.addi(sum_, product)
+
+    def scale_add(dot: ir.Value, x: ir.Value, w: ir.Value, sum_: ir.Value) -> ir.Value:
+        product = arith.mulf(arith.sitofp(f32, dot), arith.mulf(x, w))
+        return arith.addf(sum_, product)
+
+    dots = reduce(f"tbv,{each}v->tpbj", multiply_add, 0, x, weight.integers, element=i32)
+    y = reduce(f"tpbj,tb,{each}->tpj", scale_add, 0.0, dots, scales, weight.scale, element=f32)
+    if weight.minimum is None:
+        return y
+    totals = reduce(
+        "tbv->tb", lambda x, sum_: arith.addi(sum_, arith.extsi(i32, x)), 0, x, element=i32
+    )
+    shares = reduce(
+        f"tb,tb,{each}->tpj", scale_add, 0.0, totals, scales, weight.minimum, element=f32
+    )
+    return pointwise("tpj,tpj->tpj", lambda a, b, _: arith.addf(a, b), y, shares)
+
+
+def first_outputs(y: ir.Value, outputs: int) -> ir.Value:
+    """`[T, outputs]` of `y [T, N/J, J]`: the last panel may be padded."""
+    y = collapse(y, [1, 2])
+    extents = [size(y, 0), outputs]
+    return y if y.type.shape[1] == outputs else slice_of(y, [0, 0], extents, extents)

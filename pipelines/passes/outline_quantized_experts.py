@@ -1,0 +1,227 @@
+"""`outline-quantized-experts`: makes kernels of quantised layers over experts."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, scf, tensor
+
+from llmc.dialects import GroupedQuantizedExpertLinearOp, PackedQuantizedExpertLinearOp
+from llmc.dialects.embedding import look_up
+from llmc.dialects.index_notation import Size, collapse, index, size, slice_of
+from llmc.pipelines.kernels.quantized_linear import QuantizedRows
+from llmc.pipelines.passes.base import Pass, find
+from llmc.pipelines.passes.kernel_functions import EXPERT_MATMUL, EXPERT_MATVEC, KernelFunctions
+from llmc.pipelines.passes.kernel_operands import KernelOperands, as_rows
+from llmc.pipelines.passes.linear_prologue import read_lengths_before
+from llmc.pipelines.passes.outline_quantized_linears import LONGEST, QUANTIZE
+from llmc.pipelines.passes.quantized_layer import QuantizedLayer, as_halves
+from llmc.pipelines.targets.parse import parse_cpu
+
+Linear: TypeAlias = PackedQuantizedExpertLinearOp | GroupedQuantizedExpertLinearOp
+Build: TypeAlias = Callable[..., list[ir.Value]]
+Rows: TypeAlias = tuple[ir.Value, Size, Size]
+"""Rows of a kernel's result, the first one's number, and how many they are."""
+
+
+@dataclass(frozen=True)
+class OutlineQuantizedExperts(Pass):
+    """Turns quantised layers over experts into calls of kernels that schedules work on.
+
+    A kernel is a loop over rows, or over experts, in which stands what `outline-quantized-linears`
+    makes of one matrix. `llmc.packed_quantized_expert_linear` on a static number of rows is a
+    `quantized_expert_matvec`, which quantises each row too. `llmc.grouped_quantized_expert_linear`
+    is a `quantized_expert_matmul` on rows that a `quantize_rows` has quantised, before they are put
+    in the order of their groups. Layers of one panel, and rows longer than a workgroup's stack
+    holds, are left alone.
+    """
+
+    name: ClassVar[str] = "outline-quantized-experts"
+    target: str = "cpu"
+
+    def apply(self, module: ir.Module) -> None:
+        """Rewrites layer by layer."""
+        signed = parse_cpu(self.target).byte_products.signed
+        kernels = KernelFunctions(module)
+        for op in find(module.operation, *_LAYERS):
+            read_lengths_before(op, _LAYERS[op.name].per_row)
+            _, panels, *_ = op.opview.weight.type.shape
+            if panels > 1 and (layer := _LAYERS[op.name](op.opview, signed)).has_kernel:
+                _outline(layer, kernels)
+
+
+class _Layer(QuantizedLayer, ABC):
+    """A layer over experts. Operand `per_row` has as many rows as the result."""
+
+    kind: ClassVar[str]
+    per_row: ClassVar[int]
+
+    def __init__(self, linear: Linear, signed: bool) -> None:
+        super().__init__(linear, signed)
+        self.linear = linear
+
+    @property
+    def has_kernel(self) -> bool:
+        """Whether it can be outlined."""
+        return True
+
+    @abstractmethod
+    def body(self, operands: KernelOperands, kernels: KernelFunctions) -> Build:
+        """What the kernel computes of its operands, which are added here: `[R, P, J]`."""
+
+    def matrices(self, operands: KernelOperands) -> Callable[..., ir.Value]:
+        """Gives, in a kernel, what the layer makes of rows by the matrix of an expert."""
+        stored = operands.read(self.linear.weight)
+        halves = operands.read(self.linear.weight, as_halves)
+
+        def multiply(
+            rows: QuantizedRows, expert: ir.Value, arguments: tuple[ir.Value, ...]
+        ) -> ir.Value:
+            own = (_element(read(arguments), expert) for read in (stored, halves))
+            return self.compute(rows, *own)
+
+        return multiply
+
+    def for_each(
+        self, count: int, rows: Size, compute: Callable[[ir.Value], Rows]
+    ) -> list[ir.Value]:
+        """The `rows` rows that `compute` gives, in any order, for numbers up to `count`."""
+        f32 = ir.F32Type.get()
+        room = tensor.empty([rows, self.strand, self.columns], f32)
+        loop = scf.ForallOp([0], [count], [1], [room])
+        with ir.InsertionPoint(loop.body):
+            value, first, number = compute(loop.induction_variables[0])
+            end = loop.terminator()
+        with ir.InsertionPoint(end.block):
+            _insert(value, loop.inner_iter_args[0], first, number)
+        return list(loop.results)
+
+
+class _OneToken(_Layer):
+    """A layer on the rows of one token, each of which reads a matrix of its own."""
+
+    kind, per_row = EXPERT_MATVEC, 1
+
+    @property
+    def has_kernel(self) -> bool:
+        """Whether the rows are static, and each has room on a workgroup's stack."""
+        type_ = self.linear.x.type
+        return type_.has_static_shape and type_.shape[1] <= LONGEST
+
+    def body(self, operands: KernelOperands, _kernels: KernelFunctions) -> Build:
+        """A loop over rows."""
+        x = operands.read(as_rows(self.linear.x, self.format.values))
+        expert = operands.read(self.linear.expert)
+        multiply = self.matrices(operands)
+        count, top_k = self.linear.out.type.shape[0], self.linear.top_k.value
+
+        def build(*arguments: ir.Value) -> list[ir.Value]:
+            rows, chosen = x(arguments), expert(arguments)
+
+            def compute(row: ir.Value) -> Rows:
+                token = arith.divui(row, index(top_k))
+                activations = self.quantize(_part(rows, token, 1), None)
+                return multiply(activations, _number(chosen, row), arguments), row, 1
+
+            return self.for_each(count, count, compute)
+
+        return build
+
+
+class _Groups(_Layer):
+    """A layer on rows that lie one expert's after another's."""
+
+    kind, per_row = EXPERT_MATMUL, 0
+
+    def body(self, operands: KernelOperands, kernels: KernelFunctions) -> Build:
+        """A loop over experts."""
+        readers = [operands.read(part) for part in self._quantized(kernels)]
+        first = operands.read(self.linear.first)
+        multiply = self.matrices(operands)
+        experts, *_ = self.linear.weight.type.shape
+
+        def build(*arguments: ir.Value) -> list[ir.Value]:
+            rows, firsts = [read(arguments) for read in readers], first(arguments)
+
+            def compute(expert: ir.Value) -> Rows:
+                start = _number(firsts, expert)
+                count = arith.subi(_number(firsts, arith.addi(expert, index(1))), start)
+                own = QuantizedRows(*(_part(part, start, count) for part in rows))
+                return multiply(own, expert, arguments), start, count
+
+            return self.for_each(experts, size(rows[0], 0), compute)
+
+        return build
+
+    def _quantized(self, kernels: KernelFunctions) -> list[ir.Value]:
+        """The rows as `quantize_rows` makes them, each quantised before it is repeated."""
+        x, maker = self.linear.x, self.linear.x.owner
+        is_taken = not isinstance(maker, ir.Block) and maker.name == "llmc.embedding"
+        operands = KernelOperands()
+        rows = as_rows(maker.operands[1] if is_taken else x, self.format.values, dynamic=True)
+        read = operands.read(rows)
+
+        def build(*arguments: ir.Value) -> list[ir.Value]:
+            made = self.quantize(read(arguments), None)
+            return [made.values, made.scales, made.shares]
+
+        made = kernels.call(QUANTIZE, operands.values, build)
+        return [look_up(maker.operands[0], part) for part in made] if is_taken else made
+
+
+_LAYERS: dict[str, type[_Layer]] = {
+    "llmc.packed_quantized_expert_linear": _OneToken,
+    "llmc.grouped_quantized_expert_linear": _Groups,
+}
+
+
+def _outline(layer: _Layer, kernels: KernelFunctions) -> None:
+    """Replaces the layer, and what goes with it, by calls."""
+    epilogue = layer.epilogue
+    with ir.InsertionPoint(epilogue.end), epilogue.end.location:
+        operands = KernelOperands()
+        build = layer.body(operands, kernels)
+        (y,) = kernels.call(layer.kind, operands.values, build)
+        epilogue.result.replace_all_uses_with(_shaped(y, epilogue.result.type))
+    epilogue.erase()
+
+
+def _shaped(y: ir.Value, type_: ir.RankedTensorType) -> ir.Value:
+    """`y [R, P, J]` as `[R, N]`: the last panel may be padded."""
+    y = collapse(y, [1, 2])
+    if y.type.shape[1] != type_.shape[1]:
+        extents = [size(y, 0), type_.shape[1]]
+        y = slice_of(y, [0, 0], extents, extents)
+    return y if y.type == type_ else tensor.cast(type_, y)
+
+
+def _part(value: ir.Value, first: Size, count: Size) -> ir.Value:
+    """`count` rows of `value [R, ...]` from number `first` on."""
+    _, *rest = value.type.shape
+    extents = [count, *rest]
+    return slice_of(value, [first, *[0] * len(rest)], extents, extents)
+
+
+def _insert(value: ir.Value, into: ir.Value, first: Size, count: Size) -> None:
+    """Makes `value` the rows of `into` from number `first` on, at the end of a loop."""
+    _, *rest = into.type.shape
+    dynamic = ir.ShapedType.get_dynamic_size()
+    offsets, extents = [dynamic, *[0] * len(rest)], [dynamic, *rest]
+    counts = [] if isinstance(count, int) else [count]
+    if isinstance(count, int):
+        extents[0] = count
+    ones = [1] * len(extents)
+    tensor.parallel_insert_slice(value, into, [first], counts, [], offsets, extents, ones)
+
+
+def _element(value: ir.Value, number: ir.Value) -> ir.Value:
+    """`value [E, ...]` at `number`."""
+    _, *rest = value.type.shape
+    return slice_of(value, [number, *[0] * len(rest)], [1, *rest], rest)
+
+
+def _number(values: ir.Value, place: ir.Value) -> ir.Value:
+    """An integer of `values [R]`, as an index."""
+    return arith.index_cast(ir.IndexType.get(), tensor.extract(values, [place]))

@@ -1,0 +1,101 @@
+"""What kernels of quantised layers share: the product, its bias, and the epilogue."""
+
+from collections.abc import Sequence
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith
+
+from llmc.dialects import (
+    BitcastOp,
+    GroupedQuantizedExpertLinearOp,
+    PackedQuantizedExpertLinearOp,
+    PackedQuantizedLinearOp,
+)
+from llmc.dialects.blocks import FORMATS
+from llmc.dialects.index_notation import pointwise, slice_of
+from llmc.pipelines.kernels.quantized_linear import (
+    Norm,
+    Panels,
+    QuantizedRows,
+    multiply,
+    name_result,
+    quantize,
+)
+from llmc.pipelines.passes.kernel_operands import split_last
+from llmc.pipelines.passes.linear_epilogue import Epilogue, find_epilogue, follow
+
+Linear = PackedQuantizedLinearOp | PackedQuantizedExpertLinearOp | GroupedQuantizedExpertLinearOp
+
+
+class QuantizedLayer:
+    """A layer with its epilogue. A matrix of it is P = `panels` panels of J = `columns` outputs.
+
+    `signed` says which integers the target's instructions multiply.
+    """
+
+    def __init__(self, linear: Linear, signed: bool) -> None:
+        self.signed = signed
+        self.format = FORMATS[linear.format.value]
+        self.offset = 128 if self.format.bits == 8 and not signed else self.format.offset
+        self.outputs = linear.out.type.shape[-1]
+        *_, self.panels, _, bytes_ = linear.weight.type.shape
+        self.columns = bytes_ // self.format.bytes
+        self.is_whole = self.panels * self.columns == self.outputs
+        found = find_epilogue(linear.out)
+        panels, left = divmod(self.panels, len(found.strands))
+        fits = self.is_whole and panels > 1 and left == 0
+        self.epilogue = found if fits else Epilogue(linear.out, (linear.out,), ())
+
+    @property
+    def strand(self) -> int:
+        """How many panels a strand of the epilogue has, and so the result."""
+        return self.panels // len(self.epilogue.strands)
+
+    def quantize(self, x: ir.Value, norm: Norm | None) -> QuantizedRows:
+        """The rows `x [T, B, G]`, normalised where there is a norm."""
+        return quantize(x, norm, self.format.has_minimum, self.offset)
+
+    def compute(
+        self,
+        rows: QuantizedRows,
+        stored: ir.Value,
+        halves: ir.Value,
+        bias: ir.Value | None = None,
+        others: Sequence[ir.Value] = (),
+    ) -> ir.Value:
+        """What the epilogue makes of the products: `[T, P, J]`, P being those of a strand.
+
+        `stored` and `halves` are as of `Panels`, `bias [P, J]`, and `others` what the epilogue
+        reads beside the products.
+        """
+        products = []
+        for number in range(len(self.epilogue.strands)):
+            stored_part, halves_part = (self._part(each, number) for each in (stored, halves))
+            panels = Panels(stored_part, halves_part, self.format, self.signed)
+            product = multiply(rows, panels, number)
+            products.append(product if bias is None else _add(product, self._part(bias, number)))
+        result = follow(self.epilogue, products, list(others))
+        name_result(result)
+        return result
+
+    def bias_panels(self, bias: ir.Value) -> ir.Value:
+        """`bias [N]` as `[P, J]`."""
+        return split_last(bias, self.columns)
+
+    def _part(self, value: ir.Value, strand: int) -> ir.Value:
+        """The panels of `value` that belong to a strand."""
+        panels, *rest = value.type.shape
+        if self.strand == panels:
+            return value
+        extents = [self.strand, *rest]
+        return slice_of(value, [strand * self.strand, *[0] * len(rest)], extents, extents)
+
+
+def as_halves(stored: ir.Value) -> ir.Value:
+    """Bytes `[..., S]` seen as f16 `[..., S/2]`."""
+    *shape, bytes_ = stored.type.shape
+    return BitcastOp(stored, ir.RankedTensorType.get([*shape, bytes_ // 2], ir.F16Type.get())).out
+
+
+def _add(product: ir.Value, bias: ir.Value) -> ir.Value:
+    return pointwise("tpj,pj->tpj", lambda x, b, _: arith.addf(x, b), product, bias)
