@@ -21,7 +21,7 @@ from llmc.frontend.gguf import open_gguf
 from llmc.frontend.gguf_file import GgufFile, read_gguf
 from llmc.frontend.interception import IMPLEMENTATION
 from llmc.frontend.loaded_model import LoadedModel
-from llmc.frontend.lowering import lower_model, stored_dtype
+from llmc.frontend.lowering import start_lowering, stored_dtype
 from llmc.frontend.options import CompileOptions
 from llmc.frontend.source import open_model
 from llmc.frontend.work import Work
@@ -151,9 +151,9 @@ def compiled_logits(model: LoadedModel, options: CompileOptions, bundle: Path) -
 
 
 def archive(model: LoadedModel) -> list[StoredParameter]:
-    module = lower_model(
-        model, make_skeleton(model), AS_IS, Work(nullcontext, None), stop_after="weights"
-    )
+    work = Work(nullcontext, None)
+    started = start_lowering(model, make_skeleton(model), AS_IS, work)
+    module = started.run_stages("cpu", work, stop_after="weights")
     return stored_parameters(module)
 
 
