@@ -210,9 +210,10 @@ def test_a_pass_keeps_values(name, plans, examples, request):
 
 def test_every_pass_finds_something_to_do(request):
     """What the programs give no pass a reason to change is not tested."""
-    # The first is told what to do, the second wants layers of which IREE compiles nothing, and the
-    # third a vocabulary whose size is no prime number.
-    idle = set(PASSES) - {"apply-schedule", "persist-layers", "split-argmax"}
+    # The first is told what to do, the others want layers of which IREE compiles nothing, weights
+    # of 16 bits in many rows, and a vocabulary whose size is no prime number.
+    elsewhere = {"apply-schedule", "persist-layers", "round-activations", "split-argmax"}
+    idle = set(PASSES) - elsewhere
 
     @bounded(40, request)
     @given(models | functions)

@@ -32,6 +32,7 @@ from llmc.pipelines.passes.quantize_activations import QuantizeActivations
 from llmc.pipelines.passes.quantize_weights import QuantizeWeights
 from llmc.pipelines.passes.remove_dead_parameters import RemoveDeadParameters
 from llmc.pipelines.passes.return_best_token import ReturnBestToken
+from llmc.pipelines.passes.round_activations import RoundActivations
 from llmc.pipelines.passes.schedule_kernels import ScheduleKernels
 from llmc.pipelines.passes.select_last_token import SelectLastToken
 from llmc.pipelines.passes.simplify_reshapes import SimplifyReshapes
@@ -76,6 +77,7 @@ PASSES: dict[str, type[Pass]] = {
         PropagateShapes,
         RemoveDeadParameters,
         ReturnBestToken,
+        RoundActivations,
         ScheduleKernels,
         SelectLastToken,
         SimplifyReshapes,
