@@ -1,0 +1,40 @@
+"""Reads the loops of a `linalg.generic` in a dispatch of IREE's."""
+
+from dataclasses import dataclass
+
+from iree.compiler import ir
+
+
+@dataclass(frozen=True)
+class Loops:
+    """How many steps each loop has, -1 where that is not known, and which loops sum up."""
+
+    sizes: tuple[int, ...]
+    reduced: tuple[bool, ...]
+
+    @property
+    def are_static(self) -> bool:
+        """Whether all sizes are known."""
+        return min(self.sizes, default=1) >= 0
+
+
+def loops_of(generic: ir.Operation) -> Loops:
+    """The loops of a `linalg.generic`."""
+    reduced = tuple("reduction" in str(kind) for kind in generic.attributes["iterator_types"])
+    sizes = [-1] * len(reduced)
+    for value, dims in zip(generic.operands, read_dims(generic), strict=True):
+        if isinstance(value.type, ir.RankedTensorType):
+            for dim, extent in zip(dims, value.type.shape, strict=True):
+                if dim is not None and extent >= 0:
+                    sizes[dim] = extent
+    return Loops(tuple(sizes), reduced)
+
+
+def read_dims(generic: ir.Operation) -> list[tuple[int | None, ...]]:
+    """For each operand the loop that each of its dimensions follows; None where it is no one."""
+    maps = [ir.AffineMapAttr(each).value for each in generic.attributes["indexing_maps"]]
+    return [tuple(_position(result) for result in map_.results) for map_ in maps]
+
+
+def _position(result: ir.AffineExpr) -> int | None:
+    return result.position if isinstance(result, ir.AffineDimExpr) else None

@@ -1,0 +1,66 @@
+"""What a GPU schedule tells IREE of a dispatch: tiles, and the pipeline that lowers it.
+
+The attributes of IREE's `iree_codegen` and `iree_gpu` dialects are made here alone.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from iree.compiler import ir
+from iree.compiler.dialects import iree_codegen, iree_gpu
+
+Kind = Literal["vulkan", "cuda"]
+
+MARKER = "llmc.schedule"
+"""Names in IREE's translation info the schedule that chose it."""
+
+_COMPILATION = "compilation_info"
+
+
+def gpu_tiles(levels: Mapping[str, Sequence]) -> ir.Attribute:
+    """The tiles of each level, a number for each loop; of a basis, also which loop each is of."""
+    named = {name: _integers(level) for name, level in levels.items()}
+    return iree_gpu.LoweringConfigAttr.get(ir.DictAttr.get(named))
+
+
+def plain_tiles(*levels: Sequence[int]) -> ir.Attribute:
+    """The tiles of workgroups and then of threads, a number for each loop."""
+    text = ", ".join(str(list(level)) for level in levels)
+    return ir.Attribute.parse(f"#iree_codegen.lowering_config<tile_sizes = [{text}]>")
+
+
+def vector_distribute() -> ir.Attribute:
+    """The pipeline that hands parts of vectors to threads."""
+    return iree_gpu.PipelineAttr.get(iree_gpu.LoweringPipeline.VectorDistribute)
+
+
+def distribute(kind: Kind) -> ir.Attribute:
+    """The pipeline that gives every thread loops of its own."""
+    if kind == "cuda":
+        return iree_gpu.PipelineAttr.get(iree_gpu.LoweringPipeline.Distribute)
+    return ir.Attribute.parse("#iree_gpu.spirv_pipeline<BaseDistribute>")
+
+
+def set_schedule(
+    op: ir.Operation,
+    name: str,
+    tiles: ir.Attribute,
+    pipeline: ir.Attribute,
+    threads: int,
+    subgroup_size: int | None = None,
+) -> None:
+    """Lets IREE lower the dispatch of `op` so, with `threads` threads in a workgroup."""
+    translation = iree_codegen.TranslationInfoAttr.get(
+        pipeline,
+        workgroup_size=[threads, 1, 1],
+        subgroup_size=subgroup_size,
+        configuration=ir.DictAttr.get({MARKER: ir.StringAttr.get(name)}),
+    )
+    op.attributes[_COMPILATION] = iree_codegen.CompilationInfoAttr.get(tiles, translation)
+
+
+def _integers(level: Sequence) -> ir.Attribute:
+    if all(isinstance(each, int) for each in level):
+        i64 = ir.IntegerType.get_signless(64)
+        return ir.ArrayAttr.get([ir.IntegerAttr.get(i64, each) for each in level])
+    return ir.ArrayAttr.get([_integers(each) for each in level])

@@ -1,0 +1,147 @@
+"""The kernels of GPUs, as far as the code: what is scheduled, and which instructions it has."""
+
+import re
+
+import iree.compiler as iree
+import numpy as np
+import pytest
+from iree.compiler import ir as iree_ir
+from torch_mlir import ir
+
+from llmc import dialects
+from llmc.pipelines.driver.execution import run
+from llmc.pipelines.iree import OPTIONS
+from llmc.pipelines.passes.lower_llmc import LowerLlmc
+from llmc.pipelines.passes.round_activations import RoundActivations
+from llmc.pipelines.passes.split_argmax import SplitArgmax
+from llmc.pipelines.passes.to_iree import ToIREE
+from llmc.pipelines.schedules.gpu_dispatches import schedule_dispatches
+from llmc.pipelines.schedules.gpu_lowering import MARKER, Kind
+from llmc.pipelines.targets.gpu_facts import GPUFacts
+from tests.arrays import assert_same
+from tests.interpreter import Machine
+
+ROUNDED = (SplitArgmax(), RoundActivations())
+AMPERE = GPUFacts(32, 1024, 163840, True, True, True, True, tensor_cores=True)
+LEAST = GPUFacts(64, 128, 16384, False, False, False, False, tensor_cores=False)
+VULKAN = ["--iree-hal-target-device=vulkan", "--iree-input-demote-i64-to-i32"]
+ARCHITECTURES = pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_89"])
+
+
+def cuda(arch: str) -> list[str]:
+    return ["--iree-hal-target-device=cuda", f"--iree-cuda-target={arch}"]
+
+
+def linear(rows: int, outputs: int, inputs: int, weight: str) -> str:
+    x, w, y = (
+        f"tensor<{rows}x{inputs}xf32>",
+        f"tensor<{outputs}x{inputs}x{weight}>",
+        f"tensor<{rows}x{outputs}xf32>",
+    )
+    return f"""
+    func.func @linear(%x: {x}, %w: {w}) -> {y} {{
+      %y = "llmc.linear"(%x, %w) {{operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}}
+         : ({x}, {w}) -> {y}
+      return %y : {y}
+    }}"""
+
+
+BEST = """
+    func.func @best(%x: tensor<1x768xf32>) -> tensor<1xi64> {
+      %best = "llmc.argmax"(%x) : (tensor<1x768xf32>) -> tensor<1xi64>
+      return %best : tensor<1xi64>
+    }"""
+
+
+def parsed(text: str) -> ir.Module:
+    context = ir.Context()
+    dialects.load(context)
+    return ir.Module.parse(text, context)
+
+
+def scheduled(text: str, kind: Kind, facts: GPUFacts, flags: list[str]) -> str:
+    """The kernels of `text` in IREE's flow dialect, with our schedules."""
+    module = parsed(text)
+    run((*ROUNDED, LowerLlmc(), "canonicalize,cse", ToIREE()), module)
+    flags = [*flags, *OPTIONS, "--compile-to=flow"]
+    flow = iree.compile_str(str(module), extra_args=flags).decode()
+    kernels = iree_ir.Module.parse(flow, iree_ir.Context())
+    schedule_dispatches(kernels, kind, facts)
+    return str(kernels)
+
+
+def compiled(flow: str, flags: list[str], *more: str) -> bytes:
+    return iree.compile_str(flow, extra_args=[*flags, *OPTIONS, "--compile-from=flow", *more])
+
+
+def ptx_of(text: str, arch: str) -> str:
+    """The code of the kernels, which the module holds as text."""
+    flow = scheduled(text, "cuda", AMPERE, cuda(arch))
+    ptx = compiled(flow, cuda(arch)).decode(errors="ignore")
+    assert f".target {arch}" in ptx
+    assert ".local" not in ptx  # where registers are spilled to
+    return ptx
+
+
+def schedules(text: str, kind: Kind, facts: GPUFacts, flags: list[str]) -> list[str]:
+    """The schedules that IREE still knows of when it lowers the kernels."""
+    flow = scheduled(text, kind, facts, flags)
+    lowered = compiled(flow, flags, "--compile-to=executable-configurations").decode()
+    return re.findall(rf'{MARKER} = "(\w+)"', lowered)
+
+
+@ARCHITECTURES
+@pytest.mark.parametrize(
+    ("weight", "inputs", "loads"),
+    [("f16", 576, 9), ("f16", 512, 2), ("f32", 576, 9), ("f32", 1536, 12)],
+)
+def test_a_matvec_reads_128_bits_at_once(arch, weight, inputs, loads):
+    ptx = ptx_of(linear(1, 96, inputs, weight), arch)
+    wide = re.findall(r"ld\.global\.nc\.v4", ptx)
+    # A thread has as many of its row, and of the vector, which is of f32.
+    assert len(wide) == loads * (3 if weight == "f16" else 2)
+    assert len(re.findall(r"ld\.global", ptx)) == len(wide)
+    assert "shfl.sync" in ptx
+    assert "bar.sync" not in ptx
+
+
+@ARCHITECTURES
+def test_many_rows_meet_weights_of_16_bits_in_tensor_cores(arch):
+    ptx = ptx_of(linear(64, 96, 128, "f16"), arch)
+    assert "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32" in ptx
+    assert re.search(r"ld\.global\S*\.v4|cp\.async\S* .*, 16", ptx)
+
+
+def test_tensor_cores_round_activations_alone():
+    random = np.random.default_rng(0)
+    x = random.standard_normal((16, 24)).astype(np.float32)
+    weight = random.standard_normal((5, 24)).astype(np.float16)
+    module = parsed(linear(16, 5, 24, "f16"))
+    run(ROUNDED, module)
+    (y,) = Machine(module, {}).call("linear", x, weight)
+    expected = x.astype(np.float16).astype(np.float64) @ weight.astype(np.float64).T
+    # 24 products of 22 bits each are exact in float32, and their sums rounded to 24 bits.
+    assert_same(y.astype(np.float64), expected, 24 * np.abs(expected).max() * 2**-24)
+    assert np.abs(expected - x @ weight.astype(np.float32).T).max() > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "facts", "flags", "names"),
+    [
+        (linear(1, 96, 576, "f16"), "cuda", AMPERE, cuda("sm_80"), ["gpu_matvec"]),
+        # A row of which no 4 threads read 128 bits each, and few rows beside each other.
+        (linear(1, 96, 90, "f16"), "cuda", AMPERE, cuda("sm_80"), []),
+        (linear(1, 3, 32, "f16"), "cuda", AMPERE, cuda("sm_80"), []),
+        (linear(64, 96, 128, "f16"), "cuda", AMPERE, cuda("sm_80"), []),
+        (linear(1, 96, 576, "f32"), "vulkan", LEAST, VULKAN, []),
+        (BEST, "cuda", AMPERE, cuda("sm_80"), ["gpu_search"] * 2),
+        (BEST, "vulkan", LEAST, VULKAN, ["gpu_search"] * 2),
+    ],
+)
+def test_a_kernel_has_the_schedule_that_fits(text, kind, facts, flags, names):
+    assert schedules(text, kind, facts, flags) == names
+
+
+def test_a_search_compiles_for_every_device():
+    for kind, facts, flags in (("cuda", AMPERE, cuda("sm_80")), ("vulkan", LEAST, VULKAN)):
+        assert compiled(scheduled(BEST, kind, facts, flags), flags)
