@@ -69,7 +69,7 @@ def _compile_for(
     name: str, target: Target, started: Lowering, archives: Archives, work: Work, *, alone: bool
 ) -> bundle.ModuleFacts:
     """The code for `target`, called `name`, and the archive of its weights."""
-    slug = "" if alone else re.sub(r"[^A-Za-z0-9.]+", "-", name)
+    slug = "" if alone else re.sub(r"[^A-Za-z0-9._]+", "-", name)
     work.of_target = slug
     module = started.copy().run_stages(name, work)
     with work.stage("code"):

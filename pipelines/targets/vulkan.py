@@ -13,6 +13,7 @@ _BASELINE = "vp_android_baseline_2022"
 
 _FEATURES = (
     ("compute", "fp16", "shaderFloat16"),
+    ("compute", "int16", "storageBuffer16BitAccess"),  # IREE's runtime tells no shaderInt16
     ("compute", "int8", "shaderInt8"),
     ("storage", "b16", "storageBuffer16BitAccess"),
     ("storage", "b8", "storageBuffer8BitAccess"),
@@ -58,10 +59,9 @@ class VulkanTarget(GPUTarget):
     def facts(self) -> TargetFacts:
         """The features that the code may use, by Vulkan's names."""
         arch = re.search(r'arch = "(\w+)"', self.executable)
-        features = tuple(
-            vulkan for key, iree, vulkan in _FEATURES if _says(self.executable, key, iree)
-        )
-        return TargetFacts("vulkan", arch[1] if arch else self.name, self.name, features)
+        features = {vulkan for key, iree, vulkan in _FEATURES if _says(self.executable, key, iree)}
+        name = arch[1] if arch else self.name
+        return TargetFacts("vulkan", name, self.name, tuple(sorted(features)))
 
 
 def of_device(gpu: GPU) -> str:
