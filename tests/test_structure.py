@@ -74,7 +74,15 @@ def test_dispatches_are_those_of_every_layer(decodes):
 @pytest.mark.parametrize("storage", ["f32", "q4_0"])
 @pytest.mark.parametrize(
     ("family", "kinds"),
-    [("llama", 1), ("qwen2", 1), ("gemma", 1), ("gemma3_text", 2), ("olmo2", 1), ("gpt2", 1)],
+    [
+        ("llama", 1),
+        ("qwen2", 1),
+        ("gemma", 1),
+        ("gemma3_text", 2),
+        ("olmo2", 1),
+        ("gpt2", 1),
+        ("stablelm", 1),
+    ],
 )
 def test_layers_are_one_kernel_for_each_kind(family, kinds, storage):
     module = lower_decode(tiny_config(family), storage)

@@ -13,6 +13,7 @@ from llmc.pipelines.passes.fold_rotary_tables import FoldRotaryTables
 from llmc.pipelines.passes.fold_transposes import FoldTransposes
 from llmc.pipelines.passes.fuse_decode_attention import FuseDecodeAttention
 from llmc.pipelines.passes.fuse_gate_up import FuseGateUp
+from llmc.pipelines.passes.fuse_partial_rotary import FusePartialRotary
 from llmc.pipelines.passes.fuse_qkv import FuseQKV
 from llmc.pipelines.passes.fuse_residual_norm import FuseResidualNorm
 from llmc.pipelines.passes.group_expert_rows import GroupExpertRows
@@ -58,6 +59,7 @@ PASSES: dict[str, type[Pass]] = {
         FoldTransposes,
         FuseDecodeAttention,
         FuseGateUp,
+        FusePartialRotary,
         FuseQKV,
         FuseResidualNorm,
         GroupExpertRows,

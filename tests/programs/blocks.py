@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, math
+from torch_mlir.dialects import arith, math, tensor
 
 from llmc.dialects import (
     AttentionOp,
@@ -71,7 +71,10 @@ class Norm(Step):
 
 @dataclass(frozen=True)
 class Attention(Step):
-    """Attention over the function's tokens with its linear layers, a norm before, a sum after."""
+    """Attention over the function's tokens with its linear layers, a norm before, a sum after.
+
+    Where tables are for the first channels alone, these may be cut from the others to be rotated.
+    """
 
     heads: int = 2
     groups: int = 1
@@ -80,6 +83,7 @@ class Attention(Step):
     norm: Norm | None = Norm()
     head_norm: bool = False
     rotary: bool = True
+    cut: bool = False
     window: int = 0
     softcap: float = 0.0
     importers_reshape: bool = True
@@ -94,7 +98,7 @@ class Attention(Step):
         if self.head_norm:
             query, key = (Norm().build(scope, value) for value in (query, key))
         if self.rotary and scope.tables and self.channels >= scope.tables[0].type.shape[2]:
-            query, key = (RotaryOp(x, *scope.tables, x.type).out for x in (query, key))
+            query, key = (self._turned(x, *scope.tables) for x in (query, key))
         mixed = AttentionOp(
             query, key, value, f64(0.5), i64(self.window), f64(self.softcap), query.type
         ).out
@@ -110,6 +114,18 @@ class Attention(Step):
         else:
             split = expand(x, [[batch], [tokens], [heads, self.channels]])
         return permuted(split, [0, 2, 1, 3])
+
+    def _turned(self, x: ir.Value, cos: ir.Value, sin: ir.Value) -> ir.Value:
+        """`x [B, heads, T, channels]` with its first channels rotated."""
+        turned = cos.type.shape[2]
+        if not self.cut or turned == self.channels:
+            return RotaryOp(x, cos, sin, x.type).out
+        parts = []
+        for start, width in ((0, turned), (turned, self.channels - turned)):
+            extents = [*sizes(x)[:3], width]
+            parts.append(slice_of(x, [0, 0, 0, start], extents, extents))
+        first, rest = parts
+        return tensor.concat(x.type, 3, [RotaryOp(first, cos, sin, first.type).out, rest])
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ _attentions = st.builds(
     norm=_norms | st.none(),
     head_norm=st.booleans(),
     rotary=_mostly,
+    cut=_mostly,
     window=st.sampled_from([0, 0, 2]),
     softcap=st.sampled_from([0.0, 0.0, 2.0]),
     importers_reshape=st.booleans(),

@@ -1,0 +1,83 @@
+"""`fuse-partial-rotary`: rotates the first channels of heads where they lie."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch_mlir import ir
+from torch_mlir.dialects import tensor
+
+from llmc.dialects import RotaryOp
+from llmc.dialects.index_notation import Size
+from llmc.pipelines.passes.base import Pass, find
+from llmc.pipelines.passes.generics import is_constant
+from llmc.pipelines.passes.head_rows import made_by
+
+
+@dataclass(frozen=True)
+class FusePartialRotary(Pass):
+    """Makes one `llmc.rotary` of one of the first channels, with the others put behind them.
+
+    Models that rotate a part of the channels cut heads in two and concatenate them again;
+    `llmc.rotary` leaves the channels behind those of its tables as they are.
+    """
+
+    name: ClassVar[str] = "fuse-partial-rotary"
+
+    def apply(self, module: ir.Module) -> None:
+        """Rewrites every concatenation of both parts of heads."""
+        for op in find(module.operation, "tensor.concat"):
+            concat = op.opview
+            rotary = made_by(concat.inputs[0], "llmc.rotary")
+            heads = rotary and _heads_cut_for(rotary.opview, concat)
+            if rotary and heads:
+                with ir.InsertionPoint(concat), concat.location:
+                    whole = RotaryOp(heads, rotary.opview.cos, rotary.opview.sin, heads.type)
+                concat.result.replace_all_uses_with(whole.out)
+                concat.operation.erase()
+
+
+def _heads_cut_for(rotary: RotaryOp, concat: tensor.ConcatOp) -> ir.Value | None:
+    """The heads `[B, H, T, D]` that `concat` would give but for `rotary`, where it would."""
+    first, *others = (made_by(x, "tensor.extract_slice") for x in (rotary.x, *concat.inputs[1:]))
+    if first is None or len(others) != 1 or others[0] is None:
+        return None
+    heads, turned = first.opview.source, rotary.cos.type.shape[2]
+    is_cut = (
+        heads.type == concat.result.type
+        and _cuts(first.opview, heads, 0, turned)
+        and _cuts(others[0].opview, heads, turned, heads.type.shape[3] - turned)
+    )
+    return heads if is_cut else None
+
+
+def _cuts(cut: tensor.ExtractSliceOp, heads: ir.Value, start: int, width: int) -> bool:
+    """Whether `cut` is the channels of `heads` from `start` on, `width` of them."""
+    *extents, channels = _mixed(cut.static_sizes, cut.sizes)
+    return (
+        cut.source == heads
+        and list(cut.static_offsets) == [0, 0, 0, start]
+        and set(cut.static_strides) == {1}
+        and channels == width
+        and all(_is_extent(extent, heads, dim) for dim, extent in enumerate(extents))
+    )
+
+
+def _is_extent(extent: Size, value: ir.Value, dim: int) -> bool:
+    """Whether `extent` is seen to be that of dimension `dim` of `value`."""
+    if isinstance(extent, int):
+        return bool(extent == value.type.shape[dim])
+    read = made_by(extent, "tensor.dim")
+    if read and read.operands[0] == value and is_constant(read.operands[1]):
+        return bool(read.operands[1].owner.opview.literal_value == dim)
+    if transposition := made_by(value, "linalg.transpose"):
+        return _is_extent(extent, transposition.operands[0], transposition.opview.permutation[dim])
+    if split := made_by(value, "tensor.expand_shape"):
+        shape = _mixed(split.opview.static_output_shape, split.opview.output_shape)
+        return bool(shape[dim] == extent)
+    return False
+
+
+def _mixed(static: Iterable[int], dynamic: Iterable[ir.Value]) -> list[Size]:
+    values, unknown = iter(dynamic), ir.ShapedType.get_dynamic_size()
+    return [next(values) if extent == unknown else extent for extent in static]
