@@ -135,7 +135,13 @@ def test_inspect(llmc_out, tiny_bundle):
 
 
 def test_devices(llmc_out):
-    assert "cpu" in llmc_out("devices")
+    cpu, *gpus = json.loads(llmc_out("devices", "--json"))
+    assert cpu["kind"] == "cpu"
+    # A CPU of the last decade, and no computer yet.
+    assert 1e8 < cpu["read_bytes_per_s"] < 1e13
+    assert 1e9 < cpu["float_ops_per_s"] < 1e15
+    assert {gpu["kind"] for gpu in gpus} <= {"vulkan", "cuda"}
+    assert cpu["name"].split()[0] in llmc_out("devices", "--no-measure")
 
 
 def test_compiling_a_bundle_copies_it(llmc_out, tiny_bundle, tmp_path):

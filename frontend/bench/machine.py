@@ -6,6 +6,11 @@ performance model for multicore architectures", 2009.
 
 from dataclasses import dataclass
 
+from llmc.runtime.devices import usable_cpus
+
+_BEYOND_CACHES = 1 << 29
+"""Bytes of which no cache holds much."""
+
 # The first reads bring to the caches what others have put out of them since.
 _ATTEMPTS = 10
 
@@ -21,6 +26,14 @@ class Bounds:
     read_bytes_per_s: float
     float_ops_per_s: float
     byte_ops_per_s: float | None
+
+
+def measure() -> Bounds:
+    """What this CPU does with all threads that this process may use.
+
+    ModuleNotFoundError where the compiler is not installed.
+    """
+    return Machine(_BEYOND_CACHES, usable_cpus()).bounds()
 
 
 class Machine:
