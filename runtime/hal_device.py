@@ -18,12 +18,7 @@ def cpu_device(threads: int) -> rt.HalDevice:
 
 @cache
 def gpu_device(gpu: GPU) -> rt.HalDevice:
-    """The device of a GPU. UserError where its driver refuses.
-
-    CUDA's command buffers are graphs, which the driver launches as one.
-    """
-    if gpu.driver == "cuda":
-        rt.flags.parse_flags("--cuda_use_streams=false")
+    """The device of a GPU. UserError where its driver refuses."""
     try:
         return rt.get_driver(gpu.driver).create_device_by_uri(f"{gpu.driver}://{gpu.path}")
     except (RuntimeError, ValueError) as error:
