@@ -11,6 +11,7 @@ from llmc.dialects.attention import AttentionOp
 from llmc.dialects.bitcast import BitcastOp
 from llmc.dialects.block_bytes import BlocksToBytesOp, BytesToBlocksOp
 from llmc.dialects.cached_attention import CachedAttentionOp
+from llmc.dialects.combine_experts import CombineExpertsOp
 from llmc.dialects.decode_attention import DecodeAttentionOp
 from llmc.dialects.dequantize import DequantizeOp
 from llmc.dialects.embedding import EmbeddingOp
@@ -36,6 +37,7 @@ from llmc.dialects.quantized_linear import QuantizedLinearOp
 from llmc.dialects.rms_norm import RMSNormOp
 from llmc.dialects.rotary import RotaryOp
 from llmc.dialects.rotary_table import RotaryTableOp
+from llmc.dialects.route import RouteOp
 from llmc.dialects.scale_columns import ScaleColumnsOp
 from llmc.dialects.top_k import TopKOp
 
@@ -52,6 +54,7 @@ OPERATIONS = {
         CacheAppendOp,
         CacheReadOp,
         CachedAttentionOp,
+        CombineExpertsOp,
         DecodeAttentionOp,
         DequantizeOp,
         EmbeddingOp,
@@ -74,6 +77,7 @@ OPERATIONS = {
         RMSNormOp,
         RotaryOp,
         RotaryTableOp,
+        RouteOp,
         ScaleColumnsOp,
         TopKOp,
     )

@@ -10,7 +10,7 @@ from torch_mlir.dialects import arith, ext
 from llmc.dialects.argmax import equal, rows_of_floats
 from llmc.dialects.checks import element_is, require, same, same_element, tensor_of, verified
 from llmc.dialects.group_rows import add_if
-from llmc.dialects.index_notation import loop_index, reduce
+from llmc.dialects.index_notation import Size, loop_index, reduce
 from llmc.dialects.llmc import Operation
 
 
@@ -51,23 +51,27 @@ class TopKOp(Operation, name="top_k", traits=[ext.Pure]):
 
         Every number is compared with every other: the kernel selects instead.
         """
-        i64 = self.places.type.element_type
+        return select_largest(self.x, self.count)
 
-        def count_before(other: ir.Value, value: ir.Value, rank: ir.Value) -> ir.Value:
-            larger = arith.cmpf(arith.CmpFPredicate.OGT, other, value)
-            earlier = arith.cmpi(arith.CmpIPredicate.ult, loop_index(2), loop_index(1))
-            return add_if(arith.ori(larger, arith.andi(earlier, equal(other, value))), rank)
 
-        def value_of_rank(value: ir.Value, rank: ir.Value, found: ir.Value) -> ir.Value:
-            return arith.select(_is_here(rank), value, found)
+def select_largest(x: ir.Value, count: Size) -> list[ir.Value]:
+    """The `count` largest of each row of `x [R, N]`, and their places, i64: both `[R, count]`."""
+    i64 = ir.IntegerType.get_signless(64)
 
-        def place_of_rank(rank: ir.Value, found: ir.Value) -> ir.Value:
-            return arith.select(_is_here(rank), arith.index_cast(i64, loop_index(2)), found)
+    def count_before(other: ir.Value, value: ir.Value, rank: ir.Value) -> ir.Value:
+        larger = arith.cmpf(arith.CmpFPredicate.OGT, other, value)
+        earlier = arith.cmpi(arith.CmpIPredicate.ult, loop_index(2), loop_index(1))
+        return add_if(arith.ori(larger, arith.andi(earlier, equal(other, value))), rank)
 
-        ranks = reduce("rm,rn->rn", count_before, 0, self.x, self.x, element=i64)
-        values = reduce("rn,rn->rc", value_of_rank, -inf, self.x, ranks, c=self.count)
-        places = reduce("rn->rc", place_of_rank, 0, ranks, c=self.count)
-        return [values, places]
+    def value_of_rank(value: ir.Value, rank: ir.Value, found: ir.Value) -> ir.Value:
+        return arith.select(_is_here(rank), value, found)
+
+    def place_of_rank(rank: ir.Value, found: ir.Value) -> ir.Value:
+        return arith.select(_is_here(rank), arith.index_cast(i64, loop_index(2)), found)
+
+    ranks = reduce("rm,rn->rn", count_before, 0, x, x, element=i64)
+    values = reduce("rn,rn->rc", value_of_rank, -inf, x, ranks, c=count)
+    return [values, reduce("rn->rc", place_of_rank, 0, ranks, c=count)]
 
 
 def _is_here(rank: ir.Value) -> ir.Value:

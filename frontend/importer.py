@@ -138,11 +138,11 @@ def _torch_operators(root: ir.Operation, name: str) -> list[ir.Operation]:
 
 def _replace_operator(operator: ir.Operation, build: Callable[..., ir.OpView]) -> None:
     """Replaces a `torch.operator` by the llmc operation that `build` makes of its arguments."""
-    result = operator.results[0]
     with ir.InsertionPoint(operator), operator.location:
         arguments = [_argument(operand) for operand in operator.operands]
-        op = build(*arguments, _builtin_type(result.type))
-        result.replace_all_uses_with(_to_torch(op.results[0], result.type))
+        op = build(*arguments, *(_builtin_type(result.type) for result in operator.results))
+        for old, new in zip(operator.results, op.results, strict=True):
+            old.replace_all_uses_with(_to_torch(new, old.type))
     operator.erase()
 
 
@@ -194,6 +194,7 @@ _BUILDERS: dict[str, Callable[..., ir.OpView]] = {
     "attention": lambda query, key, value, scale, window, softcap, out: dialects.AttentionOp(
         query, key, value, f64(scale), i64(window), f64(softcap), out
     ),
+    "combine_experts": dialects.CombineExpertsOp,
     "embedding": dialects.EmbeddingOp,
     "expert_linear": lambda x, expert, weight, top_k, transposed, out: dialects.ExpertLinearOp(
         x, expert, weight, i64(top_k), i64(int(transposed)), out
@@ -208,4 +209,7 @@ _BUILDERS: dict[str, Callable[..., ir.OpView]] = {
         x, f64(epsilon), f64(offset), out, weight=weight
     ),
     "rotary": dialects.RotaryOp,
+    "route": lambda logits, _count, normalised, weights, experts: dialects.RouteOp(
+        logits, i64(int(normalised)), weights, experts
+    ),
 }

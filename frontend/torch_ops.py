@@ -132,6 +132,36 @@ def _(x: Tensor, expert: Tensor, weight: Tensor, top_k: int, transposed: bool) -
     return x.new_empty((x.shape[0] * top_k, weight.shape[2 if transposed else 1]))
 
 
+@custom_op(f"{NAMESPACE}::route", mutates_args=())
+def route(logits: Tensor, count: int, normalised: bool) -> tuple[Tensor, Tensor]:
+    """The `count` largest of the softmax of each row of `logits [R, E]`, and their places, int64.
+
+    `normalised`: they are scaled to a sum of 1.
+    """
+    weights, experts = torch.topk(logits.softmax(-1), count, dim=-1)
+    return weights / weights.sum(-1, keepdim=True) if normalised else weights, experts
+
+
+@route.register_fake
+def _(logits: Tensor, count: int, normalised: bool) -> tuple[Tensor, Tensor]:
+    shape = (logits.shape[0], count)
+    return logits.new_empty(shape), logits.new_empty(shape, dtype=torch.int64)
+
+
+@custom_op(f"{NAMESPACE}::combine_experts", mutates_args=())
+def combine_experts(y: Tensor, weights: Tensor) -> Tensor:
+    """Row r of the result `[R, N]`: the sum of `weights[r, c] * y[r * C + c]`, C numbers of them.
+
+    `y [R * C, N]`, `weights [R, C]`.
+    """
+    return (y.view(*weights.shape, -1) * weights.unsqueeze(-1)).sum(1)
+
+
+@combine_experts.register_fake
+def _(y: Tensor, weights: Tensor) -> Tensor:
+    return y.new_empty((weights.shape[0], y.shape[1]))
+
+
 @custom_op(f"{NAMESPACE}::layer", mutates_args=())
 def layer(hidden: Tensor, extras: list[Tensor], kind: int) -> Tensor:
     """Stands for a call of a decoder layer, an instance of layer kind `kind`.

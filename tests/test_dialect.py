@@ -10,6 +10,7 @@ from llmc import dialects
 from llmc.dialects import OPERATIONS
 from llmc.dialects.block_panels import pack_blocks
 from llmc.dialects.blocks import Q4_0, Q4_1, Q8_0
+from llmc.frontend import torch_ops
 from llmc.pipelines.recipes.pack import Pack
 from tests.arrays import Arrays, assert_same, twin
 from tests.lowered import Case, Operand, check, segments
@@ -192,6 +193,43 @@ def test_quantized_experts_with_and_without_groups(arrays):
             named,
             Operand(grouped, "cn"),
         ).in_both("c")
+    check(cases)
+
+
+def test_route(arrays):
+    cases = []
+    for experts, count, normalised in [(9, 3, True), (5, 5, False), (1, 1, True)]:
+        logits = arrays.uniform(4, experts)
+        weights, chosen = dialects.RouteOp.reference(logits, count, normalised)
+        for found, expected in zip(
+            torch_ops.route(torch.from_numpy(logits), count, normalised),
+            (weights, chosen),
+            strict=True,
+        ):
+            assert_same(found.numpy(), expected)
+        cases += Case(
+            f"of{experts}",
+            "llmc.route",
+            [Operand(logits, "re")],
+            f"normalised = {int(normalised)} : i64",
+            [Operand(weights, "rc"), Operand(chosen, "rc")],
+        ).in_both("r")
+    check(cases)
+
+
+def test_combine_experts(arrays):
+    cases = []
+    for rows, chosen, columns in [(1, 8, 6), (5, 2, 3)]:
+        y, weights = arrays.uniform(rows * chosen, columns), arrays.uniform(rows, chosen)
+        sums = dialects.CombineExpertsOp.reference(y, weights)
+        assert_same(sums, twin("combine_experts", y, weights))
+        cases += Case(
+            f"combine{rows}",
+            "llmc.combine_experts",
+            [Operand(y, "qn"), Operand(weights, "rc")],
+            "",
+            Operand(sums, "rn"),
+        ).in_both("qr")
     check(cases)
 
 

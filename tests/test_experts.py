@@ -11,6 +11,7 @@ from torch import Tensor
 from llmc.dialects import QuantizeRowsOp
 from llmc.dialects.blocks import FORMATS
 from llmc.frontend import torch_ops
+from llmc.frontend.interception import llmc_operations
 from llmc.pipelines.passes import (
     BindParameters,
     GroupExpertRows,
@@ -24,6 +25,7 @@ from llmc.pipelines.passes import (
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.targets.cpu import CPUTarget
 from tests.compiled import load
+from tests.tiny_models import tiny_config, tiny_model
 
 COLUMNS, TILE = 8, 4
 ELEMENTS = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
@@ -181,3 +183,81 @@ def test_group_rows_sorts_stably(group_rows, expert):
     assert order.tolist() == np.argsort(expert, kind="stable").tolist()
     assert first.tolist() == np.searchsorted(np.sort(expert), np.arange(8)).tolist()
     assert order[place].tolist() == list(range(len(expert)))
+
+
+@pytest.mark.parametrize("normalised", [False, True])
+def test_routers_are_recognised(normalised):
+    config = tiny_config("qwen3_moe")
+    config.update({"hidden_size": 1024, "num_experts": 32, "num_experts_per_tok": 8})
+    config.norm_topk_prob = normalised
+    model = tiny_model(config)
+    router, x = model.model.layers[0].mlp.gate, torch.randn(5, 1024) / 16
+    exact = router(x)
+    with llmc_operations(model):
+        assert "forward" in vars(router)
+        found = router(x)
+    for ours, theirs in zip(found, exact, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+@dataclass(frozen=True)
+class Routing:
+    """Rows of logits for `experts`, of which each row chooses some."""
+
+    experts: int
+    chosen: int
+    normalised: bool
+
+    def function(self, name: str, rows: str) -> str:
+        x = f"tensor<{rows}x{self.experts}xf32>"
+        results = f"tensor<{rows}x{self.chosen}xf32>, tensor<{rows}x{self.chosen}xi64>"
+        return f"""
+          func.func @{name}(%x: {x}) -> ({results}) {{
+            %w, %e = "llmc.route"(%x) {{normalised = {int(self.normalised)} : i64}}
+              : ({x}) -> ({results})
+            return %w, %e : {results}
+          }}"""
+
+
+@pytest.mark.parametrize(
+    "routing",
+    [
+        Routing(128, 8, True),
+        Routing(60, 4, False),
+        Routing(37, 3, True),  # no multiple of a register
+        Routing(5, 5, False),
+        Routing(1, 1, True),
+    ],
+    ids=str,
+)
+def test_route(routing, tmp_path):
+    logits = torch.randn(7, routing.experts, generator=torch.Generator().manual_seed(0)) * 3
+    logits[3] = 1.0  # the first of those that are alike
+    expected, _ = torch_ops.route(logits.double(), routing.chosen, routing.normalised)
+    order = logits.argsort(dim=1, descending=True, stable=True)[:, : routing.chosen]
+    text = routing.function("any_rows", "?") + routing.function("seven_rows", "7")
+    find = load(text, (), {}, tmp_path)
+    for name in ("any_rows", "seven_rows"):
+        results = (torch.from_numpy(result.to_host()) for result in find(name)(logits.numpy()))
+        weights, experts = results
+        # The error of e to a power, and of a sum.
+        size = routing.experts * 2.0**-24 + 2.0**-20
+        assert ((weights - expected).abs() <= size * expected).all()
+        assert (experts == order).all()
+
+
+@pytest.mark.parametrize(("chosen", "columns"), [(8, 1024), (2, 40), (1, 7)])
+def test_combine_experts(chosen, columns, tmp_path):
+    generator = torch.Generator().manual_seed(0)
+    y = torch.randn(2 * chosen, columns, generator=generator)
+    weights = torch.rand(2, chosen, generator=generator)
+    types = f"tensor<{2 * chosen}x{columns}xf32>", f"tensor<2x{chosen}xf32>"
+    text = f"""
+      func.func @combine(%y: {types[0]}, %w: {types[1]}) -> tensor<2x{columns}xf32> {{
+        %sum = "llmc.combine_experts"(%y, %w) : ({", ".join(types)}) -> tensor<2x{columns}xf32>
+        return %sum : tensor<2x{columns}xf32>
+      }}"""
+    found = load(text, (), {}, tmp_path)("combine")(y.numpy(), weights.numpy()).to_host()
+    expected = torch_ops.combine_experts(y.double(), weights.double())
+    size = torch_ops.combine_experts(y.double().abs(), weights.double())
+    assert ((torch.from_numpy(found) - expected).abs() <= chosen * 2.0**-24 * size).all()

@@ -11,11 +11,13 @@ from llmc.dialects import (
     ArgmaxOp,
     CacheAppendOp,
     CachedAttentionOp,
+    CombineExpertsOp,
     DecodeAttentionOp,
     GroupedExpertLinearOp,
     GroupRowsOp,
     PackedExpertLinearOp,
     RotaryOp,
+    RouteOp,
     TopKOp,
 )
 from llmc.dialects.block_bytes import to_blocks, to_bytes
@@ -24,6 +26,7 @@ from llmc.dialects.index_notation import as_value, index, size, slice_of
 from llmc.pipelines.kernels.append import append
 from llmc.pipelines.kernels.argmax import argmax
 from llmc.pipelines.kernels.attention import AttentionShape, attention
+from llmc.pipelines.kernels.combine_experts import combine_experts
 from llmc.pipelines.kernels.counters import Counters
 from llmc.pipelines.kernels.decode_attention import DecodeShape, decode_attention
 from llmc.pipelines.kernels.expert_linear import expert_matmul, expert_matvec
@@ -31,6 +34,7 @@ from llmc.pipelines.kernels.group_rows import group_rows
 from llmc.pipelines.kernels.kernel import Kernel, dispatch, module_around
 from llmc.pipelines.kernels.partial_attention import PARTS, room_size, room_type
 from llmc.pipelines.kernels.rotary import rotary
+from llmc.pipelines.kernels.route import route
 from llmc.pipelines.kernels.token_heads import TokenHeads
 from llmc.pipelines.kernels.top_k import top_k
 from llmc.pipelines.option_text import Range
@@ -241,6 +245,20 @@ def _where_they_lie(heads: ir.Value, lanes: int) -> tuple[ir.Value, TokenHeads]:
     return rows.value, TokenHeads(batch, count, channels, rows.offset, lanes)
 
 
+def _route(op: RouteOp, cpu: CallKernels) -> list[ir.Value]:
+    types = [op.weights.type, op.experts.type]
+    kernel = route(op.logits.type, types[0].shape[1], bool(op.normalised.value), cpu.lanes)
+    return dispatch(kernel, [op.logits], types, _dynamic_rows(op.logits) * 2)
+
+
+def _combine_experts(op: CombineExpertsOp, cpu: CallKernels) -> list[ir.Value]:
+    return dispatch(combine_experts(op.out.type, cpu.lanes), [op.y, op.weights], [op.out.type])
+
+
+def _has_static_rows(op: CombineExpertsOp) -> bool:
+    return op.out.type.has_static_shape
+
+
 def _top_k(op: TopKOp, cpu: CallKernels) -> list[ir.Value]:
     types = [op.values.type, op.places.type]
     extents = [*_dynamic_rows(op.x), op.count] * len(types)
@@ -250,6 +268,7 @@ def _top_k(op: TopKOp, cpu: CallKernels) -> list[ir.Value]:
 _REQUIRED: dict[str, Callable[..., bool]] = {
     "llmc.cache_append": _has_rows,
     "llmc.cached_attention": _has_tokens,
+    "llmc.combine_experts": _has_static_rows,
     "llmc.decode_attention": _holds_f32,
     "llmc.rotary": _has_tokens,
 }
@@ -259,10 +278,12 @@ KERNELS: dict[str, Callable[..., list[ir.Value]]] = {
     "llmc.argmax": _argmax,
     "llmc.cache_append": _append,
     "llmc.cached_attention": _attend,
+    "llmc.combine_experts": _combine_experts,
     "llmc.decode_attention": _decode_attention,
     "llmc.group_rows": _group_rows,
     "llmc.grouped_expert_linear": _matmul,
     "llmc.packed_expert_linear": _matvec,
     "llmc.rotary": _rotary,
+    "llmc.route": _route,
     "llmc.top_k": _top_k,
 }

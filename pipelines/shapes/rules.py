@@ -351,6 +351,7 @@ RULES: dict[str, Rule] = {
     "llmc.cache_append": _leading(0),
     "llmc.cache_read": _cache_read,
     "llmc.cached_attention": _leading(0),
+    "llmc.combine_experts": _leading(1),
     "llmc.decode_attention": _decode_attention,
     "llmc.dequantize": _leading(0, but=1),
     "llmc.embedding": _leading(0),
@@ -370,6 +371,7 @@ RULES: dict[str, Rule] = {
     "llmc.quantized_linear": _leading(0, but=1),
     "llmc.rms_norm": _leading(0),
     "llmc.rotary": _leading(0),
+    "llmc.route": _leading(0, but=1),
     "llmc.scale_columns": _leading(0),
     "llmc.top_k": _top_k,
 }

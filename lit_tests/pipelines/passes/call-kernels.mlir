@@ -56,6 +56,26 @@ func.func @group(%expert: tensor<?xi64>) -> (tensor<?xi32>, tensor<5xi32>, tenso
   return %order, %first, %place : tensor<?xi32>, tensor<5xi32>, tensor<?xi32>
 }
 
+// CHECK-LABEL: func.func @choose
+// CHECK:         "flow.dispatch"
+// CHECK-SAME:      entry_points = [@route_normalised_
+// CHECK-SAME:      -> (tensor<?x8xf32>, tensor<?x8xi64>)
+func.func @choose(%x: tensor<?x32xf32>) -> (tensor<?x8xf32>, tensor<?x8xi64>) {
+  %w, %e = "llmc.route"(%x) {normalised = 1 : i64} : (tensor<?x32xf32>) -> (tensor<?x8xf32>, tensor<?x8xi64>)
+  return %w, %e : tensor<?x8xf32>, tensor<?x8xi64>
+}
+
+// The sum of many rows has no kernel: IREE's own is as good.
+// CHECK-LABEL: func.func @combine
+// CHECK:         entry_points = [@combine_experts_
+// CHECK:         "llmc.combine_experts"
+func.func @combine(%y: tensor<8x32xf32>, %w: tensor<1x8xf32>, %ys: tensor<?x32xf32>, %ws: tensor<?x8xf32>)
+    -> (tensor<1x32xf32>, tensor<?x32xf32>) {
+  %one = "llmc.combine_experts"(%y, %w) : (tensor<8x32xf32>, tensor<1x8xf32>) -> tensor<1x32xf32>
+  %many = "llmc.combine_experts"(%ys, %ws) : (tensor<?x32xf32>, tensor<?x8xf32>) -> tensor<?x32xf32>
+  return %one, %many : tensor<1x32xf32>, tensor<?x32xf32>
+}
+
 // With half the lanes, registers are half as wide.
 // LANES:       func.func @argmax_
 // LANES:         scf.for {{.+}} -> (vector<32xf32>)

@@ -92,6 +92,18 @@ func.func @experts(%x: tensor<3x64xf32>, %e: tensor<6xi64>) -> (tensor<6x8xf32>,
   return %y, %z : tensor<6x8xf32>, tensor<6x8xf32>
 }
 
+// What chooses experts stays exact.
+// CHECK-LABEL: func.func @router
+// CHECK:         "llmc.linear"
+// STORED-LABEL: func.func @router
+func.func @router(%x: tensor<3x64xf32>) -> (tensor<3x2xf32>, tensor<3x2xi64>) {
+  %w = "llmc.parameter"() {sources = ["router"]} : () -> tensor<8x64xf32>
+  %logits = "llmc.linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
+     : (tensor<3x64xf32>, tensor<8x64xf32>) -> tensor<3x8xf32>
+  %weights, %experts = "llmc.route"(%logits) {normalised = 1 : i64} : (tensor<3x8xf32>) -> (tensor<3x2xf32>, tensor<3x2xi64>)
+  return %weights, %experts : tensor<3x2xf32>, tensor<3x2xi64>
+}
+
 // A table that is looked up in alone keeps its form, unless it is stored as blocks.
 // CHECK-LABEL: func.func @table
 // CHECK:         "llmc.embedding"(%arg0, %{{.+}}) : (tensor<3xi64>, tensor<8x64xf32>)
