@@ -8,11 +8,21 @@ from llmc.pipelines.passes import (
     LowerLlmc,
     QuantizeWeights,
     RemoveDeadParameters,
+    RoundActivations,
+    SplitArgmax,
+    TilePrefill,
 )
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.bind_parameters import STORAGES
+from llmc.pipelines.targets.gpu_facts import GPUFacts
 
 _SIMPLIFY = "canonicalize,cse"
+
+_TILE = 128
+"""Tokens of a prompt that tensor cores compute at once: those that the runtime gives at once."""
+
+_SMALL_TILE = 32
+"""Where every number more costs time, though it may only fill up a tile."""
 
 
 def gpu_weights(storage: str) -> tuple[Pass | str, ...]:
@@ -29,9 +39,17 @@ def gpu_weights(storage: str) -> tuple[Pass | str, ...]:
     )
 
 
-def gpu_linalg() -> tuple[Pass | str, ...]:
-    """Lowers every llmc operation."""
+def gpu_linalg(facts: GPUFacts) -> tuple[Pass | str, ...]:
+    """Gives a prompt tiles of fixed size, and lowers every llmc operation.
+
+    Changes numerics where `facts` has tensor cores, whose operands have 16 bits.
+    """
+    tokens = _TILE if facts.tensor_cores else _SMALL_TILE
     return (
+        TilePrefill(tokens=tokens),
+        SplitArgmax(),
+        *((RoundActivations(),) if facts.tensor_cores else ()),
+        "convert-scf-to-cf",  # IREE 3.13 does not convert the types of calls in regions
         LowerLlmc(),
         _SIMPLIFY,
         "resolve-ranked-shaped-type-result-dims",

@@ -10,6 +10,8 @@ from torch_mlir import ir
 
 from llmc.pipelines.dispatches import count_dispatches, inline_layers, separate_arguments
 from llmc.pipelines.errors import IREEError
+from llmc.pipelines.schedules.gpu_dispatches import schedule_dispatches
+from llmc.pipelines.targets.gpu import GPUTarget
 from llmc.pipelines.targets.target import Target
 from llmc.runtime import abi
 
@@ -40,6 +42,8 @@ def form_dispatches(module: ir.Module, target: Target) -> iree_ir.Module:
     flow = iree_ir.Module.parse(text, iree_ir.Context())
     inline_layers(flow, abi.DECODE)
     separate_arguments(flow)
+    if isinstance(target, GPUTarget):
+        schedule_dispatches(flow, target.kind, target.gpu)
     return flow
 
 

@@ -3,6 +3,7 @@
 import re
 from abc import ABC, abstractmethod
 from functools import cached_property
+from typing import ClassVar, Literal
 
 from torch_mlir import ir
 
@@ -15,6 +16,8 @@ _DEVICES = "hal.device.targets"
 
 class GPUTarget(Target, ABC):
     """A GPU, which IREE knows by an attribute: `#iree_gpu.target` is its data sheet."""
+
+    kind: ClassVar[Literal["vulkan", "cuda"]]
 
     @property
     @abstractmethod
