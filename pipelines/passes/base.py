@@ -16,6 +16,9 @@ from torch_mlir.dialects import func
 from llmc.pipelines.option_text import check_ranges
 from llmc.pipelines.schedules.verbs import KIND
 
+PART = "llmc.part"
+"""Marks a private function that calls layers as a public one does, for which it works."""
+
 
 class PassError(Exception):
     """A pass cannot do its work on a module; a diagnostic has said why."""
@@ -101,7 +104,7 @@ def functions(module: ir.Module) -> list[func.FuncOp]:
 
 
 def trunks(module: ir.Module) -> list[func.FuncOp]:
-    """The public functions: one for each variant of the model."""
+    """The public functions, one for each variant of the model, and parts of them."""
     return [function for function in functions(module) if not is_layer(function)]
 
 
@@ -117,10 +120,10 @@ def layer_functions(module: ir.Module) -> list[func.FuncOp]:
 
 
 def is_layer(function: func.FuncOp) -> bool:
-    """Whether `function` is a layer's, and not a kernel's."""
+    """Whether `function` is a layer's, and neither a kernel's nor a part of a public function."""
     visibility = function.attributes.get("sym_visibility")
     is_private = visibility is not None and ir.StringAttr(visibility).value == "private"
-    return is_private and KIND not in function.attributes
+    return is_private and KIND not in function.attributes and PART not in function.attributes
 
 
 def calls_of(module: ir.Module, function: func.FuncOp) -> list[func.CallOp]:

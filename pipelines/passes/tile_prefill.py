@@ -9,6 +9,7 @@ from torch_mlir.dialects import arith, func, scf, tensor
 from llmc.dialects.index_notation import as_value, filled, index, insert, size, slice_of
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import (
+    PART,
     Pass,
     fail,
     find,
@@ -57,6 +58,8 @@ class TilePrefill(Pass):
     def _take_tile(self, tile: func.FuncOp, prompt: ir.Type) -> ir.Value:
         """Lets `tile` take the tokens of its prompt from a column on; how many there are."""
         tile.attributes["sym_visibility"] = ir.StringAttr.get("private")
+        for mark in (PART, "noinline"):
+            tile.attributes[mark] = ir.UnitAttr.get()
         old_tokens, start, sequence, old_past = tile.arguments
         new = [prompt, start.type, sequence.type, old_past.type, ir.IndexType.get()]
         every = list(range(len(new) - 1))
