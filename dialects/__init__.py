@@ -10,6 +10,7 @@ from llmc.dialects.argmax import ArgmaxOp
 from llmc.dialects.attention import AttentionOp
 from llmc.dialects.bitcast import BitcastOp
 from llmc.dialects.block_bytes import BlocksToBytesOp, BytesToBlocksOp
+from llmc.dialects.block_field import BlockFieldOp
 from llmc.dialects.cached_attention import CachedAttentionOp
 from llmc.dialects.combine_experts import CombineExpertsOp
 from llmc.dialects.decode_attention import DecodeAttentionOp
@@ -48,6 +49,7 @@ OPERATIONS = {
         ArgmaxOp,
         AttentionOp,
         BitcastOp,
+        BlockFieldOp,
         BlocksToBytesOp,
         BytesToBlocksOp,
         CacheAllocateOp,

@@ -211,8 +211,14 @@ def test_a_pass_keeps_values(name, plans, examples, request):
 def test_every_pass_finds_something_to_do(request):
     """What the programs give no pass a reason to change is not tested."""
     # The first is told what to do, the others want layers of which IREE compiles nothing, weights
-    # of 16 bits in many rows, and a vocabulary whose size is no prime number.
-    elsewhere = {"apply-schedule", "persist-layers", "round-activations", "split-argmax"}
+    # of 16 bits in many rows, a vocabulary whose size is no prime number, and blocks in rows.
+    elsewhere = {
+        "apply-schedule",
+        "persist-layers",
+        "round-activations",
+        "split-argmax",
+        "split-blocks",
+    }
     idle = set(PASSES) - elsewhere
 
     @bounded(40, request)

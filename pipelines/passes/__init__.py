@@ -39,6 +39,7 @@ from llmc.pipelines.passes.select_last_token import SelectLastToken
 from llmc.pipelines.passes.simplify_reshapes import SimplifyReshapes
 from llmc.pipelines.passes.specialize_tokens import SpecializeTokens
 from llmc.pipelines.passes.split_argmax import SplitArgmax
+from llmc.pipelines.passes.split_blocks import SplitBlocks
 from llmc.pipelines.passes.store_blocks_as_bytes import StoreBlocksAsBytes
 from llmc.pipelines.passes.thread_kv_cache import ThreadKVCache
 from llmc.pipelines.passes.tile_prefill import TilePrefill
@@ -85,6 +86,7 @@ PASSES: dict[str, type[Pass]] = {
         SimplifyReshapes,
         SpecializeTokens,
         SplitArgmax,
+        SplitBlocks,
         StoreBlocksAsBytes,
         ThreadKVCache,
         TilePrefill,

@@ -15,6 +15,7 @@ import numpy as np
 from torch_mlir import ir
 
 from llmc.dialects.blocks import decode
+from llmc.pipelines.recipes.block_field import BlockField
 from llmc.pipelines.recipes.concat import Concat
 from llmc.pipelines.recipes.pack import Pack
 from llmc.pipelines.recipes.pack_blocks import PackBlocks
@@ -26,7 +27,16 @@ from llmc.pipelines.recipes.transpose import Transpose
 
 STEPS: dict[str, type[Step]] = {
     step.operation: step
-    for step in (Concat, Pack, PackBlocks, Quantize, RotaryTable, ScaleColumns, Transpose)
+    for step in (
+        BlockField,
+        Concat,
+        Pack,
+        PackBlocks,
+        Quantize,
+        RotaryTable,
+        ScaleColumns,
+        Transpose,
+    )
 }
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import ext
 
-from llmc.dialects import OPERATIONS
+from llmc.dialects import OPERATIONS, BitcastOp
 from llmc.dialects.block_types import block_format
 from tests.interpreter.machine import EVALUATORS, Frame, Values, evaluates
 from tests.interpreter.types import dtype_of, element_of, undefined
@@ -30,6 +30,14 @@ def _allocate(frame: Frame, op: ir.Operation) -> Values:
     (out,) = op.results
     layers, _, heads, _, channels = out.type.shape
     return [undefined([layers, sequences, heads, capacity, channels], element_of(out))]
+
+
+@evaluates("llmc.bitcast")
+def _bitcast(frame: Frame, op: ir.Operation) -> Values:
+    (x,), (out,) = frame.operands(op), op.results
+    if out.type.element_type.width == 4:  # of which numpy has none: the lower half comes first
+        return [np.stack([x & 15, x >> 4 & 15], -1).reshape(out.type.shape)]
+    return [BitcastOp.reference(x, dtype_of(out.type.element_type))]
 
 
 def _fields(frame: Frame, kind: type, op: ir.Operation) -> dict[str, Any]:
