@@ -46,6 +46,39 @@ def linear(rows: int, outputs: int, inputs: int, weight: str) -> str:
     }}"""
 
 
+def blocks(outputs: int, inputs: int, values: int, bits: int) -> str:
+    """A row times integers of `bits` bits that share a scale in groups, as `split-blocks` asks."""
+    x, y = f"tensor<{inputs // values}x{values}xf32>", f"tensor<{outputs}xf32>"
+    w = f"tensor<{outputs}x{inputs // values}x{values * bits // 8}xi8>"
+    q, s = (
+        f"tensor<{outputs}x{inputs // values}x{values}xi{bits}>",
+        f"tensor<{outputs}x{inputs // values}xf16>",
+    )
+    cast = f'%q = "llmc.bitcast"(%w) : ({w}) -> {q}' if bits < 8 else ""
+    return f"""
+    func.func @blocks(%x: {x}, %{"w" if bits < 8 else "q"}: {w}, %s: {s}) -> {y} {{
+      {cast}
+      %zero = arith.constant 0.0 : f32
+      %room = tensor.empty() : {y}
+      %zeros = linalg.fill ins(%zero : f32) outs(%room : {y}) -> {y}
+      %y = linalg.generic {{
+        indexing_maps = [affine_map<(n, b, v) -> (b, v)>, affine_map<(n, b, v) -> (n, b, v)>,
+                         affine_map<(n, b, v) -> (n, b)>, affine_map<(n, b, v) -> (n)>],
+        iterator_types = ["parallel", "reduction", "reduction"]}}
+        ins(%x, %q, %s : {x}, {q}, {s}) outs(%zeros : {y}) {{
+      ^bb0(%a: f32, %i: i{bits}, %h: f16, %sum: f32):
+        %wide = arith.extui %i : i{bits} to i32
+        %number = arith.sitofp %wide : i32 to f32
+        %scale = arith.extf %h : f16 to f32
+        %value = arith.mulf %number, %scale : f32
+        %product = arith.mulf %a, %value : f32
+        %next = arith.addf %sum, %product : f32
+        linalg.yield %next : f32
+      }} -> {y}
+      return %y : {y}
+    }}"""
+
+
 BEST = """
     func.func @best(%x: tensor<1x768xf32>) -> tensor<1xi64> {
       %best = "llmc.argmax"(%x) : (tensor<1x768xf32>) -> tensor<1xi64>
@@ -106,6 +139,18 @@ def test_a_matvec_reads_128_bits_at_once(arch, weight, inputs, loads):
 
 
 @ARCHITECTURES
+@pytest.mark.parametrize(
+    ("values", "bits", "loads"),
+    # In 4 rows that meet the same numbers of the vector.
+    [(32, 4, 4 + 8), (64, 4, 4 + 8), (32, 8, 4 + 4)],
+)
+def test_blocks_are_read_by_128_bits_too(arch, values, bits, loads):
+    ptx = ptx_of(blocks(1024, 256, values, bits), arch)
+    assert len(re.findall(r"ld\.global\.nc\.v4", ptx)) == loads
+    assert "shfl.sync" in ptx
+
+
+@ARCHITECTURES
 def test_many_rows_meet_weights_of_16_bits_in_tensor_cores(arch):
     ptx = ptx_of(linear(64, 96, 128, "f16"), arch)
     assert "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32" in ptx
@@ -133,6 +178,8 @@ def test_tensor_cores_round_activations_alone():
         (linear(1, 96, 90, "f16"), "cuda", AMPERE, cuda("sm_80"), []),
         (linear(1, 3, 32, "f16"), "cuda", AMPERE, cuda("sm_80"), []),
         (linear(64, 96, 128, "f16"), "cuda", AMPERE, cuda("sm_80"), []),
+        (blocks(1024, 256, 32, 4), "cuda", AMPERE, cuda("sm_80"), ["gpu_block_matvec"]),
+        (blocks(1023, 256, 32, 4), "cuda", AMPERE, cuda("sm_80"), []),
         (linear(1, 96, 576, "f32"), "vulkan", LEAST, VULKAN, []),
         (BEST, "cuda", AMPERE, cuda("sm_80"), ["gpu_search"] * 2),
         (BEST, "vulkan", LEAST, VULKAN, ["gpu_search"] * 2),

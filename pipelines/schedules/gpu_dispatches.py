@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from iree.compiler import ir
 
+from llmc.pipelines.schedules.gpu_block_matvec import GPUBlockMatvec
 from llmc.pipelines.schedules.gpu_lowering import Kind
 from llmc.pipelines.schedules.gpu_matvec import GPUMatvec
 from llmc.pipelines.schedules.gpu_search import GPUSearch
@@ -29,8 +30,12 @@ def _schedule(root: ir.Operation, kind: Kind, facts: GPUFacts) -> None:
     """Sets the schedule of a dispatch by the last of its sums, which IREE tiles first."""
     if search := GPUSearch.choose(root, facts):
         search.apply(root, kind)
-    elif kind == "cuda" and (matvec := GPUMatvec.choose(root, facts)):
+    elif kind == "cuda" and (matvec := _choose_matvec(root, facts)):
         matvec.apply(root)
+
+
+def _choose_matvec(root: ir.Operation, facts: GPUFacts) -> GPUMatvec | GPUBlockMatvec | None:
+    return GPUMatvec.choose(root, facts) or GPUBlockMatvec.choose(root, facts)
 
 
 def _sums(op: ir.Operation) -> Iterator[ir.Operation]:

@@ -14,6 +14,9 @@ Kind = Literal["vulkan", "cuda"]
 MARKER = "llmc.schedule"
 """Names in IREE's translation info the schedule that chose it."""
 
+LOAD_BITS = 128
+"""What a thread reads best at once."""
+
 _COMPILATION = "compilation_info"
 
 
@@ -57,6 +60,11 @@ def set_schedule(
         configuration=ir.DictAttr.get({MARKER: ir.StringAttr.get(name)}),
     )
     op.attributes[_COMPILATION] = iree_codegen.CompilationInfoAttr.get(tiles, translation)
+
+
+def divisor(number: int, most: int) -> int:
+    """The largest divisor of `number` that is at most `most`."""
+    return next(count for count in range(most, 0, -1) if number % count == 0)
 
 
 def _integers(level: Sequence) -> ir.Attribute:

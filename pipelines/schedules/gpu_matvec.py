@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from iree.compiler import ir
 
 from llmc.pipelines.schedules.gpu_loops import loops_of, read_dims
-from llmc.pipelines.schedules.gpu_lowering import gpu_tiles, set_schedule, vector_distribute
+from llmc.pipelines.schedules.gpu_lowering import (
+    LOAD_BITS,
+    divisor,
+    gpu_tiles,
+    set_schedule,
+    vector_distribute,
+)
 from llmc.pipelines.targets.gpu_facts import GPUFacts
-
-_LOAD_BITS = 128
-"""What a thread reads best at once."""
 
 _LEAST_LANES = 4
 _MOST_STEPS = 16
@@ -39,15 +42,15 @@ class GPUMatvec:
         if matrix is None:
             return None
         outputs, inputs = matrix.shape
-        elements = _LOAD_BITS // matrix.element_type.width
+        elements = LOAD_BITS // matrix.element_type.width
         lanes = facts.subgroup_size
         while lanes >= _LEAST_LANES and inputs % (lanes * elements):
             lanes //= 2
         rows = facts.subgroup_size // max(lanes, 1)
         if lanes < _LEAST_LANES or outputs % rows:
             return None
-        steps = _divisor(inputs // (lanes * elements), _MOST_STEPS)
-        subgroups = _divisor(outputs // rows, _MOST_SUBGROUPS)
+        steps = divisor(inputs // (lanes * elements), _MOST_STEPS)
+        subgroups = divisor(outputs // rows, _MOST_SUBGROUPS)
         return cls(rows, lanes, elements, steps, subgroups)
 
     def apply(self, generic: ir.Operation) -> None:
@@ -74,8 +77,3 @@ def _matrix(generic: ir.Operation) -> ir.RankedTensorType | None:
         return None
     (matrix,) = (value.type for dims, value in inputs if dims == (0, 1))
     return matrix if isinstance(matrix.element_type, ir.FloatType) else None
-
-
-def _divisor(number: int, most: int) -> int:
-    """The largest divisor of `number` that is at most `most`."""
-    return next(count for count in range(most, 0, -1) if number % count == 0)
