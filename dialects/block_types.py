@@ -1,19 +1,29 @@
-"""`!llmc.q4_0` and its like: blocks of quantised weights as element types.
+"""`!llmc.q4_0` and its like: blocks of quantised numbers as element types.
 
-    tensor<1536x18x!llmc.q4_1>    a weight [1536, 576] in GGUF's format Q4_1
+    tensor<1536x18x!llmc.q4_1>             a weight [1536, 576] in GGUF's format Q4_1
+    tensor<30x?x3x?x2x!llmc.q8_0_keys>     keys of 64 channels in a KV cache, 16 columns a cell
 
-An element of such a tensor is a whole block, so that nothing can part values from their scale.
-`store-blocks-as-bytes` turns it into a tensor of bytes.
+An element of such a tensor is a whole block, or a cell of the blocks of several rows, so that
+nothing can part values from their scale. `store-blocks-as-bytes` turns it into a tensor of bytes.
 """
 
 from torch_mlir import ir
 
 from llmc.dialects.blocks import INT4_G64, INT4_G128, Q4_0, Q4_1, Q8_0, BlockFormat
+from llmc.dialects.cache_cells import KEYS, VALUES, CellFormat
 from llmc.dialects.llmc import Type
 
 
-class BlockType(Type):
+class StoredType(Type):
+    """What is stored as bytes, as many as its format says."""
+
+
+class BlockType(StoredType):
     """A block of values."""
+
+
+class CellType(StoredType):
+    """A cell of a KV cache."""
 
 
 class Q40Type(BlockType, name="q4_0"):
@@ -46,9 +56,20 @@ class Int4G128Type(BlockType, name="int4_g128"):
     format = INT4_G128
 
 
-TYPES = {
-    type_.format.name: type_ for type_ in (Q40Type, Q41Type, Q80Type, Int4G64Type, Int4G128Type)
-}
+class KeysType(CellType, name="q8_0_keys"):
+    """16 columns of keys by 32 channels, each column a block q8_0: 544 bytes."""
+
+    format = KEYS
+
+
+class ValuesType(CellType, name="q8_0_values"):
+    """16 columns of values by 32 channels, each column a block q8_0: 544 bytes."""
+
+    format = VALUES
+
+
+_BLOCKS = (Q40Type, Q41Type, Q80Type, Int4G64Type, Int4G128Type)
+TYPES = {type_.format.name: type_ for type_ in (*_BLOCKS, KeysType, ValuesType)}
 
 
 NO_SUCH_TYPE = f"no such type: those of llmc are {', '.join(f'!llmc.{name}' for name in TYPES)}"
@@ -57,10 +78,25 @@ NO_SUCH_TYPE = f"no such type: those of llmc are {', '.join(f'!llmc.{name}' for 
 
 def block_format(type_: ir.Type) -> BlockFormat | None:
     """The format of the blocks that a tensor of `type_` holds; None of other types."""
-    element = type_.element_type if isinstance(type_, ir.RankedTensorType) else None
+    element = _element(type_)
     return element.format if isinstance(element, BlockType) else None
 
 
-def block_type(format_: BlockFormat) -> ir.Type:
+def cell_format(type_: ir.Type) -> CellFormat | None:
+    """The format of the cells that a tensor of `type_` holds; None of other types."""
+    element = _element(type_)
+    return element.format if isinstance(element, CellType) else None
+
+
+def storage_format(type_: ir.Type) -> BlockFormat | CellFormat | None:
+    """The format of the blocks or cells that a tensor of `type_` holds; None of other types."""
+    return block_format(type_) or cell_format(type_)
+
+
+def block_type(format_: BlockFormat | CellFormat) -> ir.Type:
     """The element type of `format_`, in the current context."""
     return TYPES[format_.name].get()
+
+
+def _element(type_: ir.Type) -> ir.Type | None:
+    return type_.element_type if isinstance(type_, ir.RankedTensorType) else None

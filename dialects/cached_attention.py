@@ -7,6 +7,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, ext
 
 from llmc.dialects.attention import AttentionOp
+from llmc.dialects.cache_cells import KEYS, VALUES
 from llmc.dialects.checks import (
     at_most,
     counts,
@@ -24,15 +25,15 @@ from llmc.dialects.checks import (
     verified,
 )
 from llmc.dialects.index_notation import as_value, size
-from llmc.dialects.kv_cache import CacheReadOp, channels, held, holds_rows
+from llmc.dialects.kv_cache import CacheReadOp, capacity, channels, held, holds_rows
 from llmc.dialects.llmc import Operation
 
 
 class CachedAttentionOp(Operation, name="cached_attention", traits=[ext.Pure]):
     """`llmc.attention` over columns 0 to `past + T - 1` of one layer of a KV cache.
 
-    `query` is `[B, H, T, D]`, the caches are `[layers, sequences, G, capacity, D or E]`; the
-    sequences are those from number `sequence` on.
+    `query` is `[B, H, T, D]`, the caches are `[layers, sequences, G, capacity, D or E]`, or cells
+    of these; the sequences are those from number `sequence` on.
 
         %o = "llmc.cached_attention"(%q, %keys, %values, %start, %layer, %sequence, %past)
            {scale = 0.125 : f64, window = 0 : i64, softcap = 0.0 : f64}
@@ -58,12 +59,15 @@ class CachedAttentionOp(Operation, name="cached_attention", traits=[ext.Pure]):
         batch, heads, tokens, width = tensor_of(self.query, "query", 4)
         floats("query", self.query)
         keys, values = tensor_of(self.keys, "keys", 5), tensor_of(self.values, "values", 5)
-        for name, cache, shape in (("keys", self.keys, keys), ("values", self.values, values)):
-            holds_rows(name, cache, self.query)
+        for name, cache, shape, format_ in (
+            ("keys", self.keys, keys, KEYS),
+            ("values", self.values, values, VALUES),
+        ):
+            holds_rows(name, cache, self.query, format_)
             static(name, cache, 2, 4)
             filled(name, cache, 2, 3, 4)
             at_most("query", "a batch", batch, shape[1])
-            at_most("query", "tokens", tokens, shape[3])
+            at_most("query", "tokens", tokens, capacity(cache))
         same("keys", "its channels", channels(self.keys), width)
         same("values", "its heads", values[2], keys[2])
         same("start", "its length", tensor_of(self.start, "start", 1)[0], batch)

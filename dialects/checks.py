@@ -7,8 +7,9 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir.dialects import ext
 
-from llmc.dialects.block_types import block_format
+from llmc.dialects.block_types import block_format, storage_format
 from llmc.dialects.blocks import BlockFormat
+from llmc.dialects.cache_cells import CellFormat
 from llmc.dialects.declarations import check_declared
 from llmc.dialects.mismatch import MismatchError, require
 
@@ -92,6 +93,15 @@ def element_is(name: str, value: ir.Value, element: str) -> None:
 def blocks(name: str, value: ir.Value) -> BlockFormat:
     """Tensor `name` holds blocks, of the format that is returned, and is not empty."""
     format_ = block_format(value.type)
+    if format_ is None:
+        raise MismatchError(f"must hold blocks, but is {value.type}", name)
+    filled(name, value)
+    return format_
+
+
+def stored(name: str, value: ir.Value) -> BlockFormat | CellFormat:
+    """Tensor `name` holds blocks or cells, of the format that is returned, and is not empty."""
+    format_ = storage_format(value.type)
     if format_ is None:
         raise MismatchError(f"must hold blocks, but is {value.type}", name)
     filled(name, value)

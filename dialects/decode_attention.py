@@ -6,7 +6,8 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import ext
 
-from llmc.dialects.blocks import Q8_0, format_of
+from llmc.dialects.blocks import Q8_0
+from llmc.dialects.cache_cells import KEYS, VALUES, cells_of
 from llmc.dialects.cached_attention import CachedAttentionOp
 from llmc.dialects.checks import (
     at_most,
@@ -36,14 +37,14 @@ from llmc.dialects.rotary import RotaryOp
 class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
     """Appends each sequence's key and value to one layer of a KV cache, and attends to the cache.
 
-    The caches are `[layers, sequences, G, capacity, D or E]`; row b is of sequence `sequence + b`,
-    and goes to column `past`. `query`, `key` and `value` are rows `[B, N]` of linear layers, of
-    which H heads of D, G of D and G of E channels count, from `query_offset`, `key_offset` and
-    `value_offset` on: all three may be one tensor. Each head of queries and of keys is normalised
-    as `llmc.rms_norm` says, by row `layer` of `query_norm` and `key_norm [layers, D]`, where they
-    are given; without them `norm_epsilon` and `norm_offset` say nothing. `cos` and `sin [B or 1, 1,
-    R]` then turn queries and keys as `llmc.rotary` says. What a row sees, and the other attributes,
-    are as in `llmc.attention`.
+    The caches are `[layers, sequences, G, capacity, D or E]`, or cells of these; row b is of
+    sequence `sequence + b`, and goes to column `past`. `query`, `key` and `value` are rows `[B, N]`
+    of linear layers, of which H heads of D, G of D and G of E channels count, from `query_offset`,
+    `key_offset` and `value_offset` on: all three may be one tensor. Each head of queries and of
+    keys is normalised as `llmc.rms_norm` says, by row `layer` of `query_norm` and `key_norm
+    [layers, D]`, where they are given; without them `norm_epsilon` and `norm_offset` say nothing.
+    `cos` and `sin [B or 1, 1, R]` then turn queries and keys as `llmc.rotary` says. What a row
+    sees, and the other attributes, are as in `llmc.attention`.
 
         %o, %new_keys, %new_values = "llmc.decode_attention"(%q, %k, %v, %keys, %values, %start,
                                                              %layer, %sequence, %past, %cos, %sin)
@@ -93,8 +94,11 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
         batch = tensor_of(self.query, "query", 2)[0]
         floats("query", self.query)
         keys, values = tensor_of(self.keys, "keys", 5), tensor_of(self.values, "values", 5)
-        for name, cache in (("keys", self.keys), ("values", self.values)):
-            holds_rows(name, cache, self.query)
+        for name, cache, format_ in (
+            ("keys", self.keys, KEYS),
+            ("values", self.values, VALUES),
+        ):
+            holds_rows(name, cache, self.query, format_)
             static(name, cache, 2, 4)
             filled(name, cache, 2, 3, 4)
             at_most("query", "a batch", batch, tensor_of(cache, name)[1])
@@ -188,7 +192,7 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
         """Rows `[B, N]`, caches `[layers, sequences, G, capacity, D]` -> `[B, H * E]`, caches."""
         groups = keys.shape[2]
         width, value_width = (
-            cache.shape[4] if format_of(cache) is None else Q8_0.values * cache.shape[4]
+            cache.shape[4] if cells_of(cache) is None else Q8_0.values * cache.shape[4]
             for cache in (keys, values)
         )
 

@@ -46,9 +46,10 @@ def _split(op: type) -> tuple[str, str]:
 
 
 def _type_section(type_: Any) -> str:
-    format_ = type_.format
-    fields = [(name, *format_.bytes_of(name)) for name in format_.dtype.names]
-    places = "; ".join(f"`{name}` {size} from byte {start}" for name, start, size in fields)
+    fields = type_.format.dtype.fields.items()
+    places = "; ".join(
+        f"`{name}` {held.itemsize} from byte {start}" for name, (held, start) in fields
+    )
     return f"### `!{type_.type_name}`\n\n{inspect.getdoc(type_)} Bytes: {places}.\n"
 
 

@@ -1,8 +1,9 @@
 """`llmc.cache_allocate`, `llmc.cache_append`, `llmc.cache_read`: the KV cache.
 
 A cache is a tensor `[layers, sequences, heads, capacity, channels]` for the keys and one for the
-values. It holds floats, or a row's channels as blocks of 32, `!llmc.q8_0`; what is appended is
-rounded to these. Appending and reading cost what they move: neither depends on the capacity.
+values, of floats; or, rounded to blocks of 8 bits, of cells `[layers, sequences, heads, capacity /
+16, channels / 32]`, `!llmc.q8_0_keys` or `!llmc.q8_0_values`. Appending and reading cost what they
+move: neither depends on the capacity.
 """
 
 from typing import Any
@@ -12,8 +13,10 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, bufferization, ext
 
 from llmc.dialects.block_layout import dequantize
-from llmc.dialects.block_types import block_format
-from llmc.dialects.blocks import Q8_0, decode, format_of
+from llmc.dialects.block_types import block_type, cell_format
+from llmc.dialects.blocks import Q8_0, decode
+from llmc.dialects.cache_cells import COLUMNS, CellFormat, cells_of
+from llmc.dialects.cell_layout import put_together, take_apart
 from llmc.dialects.checks import (
     at_most,
     element_is,
@@ -27,7 +30,17 @@ from llmc.dialects.checks import (
     tensor_of,
     verified,
 )
-from llmc.dialects.index_notation import Size, insert, letters, pointwise, sizes, slice_of
+from llmc.dialects.index_notation import (
+    Size,
+    as_value,
+    index,
+    insert,
+    letters,
+    pointwise,
+    size,
+    sizes,
+    slice_of,
+)
 from llmc.dialects.llmc import Operation
 from llmc.dialects.quantize import QuantizeOp
 
@@ -35,25 +48,44 @@ from llmc.dialects.quantize import QuantizeOp
 def channels(cache: ir.Value) -> int:
     """The channels of a row of `cache`, of which it says how many."""
     count = int(cache.type.shape[4])
-    return Q8_0.values * count if block_format(cache.type) else count
+    return Q8_0.values * count if cell_format(cache.type) else count
 
 
-def holds_rows(name: str, cache: ir.Value, rows: ir.Value) -> None:
-    """The cache `name` holds floats no wider than `rows`, or blocks of 8 bits of f32 ones."""
-    format_ = block_format(cache.type)
-    if format_ is None:
+def capacity(cache: ir.Value) -> int | None:
+    """The columns that `cache` has room for, None where that is dynamic."""
+    if cache.type.is_dynamic_dim(3):
+        return None
+    count = int(cache.type.shape[3])
+    return COLUMNS * count if cell_format(cache.type) else count
+
+
+def holds_rows(
+    name: str, cache: ir.Value, rows: ir.Value, format_: CellFormat | None = None
+) -> None:
+    """The cache `name` holds floats no wider than `rows`, or cells of f32 ones.
+
+    These are of `format_`, where it is given.
+    """
+    found = cell_format(cache.type)
+    if found is None:
         floats(name, cache, widened_to=rows)
-    else:
-        require(format_ == Q8_0, f"must hold floats or !llmc.q8_0, but is {cache.type}", name)
-        require(
-            rows.type.element_type == ir.F32Type.get(), f"must be for f32, not {rows.type}", name
-        )
+        return
+    wanted = format_ or found
+    require(found == wanted, f"must hold !llmc.{wanted.name}, but is {cache.type}", name)
+    require(rows.type.element_type == ir.F32Type.get(), f"must be for f32, not {rows.type}", name)
+
+
+def rows_of(cache: np.ndarray) -> np.ndarray:
+    """The rows `[..., capacity, D]`, or `[..., capacity, D / 32]` in blocks, that `cache` holds."""
+    format_ = cells_of(cache)
+    return cache if format_ is None else format_.unpack(cache)
 
 
 class CacheAllocateOp(Operation, name="cache_allocate"):
     """Room of its own for a cache.
 
-    What it holds is undefined. `to-iree` turns its lowering into an allocation of IREE's.
+    What it holds is undefined. `capacity` counts cells where it holds these. `to-iree` turns its
+    lowering into an allocation of IREE's.
 
         %cache = "llmc.cache_allocate"(%sequences, %capacity)
                : (index, index) -> tensor<30x?x3x?x64xf32>
@@ -105,13 +137,13 @@ class CacheAppendOp(Operation, name="cache_append", traits=[ext.Pure]):
     def verify_invariants(self) -> None:
         """Checks that rows are no more than the cache holds, and of its heads and channels."""
         cache, rows = tensor_of(self.cache, "cache", 5), tensor_of(self.rows, "rows", 4)
+        floats("rows", self.rows)
+        holds_rows("cache", self.cache, self.rows)
         filled("cache", self.cache, 2, 3, 4)
         at_most("rows", "a batch", rows[0], cache[1])
         same("rows", "its heads", rows[1], cache[2])
-        at_most("rows", "tokens", rows[2], cache[3])
+        at_most("rows", "tokens", rows[2], capacity(self.cache))
         same("rows", "its channels", rows[3], cache[4] and channels(self.cache))
-        floats("rows", self.rows)
-        holds_rows("cache", self.cache, self.rows)
         like("out", self.out, "cache", self.cache)
 
     @staticmethod
@@ -120,23 +152,42 @@ class CacheAppendOp(Operation, name="cache_append", traits=[ext.Pure]):
     ) -> np.ndarray:
         """`[layers, sequences, G, capacity, D]`, `[B, G, T, D]` -> the cache's shape."""
         batch, _, tokens, _ = rows.shape
-        new = cache.copy()
-        rounded = rows if format_of(cache) is None else Q8_0.encode(rows)
+        format_, new = cells_of(cache), rows_of(cache).copy()
+        rounded = rows if format_ is None else Q8_0.encode(rows)
         new[layer, sequence : sequence + batch, :, column : column + tokens] = rounded
-        return new
+        return new if format_ is None else format_.pack(new)
 
     def lower(self) -> ir.Value:
-        """The rounding, and an insertion, which IREE does in place."""
-        offsets, rows = [self.layer, self.sequence, 0, self.column, 0], self._rounded()
-        return insert(rows, self.cache, offsets, [1, *sizes(rows)])
+        """The rounding, and an insertion, which IREE does in place: of rows, or whole cells."""
+        rows = self._rounded()
+        if cell_format(self.cache.type):
+            return self._insert_cells(rows)
+        return insert(rows, self.cache, self._place(self.column), [1, *sizes(rows)])
+
+    def _insert_cells(self, rows: ir.Value) -> ir.Value:
+        """The cells in reach, with the blocks `rows [B, G, T, K]` put into them."""
+        first = arith.divui(self.column, index(COLUMNS))
+        end = _panels(arith.addi(self.column, as_value(size(rows, 2))))
+        batch, heads, _, count = sizes(rows)
+        extents = [batch, heads, arith.subi(end, first), count]
+        place = self._place(first)
+        old = take_apart(slice_of(self.cache, place, [1, *extents], extents))
+        within = arith.remui(self.column, index(COLUMNS))
+        new = put_together(
+            insert(rows, old, [0, 0, within, 0], sizes(rows)), self.cache.type.element_type
+        )
+        return insert(new, self.cache, place, [1, *extents])
+
+    def _place(self, column: ir.Value) -> list[Size]:
+        return [self.layer, self.sequence, 0, column, 0]
 
     def _rounded(self) -> ir.Value:
         element, rows = self.cache.type.element_type, self.rows
         if rows.type.element_type == element:
             return rows
-        if block_format(self.cache.type):
+        if cell_format(self.cache.type):
             *shape, _ = rows.type.shape
-            type_ = ir.RankedTensorType.get([*shape, self.cache.type.shape[4]], element)
+            type_ = ir.RankedTensorType.get([*shape, self.cache.type.shape[4]], block_type(Q8_0))
             quantize = QuantizeOp(rows, type_)
             blocks = quantize.lower()
             quantize.operation.erase()
@@ -150,7 +201,7 @@ class CacheAppendOp(Operation, name="cache_append", traits=[ext.Pure]):
 class CacheReadOp(Operation, name="cache_read", traits=[ext.Pure]):
     """Columns 0 to `columns - 1` of one layer, sequences `sequence` to `sequence + B - 1`.
 
-    Of blocks the result has the values, in f32. B is the size of the result's first dimension where
+    Of cells the result has the values, in f32. B is the size of the result's first dimension where
     static, else the value `batch`.
 
         %keys = "llmc.cache_read"(%cache, %layer, %sequence, %batch, %columns)
@@ -172,9 +223,9 @@ class CacheReadOp(Operation, name="cache_read", traits=[ext.Pure]):
         filled("cache", self.cache, 2, 3, 4)
         at_most("out", "a batch", out[0], cache[1])
         same("out", "its heads", out[1], cache[2])
-        at_most("out", "columns", out[2], cache[3])
+        at_most("out", "columns", out[2], capacity(self.cache))
         same("out", "its channels", out[3], channels(self.cache))
-        if block_format(self.cache.type):
+        if cell_format(self.cache.type):
             element_is("out", self.out, "f32")
         else:
             same_element("out", self.out, self.cache)
@@ -184,10 +235,10 @@ class CacheReadOp(Operation, name="cache_read", traits=[ext.Pure]):
         cache: np.ndarray, layer: int, sequence: int, batch: int, columns: int
     ) -> np.ndarray:
         """`[layers, sequences, G, capacity, D]` -> `[B, G, columns, D]`."""
-        return decode(cache[layer, sequence : sequence + batch, :, :columns])
+        return decode(rows_of(cache[layer, sequence : sequence + batch])[:, :, :columns])
 
     def lower(self) -> ir.Value:
-        """A slice, which IREE reads in place, and the values of blocks."""
+        """A slice, which IREE reads in place, and the values of cells."""
         batch = self.batch if self.out.type.is_dynamic_dim(0) else self.out.type.get_dim_size(0)
         return held(self.cache, self.layer, self.sequence, batch, self.columns)
 
@@ -197,6 +248,14 @@ def held(
 ) -> ir.Value:
     """Rows `[batch, G, columns, D]` of `cache`, as `llmc.cache_read` gives them, in linalg."""
     _, _, heads, _, width = cache.type.shape
-    extents = [batch, heads, columns, width]
-    rows = slice_of(cache, [layer, sequence, 0, 0, 0], [1, *extents], extents)
-    return dequantize(rows) if block_format(cache.type) else rows
+    place, extents = [layer, sequence, 0, 0, 0], [batch, heads, columns, width]
+    if not cell_format(cache.type):
+        return slice_of(cache, place, [1, *extents], extents)
+    panels = [batch, heads, _panels(as_value(columns)), width]
+    blocks = take_apart(slice_of(cache, place, [1, *panels], panels))
+    return dequantize(slice_of(blocks, [0, 0, 0, 0], extents, extents))
+
+
+def _panels(columns: ir.Value) -> ir.Value:
+    """How many cells `columns` take, one behind the other."""
+    return arith.ceildivui(columns, index(COLUMNS))

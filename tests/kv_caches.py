@@ -2,27 +2,42 @@
 
 import numpy as np
 
-from llmc.dialects import BlocksToBytesOp
-from llmc.dialects.blocks import Q8_0, format_of
+from llmc.dialects import BlocksToBytesOp, BytesToBlocksOp
+from llmc.dialects.blocks import Q8_0
+from llmc.dialects.cache_cells import KEYS, VALUES, CellFormat, cells_of
+from llmc.dialects.kv_cache import rows_of
 
 _DTYPES = {"f32": np.float32, "f16": np.float16}
 
 
-def row_type(channels: int, element: str) -> str:
+def cells(element: str, which: str) -> CellFormat | None:
+    """What a cache of `element` keeps `which`, keys or values, in."""
+    return {"keys": KEYS, "values": VALUES}[which] if element == "q8_0" else None
+
+
+def row_type(channels: int, element: str, which: str) -> str:
     """The last dimension of a cache and what it holds."""
-    return f"{channels // Q8_0.values}x!llmc.q8_0" if element == "q8_0" else f"{channels}x{element}"
+    format_ = cells(element, which)
+    return f"{channels // Q8_0.values}x!llmc.{format_.name}" if format_ else f"{channels}x{element}"
 
 
 def kept(numbers: np.ndarray, element: str) -> np.ndarray:
-    """`numbers [..., D]` rounded to what a cache of `element` holds."""
+    """Rows `numbers [..., D]` rounded to what a cache of `element` holds."""
     return Q8_0.encode(numbers) if element == "q8_0" else numbers.astype(_DTYPES[element])
 
 
+def as_cache(rows: np.ndarray, element: str, which: str) -> np.ndarray:
+    """The cache of `element` that holds `rows [..., capacity, D]`, which `kept` made."""
+    format_ = cells(element, which)
+    return format_.pack(rows) if format_ else rows
+
+
 def as_stored(cache: np.ndarray) -> np.ndarray:
-    """`cache`, blocks as bytes."""
-    return cache if format_of(cache) is None else BlocksToBytesOp.reference(cache)
+    """`cache`, cells as bytes."""
+    return BlocksToBytesOp.reference(cache) if cells_of(cache) else cache
 
 
-def as_held(stored: np.ndarray, element: str) -> np.ndarray:
-    """What `as_stored` is given."""
-    return stored.view(Q8_0.dtype)[..., 0] if element == "q8_0" else stored
+def stored_rows(stored: np.ndarray, element: str, which: str) -> np.ndarray:
+    """The rows of what `as_stored` made of a cache."""
+    format_ = cells(element, which)
+    return rows_of(BytesToBlocksOp.reference(stored, format_)) if format_ else stored

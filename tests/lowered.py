@@ -10,7 +10,8 @@ from torch_mlir import ir
 
 from llmc import dialects
 from llmc.dialects import BlocksToBytesOp
-from llmc.dialects.blocks import format_of
+from llmc.dialects.blocks import BlockFormat, format_of
+from llmc.dialects.cache_cells import CellFormat, cells_of
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.passes.lower_llmc import LowerLlmc
 from llmc.pipelines.passes.store_blocks_as_bytes import StoreBlocksAsBytes
@@ -30,7 +31,7 @@ _ELEMENTS = {
 class Operand:
     """An array and a letter for each of its dimensions, as in `btk`; or an index, without.
 
-    The array may hold blocks.
+    The array may hold blocks or cells.
     """
 
     value: np.ndarray | int
@@ -39,7 +40,7 @@ class Operand:
     def type(self, dynamic: str) -> str:
         if isinstance(self.value, int):
             return "index"
-        format_ = format_of(self.value)
+        format_ = _stored_format(self.value)
         element = f"!llmc.{format_.name}" if format_ else _ELEMENTS[self.value.dtype]
         dims = zip(self.letters, self.value.shape, strict=True)
         shape = "".join(f"{'?' if letter in dynamic else size}x" for letter, size in dims)
@@ -48,9 +49,13 @@ class Operand:
     @property
     def stored(self) -> np.ndarray | int:
         """What a compiled function takes or gives for it."""
-        if isinstance(self.value, int) or not format_of(self.value):
+        if isinstance(self.value, int) or not _stored_format(self.value):
             return self.value
         return BlocksToBytesOp.reference(self.value)
+
+
+def _stored_format(array: np.ndarray) -> BlockFormat | CellFormat | None:
+    return format_of(array) or cells_of(array)
 
 
 @dataclass(frozen=True)

@@ -9,19 +9,20 @@ from torch_mlir import ir
 from llmc import dialects
 from llmc.dialects import CacheAppendOp, RotaryOp
 from llmc.dialects.blocks import Q8_0
+from llmc.dialects.kv_cache import rows_of
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.passes.call_kernels import CallKernels
 from llmc.pipelines.passes.store_blocks_as_bytes import StoreBlocksAsBytes
 from llmc.pipelines.targets.cpu import CPUTarget
-from tests.kv_caches import as_held, as_stored, kept, row_type
+from tests.kv_caches import as_cache, as_stored, kept, row_type, stored_rows
 
 BATCH, HEADS, FIRST, WIDTH = 2, 3, 5, 300
 
 
-def compiled(channels, element, rotated, cut):
+def compiled(channels, element, rotated, cut, which):
     """`@append(rows, cos, sin, cache, ...)`; rows are heads, or cut from `[B, T, WIDTH]`."""
     heads = f"tensor<{BATCH}x{HEADS}x?x{channels}xf32>"
-    row, table = row_type(channels, element), f"tensor<1x?x{rotated}xf32>"
+    row, table = row_type(channels, element, which), f"tensor<1x?x{rotated}xf32>"
     cache = f"tensor<2x?x{HEADS}x?x{row}>"
     whole, part = f"tensor<{BATCH}x?x{WIDTH}xf32>", f"tensor<{BATCH}x?x{HEADS * channels}xf32>"
     rows = f"tensor<{BATCH}x?x{HEADS}x{channels}xf32>"
@@ -59,23 +60,25 @@ def compiled(channels, element, rotated, cut):
 
 
 @pytest.mark.parametrize(
-    ("channels", "element", "rotated", "cut"),
+    ("channels", "element", "rotated", "cut", "which"),
     [
-        (16, "f32", 16, True),
-        (20, "f16", 12, True),
-        (8, "f16", 4, False),
-        (24, "f32", 0, True),
-        (64, "q8_0", 0, False),
+        (16, "f32", 16, True, "keys"),
+        (20, "f16", 12, True, "keys"),
+        (8, "f16", 4, False, "keys"),
+        (24, "f32", 0, True, "values"),
+        (64, "q8_0", 0, False, "keys"),
+        (64, "q8_0", 0, False, "values"),
     ],
 )
-def test_kernel(channels, element, rotated, cut):
-    append = compiled(channels, element, rotated, cut)
+def test_kernel(channels, element, rotated, cut, which):
+    append = compiled(channels, element, rotated, cut, which)
     generator = np.random.default_rng(channels)
     for tokens in (1, 16, 37):
         shape = (BATCH, tokens, WIDTH) if cut else (BATCH, HEADS, tokens, channels)
         x = generator.standard_normal(shape, np.float32)
         cos, sin = generator.standard_normal((2, 1, tokens, rotated), np.float32)
-        cache = kept(generator.standard_normal((2, 4, HEADS, 50, channels)), element)
+        rows = kept(generator.standard_normal((2, 4, HEADS, 50, channels)), element)
+        cache = as_cache(rows, element, which)
         heads = in_heads(x, channels) if cut else x
         if rotated:
             heads = RotaryOp.reference(*(a.astype(np.float64) for a in (heads, cos, sin)))
@@ -88,14 +91,16 @@ def test_kernel(channels, element, rotated, cut):
 
 def test_blocks_of_turned_rows_are_a_step_off_at_most():
     channels, tokens = 96, 5
-    append = compiled(channels, "q8_0", 32, True)
+    append = compiled(channels, "q8_0", 32, True, "keys")
     generator = np.random.default_rng(channels)
     x = generator.standard_normal((BATCH, tokens, WIDTH), np.float32)
     cos, sin = generator.standard_normal((2, 1, tokens, 32), np.float32)
-    cache = kept(generator.standard_normal((2, 4, HEADS, 50, channels)), "q8_0")
+    rows = kept(generator.standard_normal((2, 4, HEADS, 50, channels)), "q8_0")
+    cache = as_cache(rows, "q8_0", "keys")
     turned = RotaryOp.reference(*(a.astype(np.float64) for a in (in_heads(x, channels), cos, sin)))
-    expected = CacheAppendOp.reference(cache, turned, 1, 2, 7)
-    new = as_held(append(x, cos, sin, as_stored(cache), 1, 2, 7).to_host(), "q8_0")
+    expected = rows_of(CacheAppendOp.reference(cache, turned, 1, 2, 7))
+    new = append(x, cos, sin, as_stored(cache), 1, 2, 7).to_host()
+    new = stored_rows(new, "q8_0", "keys")
     # A scale may be off by a unit in the last place, a number halfway between two by a step.
     np.testing.assert_allclose(new["scale"], expected["scale"], rtol=2**-10)
     off = Q8_0.integers(new).astype(int) - Q8_0.integers(expected)

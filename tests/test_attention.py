@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from llmc import dialects
+from llmc.dialects.blocks import Q8_0
+from llmc.dialects.cache_cells import KEYS, VALUES
 from tests.arrays import Arrays, assert_same, twin
 from tests.lowered import Case, Operand, check, compile_text, segments
 
@@ -227,6 +229,37 @@ def test_cache(arrays):
         assert_same(read_back[:, :, column:], rows, tolerance=0)
         cases += appended.in_both("qc" + ("t" if tokens > 1 else "") + ("b" if batch > 1 else ""))
         cases += read.in_both("qcs" + ("b" if batch > 1 else ""))
+    check(cases)
+
+
+@pytest.mark.parametrize("format_", [KEYS, VALUES], ids=["keys", "values"])
+def test_cache_of_cells(arrays, format_):
+    cases = []
+    # Within a cell, from the end of one to the begin of the next, and over all of one.
+    for column, tokens in [(3, 1), (14, 4), (10, 30)]:
+        blocks = Q8_0.encode(arrays.uniform(2, 3, 2, 48, 64))
+        cache, rows = format_.pack(blocks), arrays.uniform(2, 2, tokens, 64)
+        new = dialects.CacheAppendOp.reference(cache, rows, 1, 1, column)
+        place = [Operand(1), Operand(1), Operand(column)]
+        appended = Case(
+            f"append_{column}",
+            "llmc.cache_append",
+            [Operand(cache, "lqhcd"), Operand(rows, "bhtr"), *place],
+            "",
+            Operand(new, "lqhcd"),
+            tolerance=0,
+        )
+        blocks[1, 1:, :, column : column + tokens] = Q8_0.encode(rows)
+        held = Q8_0.decode(blocks[1, 1:, :, : column + tokens])
+        read = Case(
+            f"read_{column}",
+            "llmc.cache_read",
+            [Operand(new, "lqhcd"), *(Operand(i) for i in (1, 1, 2, column + tokens))],
+            "",
+            Operand(held, "bhsr"),
+            tolerance=0,
+        )
+        cases += [*appended.in_both("qct"), *read.in_both("qcsb")]
     check(cases)
 
 

@@ -16,7 +16,7 @@ from llmc.pipelines.driver.execution import run
 from llmc.pipelines.passes.call_kernels import CallKernels
 from llmc.pipelines.passes.store_blocks_as_bytes import StoreBlocksAsBytes
 from llmc.pipelines.targets.cpu import CPUTarget
-from tests.kv_caches import as_stored, kept, row_type
+from tests.kv_caches import as_cache, as_stored, kept, row_type
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Shape:
     @property
     def function(self) -> str:
         caches = [
-            f"tensor<2x?x{self.key_heads}x?x{row_type(n, self.cache)}>"
-            for n in (self.channels, self.value_channels)
+            f"tensor<2x?x{self.key_heads}x?x{row_type(n, self.cache, which)}>"
+            for n, which in ((self.channels, "keys"), (self.value_channels, "values"))
         ]
         query = f"tensor<1x{self.heads}x?x{self.channels}xf32>"
         out = f"tensor<1x{self.heads}x?x{self.value_channels}xf32>"
@@ -96,15 +96,16 @@ def test_kernel(compiled, tokens, past, start):
     generator = torch.Generator().manual_seed(tokens)
     columns, capacity = past + tokens, past + tokens + 5
     query = torch.randn(1, shape.heads, tokens, shape.channels, generator=generator)
-    caches = []
-    for channels in (shape.channels, shape.value_channels):
+    held, caches = [], []
+    for channels, which in ((shape.channels, "keys"), (shape.value_channels, "values")):
         cache = torch.full((2, 3, shape.key_heads, capacity, channels), float("nan"))
         # Only what may be read holds numbers.
         cache[1, 2, :, start:columns].normal_(generator=generator)
-        caches.append(kept(cache.nan_to_num().numpy(), shape.cache))
+        rows = kept(cache.nan_to_num().numpy(), shape.cache)
+        held.append(torch.tensor(decode(rows[1, 2, :, :columns])))
+        caches.append(as_cache(rows, shape.cache, which))
     starts = np.array([start], np.int64)
     out = attend(query.numpy(), *map(as_stored, caches), starts, 1, 2, past).to_host()
-    held = [torch.tensor(decode(cache[1, 2, :, :columns])) for cache in caches]
     expected = reference(query[0], *held, shape, start, past)
     # Scores of about 40 are summed in float32.
     torch.testing.assert_close(torch.tensor(out[0]).double(), expected, atol=2e-5, rtol=0)

@@ -12,11 +12,12 @@ from torch_mlir import ir
 
 from llmc import dialects
 from llmc.dialects.blocks import decode, format_of
+from llmc.dialects.cache_cells import COLUMNS
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.passes.call_kernels import CallKernels
 from llmc.pipelines.passes.store_blocks_as_bytes import StoreBlocksAsBytes
 from llmc.pipelines.targets.cpu import CPUTarget
-from tests.kv_caches import as_held, as_stored, kept, row_type
+from tests.kv_caches import as_cache, as_stored, kept, row_type, stored_rows
 
 LANES, BYTES = CPUTarget().columns, CPUTarget().byte_products
 OF_256_BITS = "vpmaddubsw" if "avx2" in CPUTarget().facts.features else "plain"
@@ -47,8 +48,8 @@ class Shape:
     def function(self) -> str:
         """One row of all three, of which the first channel is of no use."""
         keys, values = (
-            f"tensor<2x?x{self.key_heads}x?x{row_type(n, self.cache)}>"
-            for n in (self.channels, self.value_channels)
+            f"tensor<2x?x{self.key_heads}x?x{row_type(n, self.cache, which)}>"
+            for n, which in ((self.channels, "keys"), (self.value_channels, "values"))
         )
         row = f"tensor<{self.batch}x{1 + sum(self.widths)}xf32>"
         out = f"tensor<{self.batch}x{self.heads * self.value_channels}xf32>"
@@ -141,9 +142,10 @@ def test_kernel(compiled, past, starts):
     weights = torch.randn(2, 2, shape.channels, generator=generator)
     norms = list(weights) if shape.normed else []
     caches = []
+    capacity = -(-(past + 3) // COLUMNS) * COLUMNS  # so that no cell is filled up with zeros
     for channels in (shape.channels, shape.value_channels):
         # Only what may be read holds numbers.
-        cache = torch.zeros(2, 1 + batch, shape.key_heads, past + 3, channels)
+        cache = torch.zeros(2, 1 + batch, shape.key_heads, capacity, channels)
         for b, start in enumerate(starts):
             cache[1, 1 + b, :, start:past].normal_(generator=generator)
         cache = kept(cache.numpy(), shape.cache)
@@ -156,7 +158,10 @@ def test_kernel(compiled, past, starts):
         result.to_host().copy()  # whose memory goes with the result
         for result in attend(
             row.numpy(),
-            *map(as_stored, caches),
+            *(
+                as_stored(as_cache(cache, shape.cache, which))
+                for cache, which in zip(caches, ("keys", "values"), strict=True)
+            ),
             np.array(starts),
             1,
             1,
@@ -164,7 +169,11 @@ def test_kernel(compiled, past, starts):
             *(t.numpy() for t in [*tables, *norms]),
         )
     )
-    out, new = torch.tensor(out), [as_held(each, shape.cache) for each in new]
+    out = torch.tensor(out)
+    new = [
+        stored_rows(each, shape.cache, which)
+        for each, which in zip(new, ("keys", "values"), strict=True)
+    ]
     query, key, value = (
         part.unflatten(1, (-1, width)).double()
         for part, width in zip(

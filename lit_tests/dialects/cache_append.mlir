@@ -15,20 +15,27 @@ func.func @append(%cache: tensor<2x?x3x?x4xf32>, %rows: tensor<1x3x?x4xf32>, %la
   return %new : tensor<2x?x3x?x4xf32>
 }
 
-// Rows are rounded to what the cache holds: to narrower floats, or to blocks of 32 channels.
+// Rows are rounded to what the cache holds: to narrower floats, or to blocks of 32 channels, which
+// are put among those of the cells in reach.
 // LOWER-LABEL: func.func @rounded
 // LOWER:         arith.truncf
 // LOWER:         tensor.insert_slice %{{.+}} into %arg0[%arg3, %arg3, 0, %arg3, 0]
 // LOWER:         math.round
+// LOWER:         %[[NEW:.+]] = "llmc.bytes_to_blocks"({{.+}} -> tensor<1x3x?x2x!llmc.q8_0>
+// LOWER:         %[[FIRST:.+]] = arith.divui %arg3, %c16
+// LOWER:         %[[OLD:.+]] = tensor.extract_slice %arg1[%arg3, %arg3, 0, %[[FIRST]], 0] [1, 1, 3, %{{.+}}, 2]
 // LOWER:         %[[BLOCKS:.+]] = "llmc.bytes_to_blocks"({{.+}} -> tensor<1x3x?x2x!llmc.q8_0>
-// LOWER:         tensor.insert_slice %[[BLOCKS]] into %arg1[%arg3, %arg3, 0, %arg3, 0] [1, 1, 3, %{{.+}}, 2]
-func.func @rounded(%halves: tensor<2x?x3x?x64xf16>, %blocks: tensor<2x?x3x?x2x!llmc.q8_0>, %rows: tensor<1x3x?x64xf32>, %i: index)
-    -> (tensor<2x?x3x?x64xf16>, tensor<2x?x3x?x2x!llmc.q8_0>) {
+// LOWER:         %[[WITHIN:.+]] = arith.remui %arg3, %c16
+// LOWER:         tensor.insert_slice %[[NEW]] into %[[BLOCKS]][0, 0, %[[WITHIN]], 0]
+// LOWER:         %[[CELLS:.+]] = "llmc.bytes_to_blocks"({{.+}} -> tensor<1x3x?x2x!llmc.q8_0_keys>
+// LOWER:         tensor.insert_slice %[[CELLS]] into %arg1[%arg3, %arg3, 0, %[[FIRST]], 0] [1, 1, 3, %{{.+}}, 2]
+func.func @rounded(%halves: tensor<2x?x3x?x64xf16>, %blocks: tensor<2x?x3x?x2x!llmc.q8_0_keys>, %rows: tensor<1x3x?x64xf32>, %i: index)
+    -> (tensor<2x?x3x?x64xf16>, tensor<2x?x3x?x2x!llmc.q8_0_keys>) {
   %a = "llmc.cache_append"(%halves, %rows, %i, %i, %i)
      : (tensor<2x?x3x?x64xf16>, tensor<1x3x?x64xf32>, index, index, index) -> tensor<2x?x3x?x64xf16>
   %b = "llmc.cache_append"(%blocks, %rows, %i, %i, %i)
-     : (tensor<2x?x3x?x2x!llmc.q8_0>, tensor<1x3x?x64xf32>, index, index, index) -> tensor<2x?x3x?x2x!llmc.q8_0>
-  return %a, %b : tensor<2x?x3x?x64xf16>, tensor<2x?x3x?x2x!llmc.q8_0>
+     : (tensor<2x?x3x?x2x!llmc.q8_0_keys>, tensor<1x3x?x64xf32>, index, index, index) -> tensor<2x?x3x?x2x!llmc.q8_0_keys>
+  return %a, %b : tensor<2x?x3x?x64xf16>, tensor<2x?x3x?x2x!llmc.q8_0_keys>
 }
 
 // -----
@@ -61,7 +68,7 @@ func.func @element(%cache: tensor<2x?x3x?x4xf32>, %rows: tensor<1x3x?x4xf16>, %i
 // -----
 
 func.func @blocks(%cache: tensor<2x?x3x?x2x!llmc.q4_0>, %rows: tensor<1x3x?x64xf32>, %i: index) {
-  // CHECK: error: 'llmc.cache_append' op operand 'cache' must hold floats or !llmc.q8_0
+  // CHECK: error: 'llmc.cache_append' op operand 'cache' must hold floats (f16, bf16, f32, f64), but is tensor<2x?x3x?x2x!llmc.q4_0>
   %new = "llmc.cache_append"(%cache, %rows, %i, %i, %i)
        : (tensor<2x?x3x?x2x!llmc.q4_0>, tensor<1x3x?x64xf32>, index, index, index) -> tensor<2x?x3x?x2x!llmc.q4_0>
   return
@@ -69,19 +76,19 @@ func.func @blocks(%cache: tensor<2x?x3x?x2x!llmc.q4_0>, %rows: tensor<1x3x?x64xf
 
 // -----
 
-func.func @narrow_rows(%cache: tensor<2x?x3x?x2x!llmc.q8_0>, %rows: tensor<1x3x?x64xf16>, %i: index) {
+func.func @narrow_rows(%cache: tensor<2x?x3x?x2x!llmc.q8_0_keys>, %rows: tensor<1x3x?x64xf16>, %i: index) {
   // CHECK: error: 'llmc.cache_append' op operand 'cache' must be for f32, not tensor<1x3x?x64xf16>
   %new = "llmc.cache_append"(%cache, %rows, %i, %i, %i)
-       : (tensor<2x?x3x?x2x!llmc.q8_0>, tensor<1x3x?x64xf16>, index, index, index) -> tensor<2x?x3x?x2x!llmc.q8_0>
+       : (tensor<2x?x3x?x2x!llmc.q8_0_keys>, tensor<1x3x?x64xf16>, index, index, index) -> tensor<2x?x3x?x2x!llmc.q8_0_keys>
   return
 }
 
 // -----
 
-func.func @channels_of_blocks(%cache: tensor<2x?x3x?x2x!llmc.q8_0>, %rows: tensor<1x3x?x32xf32>, %i: index) {
+func.func @channels_of_blocks(%cache: tensor<2x?x3x?x2x!llmc.q8_0_keys>, %rows: tensor<1x3x?x32xf32>, %i: index) {
   // CHECK: error: 'llmc.cache_append' op operand 'rows' must have its channels = 64, but has 32
   %new = "llmc.cache_append"(%cache, %rows, %i, %i, %i)
-       : (tensor<2x?x3x?x2x!llmc.q8_0>, tensor<1x3x?x32xf32>, index, index, index) -> tensor<2x?x3x?x2x!llmc.q8_0>
+       : (tensor<2x?x3x?x2x!llmc.q8_0_keys>, tensor<1x3x?x32xf32>, index, index, index) -> tensor<2x?x3x?x2x!llmc.q8_0_keys>
   return
 }
 

@@ -21,23 +21,26 @@ func.func @batch(%cache: tensor<2x?x3x?x4xf32>, %layer: index, %sequence: index,
   return %keys : tensor<?x3x?x4xf32>
 }
 
-// Of blocks the values are read.
+// Of cells the values are read: those of 16 columns, in words of 4 channels.
 // LOWER-LABEL: func.func @blocks
-// LOWER:         tensor.extract_slice %arg0[%arg1, %arg1, 0, 0, 0] [1, 1, 3, %arg1, 2] [1, 1, 1, 1, 1] : tensor<2x?x3x?x2x!llmc.q8_0> to tensor<1x3x?x2x!llmc.q8_0>
+// LOWER:         %[[PANELS:.+]] = arith.ceildivui %arg1, %c16
+// LOWER:         tensor.extract_slice %arg0[%arg1, %arg1, 0, 0, 0] [1, 1, 3, %[[PANELS]], 2] [1, 1, 1, 1, 1] : tensor<2x?x3x?x2x!llmc.q8_0_keys> to tensor<1x3x?x2x!llmc.q8_0_keys>
+// LOWER:         tensor.expand_shape {{.+}} output_shape [1, 3, %{{.+}}, 2, 8, 16, 4]
+// LOWER:         tensor.extract_slice {{.+}} [1, 3, %arg1, 2] {{.+}} to tensor<1x3x?x2x!llmc.q8_0>
 // LOWER:         arith.mulf
 // LOWER:         -> tensor<1x3x?x2x32xf32>
-func.func @blocks(%cache: tensor<2x?x3x?x2x!llmc.q8_0>, %i: index) -> tensor<1x3x?x64xf32> {
+func.func @blocks(%cache: tensor<2x?x3x?x2x!llmc.q8_0_keys>, %i: index) -> tensor<1x3x?x64xf32> {
   %keys = "llmc.cache_read"(%cache, %i, %i, %i, %i)
-        : (tensor<2x?x3x?x2x!llmc.q8_0>, index, index, index, index) -> tensor<1x3x?x64xf32>
+        : (tensor<2x?x3x?x2x!llmc.q8_0_keys>, index, index, index, index) -> tensor<1x3x?x64xf32>
   return %keys : tensor<1x3x?x64xf32>
 }
 
 // -----
 
-func.func @values_of_blocks(%cache: tensor<2x?x3x?x2x!llmc.q8_0>, %i: index) {
+func.func @values_of_blocks(%cache: tensor<2x?x3x?x2x!llmc.q8_0_keys>, %i: index) {
   // CHECK: error: 'llmc.cache_read' op result must hold f32, but is tensor<1x3x?x64xf16>
   %keys = "llmc.cache_read"(%cache, %i, %i, %i, %i)
-        : (tensor<2x?x3x?x2x!llmc.q8_0>, index, index, index, index) -> tensor<1x3x?x64xf16>
+        : (tensor<2x?x3x?x2x!llmc.q8_0_keys>, index, index, index, index) -> tensor<1x3x?x64xf16>
   return
 }
 

@@ -129,3 +129,13 @@ func.func @softcap(%q: tensor<1x6x3x8xf32>, %k: tensor<5x?x2x?x8xf32>, %v: tenso
      : (tensor<1x6x3x8xf32>, tensor<5x?x2x?x8xf32>, tensor<5x?x2x?x8xf32>, tensor<1xi64>, index, index, index) -> tensor<1x6x3x8xf32>
   return
 }
+
+// -----
+
+func.func @cells(%q: tensor<1x6x3x64xf32>, %k: tensor<5x?x2x?x2x!llmc.q8_0_values>, %start: tensor<1xi64>, %i: index) {
+  // CHECK: error: 'llmc.cached_attention' op operand 'keys' must hold !llmc.q8_0_keys, but is tensor<5x?x2x?x2x!llmc.q8_0_values>
+  %o = "llmc.cached_attention"(%q, %k, %k, %start, %i, %i, %i)
+     {scale = 0.5, window = 0 : i64, softcap = 0.0}
+     : (tensor<1x6x3x64xf32>, tensor<5x?x2x?x2x!llmc.q8_0_values>, tensor<5x?x2x?x2x!llmc.q8_0_values>, tensor<1xi64>, index, index, index) -> tensor<1x6x3x64xf32>
+  return
+}

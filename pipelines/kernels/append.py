@@ -5,6 +5,7 @@ from functools import partial
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
+from llmc.dialects.cache_cells import CellFormat
 from llmc.dialects.index_notation import Size
 from llmc.pipelines.kernels.cache_rows import RowWriter
 from llmc.pipelines.kernels.head_row import Rotation
@@ -12,9 +13,10 @@ from llmc.pipelines.kernels.kernel import Kernel
 from llmc.pipelines.kernels.token_heads import TokenHeads
 
 
-def append(heads: TokenHeads, rotated: bool) -> Kernel:
+def append(heads: TokenHeads, rotated: bool, format_: CellFormat | None) -> Kernel:
     """Operands `x`, with `heads`, and `cos` and `sin [B or 1, T, R]` if `rotated`, all of float32;
-    updated is `cache [L, S, H, C, D]`, of that or a narrower type, or of blocks as bytes.
+    updated is `cache [L, S, H, C, D]`, of that or a narrower type, or the bytes of cells, of
+    `format_`, where it is given.
 
     The scalars are the layer, the first sequence, the first column and T.
     """
@@ -27,7 +29,7 @@ def append(heads: TokenHeads, rotated: bool) -> Kernel:
     ) -> None:
         *tables, cache = rest
         layer, first, column, tokens = extents[-4:]
-        writer = RowWriter(cache, heads.widest)
+        writer = RowWriter(cache, heads.widest, format_)
         for row, sequence, head, token in heads.each(x, tile, number, tokens):
             place = [layer, arith.addi(first, sequence), head, arith.addi(column, token)]
             make = row.copy
@@ -36,4 +38,5 @@ def append(heads: TokenHeads, rotated: bool) -> Kernel:
                 make = partial(row.rotate, Rotation(cos, sin, sequence, token))
             writer.append(place, make)
 
-    return Kernel(f"append_{'rows' if heads.offset is None else heads.offset}", grid, build)
+    parts = ["append", "rows" if heads.offset is None else str(heads.offset)]
+    return Kernel("_".join(parts if format_ is None else [*parts, format_.name]), grid, build)

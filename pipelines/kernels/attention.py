@@ -7,15 +7,15 @@ head are rows together. Milakov and Gimelshein, 2018 (online softmax); Dao et al
 """
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math, memref, scf, vector
 
 from llmc.dialects.attention import HIDDEN
+from llmc.dialects.cache_cells import KEYS, VALUES, CellFormat
 from llmc.dialects.index_notation import Size, index
-from llmc.pipelines.kernels.cache_rows import channels_of, read_row
+from llmc.pipelines.kernels.cache_rows import holds_cells
 from llmc.pipelines.kernels.kernel import Kernel, load_index, multiply_add
 from llmc.pipelines.kernels.query_rows import QueryRows
 from llmc.pipelines.kernels.vectors import (
@@ -28,10 +28,11 @@ from llmc.pipelines.kernels.vectors import (
     transpose,
     width_of,
 )
+from llmc.pipelines.kernels.widened_columns import RUN, Read, WidenedColumns
 
 # Columns of a block at most, and of those the ones whose scores stay in registers together.
 _BLOCK = 32
-_UNROLL = 8
+_UNROLL = RUN
 # Vectors of rows, so that an element of a key or value is read once for two multiplications.
 _VECTORS = 2
 # IREE refuses code that takes more stack than 32 KiB.
@@ -74,11 +75,10 @@ class AttentionShape:
 def attention(shape: AttentionShape, widest: int, widened: bool) -> Kernel:
     """Operands `query`, `keys [L, S, G, C, D]`, `values [L, S, G, C, E]`, `start [B]`.
 
-    Query and result `[B, T, H, E]` are float32, the caches of that, a narrower type or blocks as
-    bytes. The scalars
-    are the layer, the first sequence and the columns held before the query's (see `llmc.attention`
-    for what a row sees). `widest` is the number of floats in a vector register; `widened` says that
-    the caches' type is a narrower one.
+    Query and result `[B, T, H, E]` are float32, the caches of that, a narrower type or the bytes of
+    cells. The scalars are the layer, the first sequence and the columns held before the query's
+    (see `llmc.attention` for what a row sees). `widest` is the number of floats in a vector
+    register; `widened` says that the caches' type is a narrower one.
     """
     lanes, block = shape.tile(widest, widened)
 
@@ -108,10 +108,6 @@ def attention(shape: AttentionShape, widest: int, widened: bool) -> Kernel:
     return Kernel(f"attention_{re.sub(r'[^0-9a-z_]', 'p', constants)}", grid, build)
 
 
-_Read = Callable[[ir.Value, ir.Value], ir.Value]
-"""Loads an element by its column's offset in the block, and its channel."""
-
-
 class _Tile:
     """The computation of one workgroup. Buffers are `[n, lanes]`: transposed queries, a block's
     scores, and the transposed sums of values; and a block of keys or values, where widened."""
@@ -136,7 +132,8 @@ class _Tile:
         self.sums = buffer(shape.value_channels, lanes)
         self.widened = None
         if keys.type.element_type != f32:
-            self.widened = buffer(block * max(shape.channels, shape.value_channels))
+            widest = max(shape.channels, shape.value_channels)
+            self.widened = WidenedColumns(block, widest, where)
 
     def run(self, query: ir.Value, start: ir.Value, out: ir.Value) -> None:
         """Loads the queries, walks over the columns they see, and stores the result."""
@@ -149,10 +146,12 @@ class _Tile:
         if self.shape.window:
             reach = arith.subi(self.rows.first_column, index(self.shape.window - 1))
             start = arith.maxsi(start, reach)
-        loop = scf.ForOp(start, end, index(self.block), [self._splat(HIDDEN), zero])
+        first = arith.muli(arith.divui(start, index(RUN)), index(RUN))
+        loop = scf.ForOp(first, end, index(self.block), [self._splat(HIDDEN), zero])
         with ir.InsertionPoint(loop.body):
-            peak, total = loop.inner_iter_args
-            scf.yield_(self._block(loop.induction_variable, end, peak, total))
+            column, (peak, total) = loop.induction_variable, loop.inner_iter_args
+            skipped = arith.maxsi(arith.subi(start, column), index(0))
+            scf.yield_(self._block(column, skipped, end, peak, total))
         self._store(loop.results[1], out)
 
     def _load_query(self, query: ir.Value) -> None:
@@ -169,17 +168,22 @@ class _Tile:
             scf.yield_([])
 
     def _block(
-        self, column: ir.Value, end: ir.Value, peak: ir.Value, total: ir.Value
+        self,
+        column: ir.Value,
+        skipped: ir.Value,
+        end: ir.Value,
+        peak: ir.Value,
+        total: ir.Value,
     ) -> list[ir.Value]:
-        """Takes in the columns from `column` on: the new peaks and totals of all rows."""
+        """Takes in the columns from `column + skipped` on: new peaks and totals of all rows."""
         count = arith.minsi(arith.subi(end, column), index(self.block))
-        keys = self._widen(self.keys, column, count)
+        keys = self._read(self.keys, KEYS, column, count)
         loop = scf.ForOp(index(0), count, index(_UNROLL), [peak])
         with ir.InsertionPoint(loop.body):
             at, (highest,) = loop.induction_variable, loop.inner_iter_args
             offsets = [arith.addi(at, index(j)) for j in range(_UNROLL)]
             for offset, score in zip(
-                offsets, self._dot_products(keys, offsets, count), strict=True
+                offsets, self._dot_products(keys, offsets, skipped, count), strict=True
             ):
                 score = self._mask(self._bend(score), arith.addi(column, offset))
                 vector.store(score, self.scores, [offset, index(0)])
@@ -187,42 +191,35 @@ class _Tile:
             scf.yield_([highest])
         new_peak = loop.results[0]
         shrink = exp2_of_negative(arith.subf(peak, new_peak))
-        loop = scf.ForOp(index(0), count, index(1), [arith.mulf(total, shrink)])
+        loop = scf.ForOp(skipped, count, index(1), [arith.mulf(total, shrink)])
         with ir.InsertionPoint(loop.body):
             place = [loop.induction_variable, index(0)]
             score = vector.load(self.type, self.scores, place)
             weight = exp2_of_negative(arith.subf(score, new_peak))
             vector.store(weight, self.scores, place)
             scf.yield_([arith.addf(loop.inner_iter_args[0], weight)])
-        self._add_values(self._widen(self.values, column, count), count, shrink)
+        values = self._read(self.values, VALUES, column, count)
+        self._add_values(values, skipped, count, shrink)
         return [new_peak, loop.results[0]]
 
-    def _widen(self, cache: ir.Value, column: ir.Value, count: ir.Value) -> _Read:
+    def _read(
+        self, cache: ir.Value, format_: CellFormat, column: ir.Value, count: ir.Value
+    ) -> Read:
         """How to read elements of `count` columns from `column` on, as float32."""
         if self.widened is None:
             return lambda offset, channel: memref.load(
                 cache, [*self.where, arith.addi(column, offset), channel]
             )
-        channels = channels_of(cache)
-        lanes = width_of(self.lanes, channels)
-
-        def place(offset: ir.Value, channel: ir.Value) -> list[ir.Value]:
-            return [arith.addi(arith.muli(offset, index(channels)), channel)]
-
-        for offset in scf.for_(index(0), count):
-            for d in scf.for_(index(0), index(channels), index(lanes)):
-                wide = read_row(cache, [*self.where, arith.addi(column, offset)], d, lanes)
-                vector.store(wide, self.widened, place(offset, d))
-                scf.yield_([])
-            scf.yield_([])
-        return lambda offset, channel: memref.load(self.widened, place(offset, channel))
+        if holds_cells(cache):
+            return self.widened.cells(format_, cache, column, count)
+        return self.widened.rows(cache, column, count)
 
     def _dot_products(
-        self, keys: _Read, offsets: list[ir.Value], count: ir.Value
+        self, keys: Read, offsets: list[ir.Value], skipped: ir.Value, count: ir.Value
     ) -> list[ir.Value]:
-        """The rows' products with a block's keys; past the last one with the last one's."""
+        """The rows' products with a block's keys; before and past these with the nearest one."""
         last = arith.subi(count, index(1))
-        offsets = [arith.minui(offset, last) for offset in offsets]
+        offsets = [arith.maxui(arith.minui(offset, last), skipped) for offset in offsets]
         loop = scf.ForOp(
             index(0), index(self.shape.channels), index(1), [self._splat(0.0)] * len(offsets)
         )
@@ -255,14 +252,16 @@ class _Tile:
             seen = arith.andi(seen, near)
         return arith.select(seen, score, self._splat(HIDDEN))
 
-    def _add_values(self, values: _Read, count: ir.Value, shrink: ir.Value) -> None:
+    def _add_values(
+        self, values: Read, skipped: ir.Value, count: ir.Value, shrink: ir.Value
+    ) -> None:
         """Shrinks the sums to the new peaks and adds the block's values by their weights."""
         channels = self.shape.value_channels
         together = next(count for count in range(_UNROLL, 0, -1) if channels % count == 0)
         for e in scf.for_(index(0), index(channels), index(together)):
             places = [arith.addi(e, index(j)) for j in range(together)]
             before = [vector.load(self.type, self.sums, [place, index(0)]) for place in places]
-            loop = scf.ForOp(index(0), count, index(1), [arith.mulf(x, shrink) for x in before])
+            loop = scf.ForOp(skipped, count, index(1), [arith.mulf(x, shrink) for x in before])
             with ir.InsertionPoint(loop.body):
                 offset = loop.induction_variable
                 weight = vector.load(self.type, self.scores, [offset, index(0)])

@@ -1,8 +1,8 @@
-"""Attention over caches of blocks of 8 bits: products of bytes in integers.
+"""Attention over caches of cells of 8 bits: products of bytes in integers.
 
-Lanes are columns where keys are multiplied, whose words of four channels are turned to lie side by
-side, and channels where values are added up. What meets the bytes becomes integers of two digits of
-7 bits, multiplied one by one: beside the rounding of a cache's numbers to 8 bits, theirs is lost.
+Lanes are columns where keys are multiplied, and channels where values are added up, as they lie in
+cells. What meets the bytes becomes integers of two digits of 7 bits, multiplied one by one: beside
+the rounding of a cache's numbers to 8 bits, theirs is lost.
 """
 
 from itertools import product
@@ -10,10 +10,11 @@ from itertools import product
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math, memref, scf, vector
 
+from llmc.dialects.block_panels import PART
 from llmc.dialects.blocks import Q8_0
+from llmc.dialects.cache_cells import COLUMNS, INTEGERS, KEYS, VALUES
 from llmc.dialects.index_notation import constant, index
-from llmc.pipelines.kernels.byte_rows import ByteRows, interleaved, join
-from llmc.pipelines.kernels.cache_rows import INTEGERS, SCALE, read_bytes
+from llmc.pipelines.kernels.cell_panels import CellPanels
 from llmc.pipelines.kernels.kernel import multiply_add
 from llmc.pipelines.kernels.online_softmax import BLOCK, HEADS, Caches, OnlineSoftmax, buffer
 from llmc.pipelines.kernels.vectors import (
@@ -22,8 +23,8 @@ from llmc.pipelines.kernels.vectors import (
     highest,
     load,
     maximum,
+    read_bytes,
     splat,
-    transpose,
 )
 from llmc.pipelines.schedules.byte_instructions import INSTRUCTIONS, vpdpbusd
 from llmc.pipelines.schedules.byte_instructions import splat as integers
@@ -36,10 +37,6 @@ _DIGITS = range(2)
 _QUERY, _WEIGHT = 127.0 * 2**_BITS / 2, 2.0 ** (2 * _BITS) - 1
 # What a number is taken for at least, so that it divides.
 _LEAST = 1e-30
-# Bytes of a lane of 32 bits: channels of a key, or columns of values.
-_WORD = 4
-# Columns whose scales are gathered together.
-_GATHERED = 16
 # Sums of 32 bits of instructions that have as many whatever the register.
 _LANES = {"vpmaddubsw": 8, "sdot": 4, "smmla": 4}
 # Vectors of sums that stay in registers, of which there are 32 if they are the widest.
@@ -47,12 +44,11 @@ _SUMS = {16: 24, 8: 12, 4: 12}
 
 
 class ByteSoftmax(OnlineSoftmax):
-    """`OnlineSoftmax` over keys and values in blocks, as `cache_rows` says, by an `instruction`.
+    """`OnlineSoftmax` over keys and values in cells, as `cache_rows` says, by an `instruction`.
 
-    Buffers of the queries: `digits [heads, blocks, 2, 32]`, of which 1 is worth `steps [heads,
-    blocks]`, and `starts [heads, blocks]` for the sums of products. Of a block of columns:
-    `key_scales` and `value_scales [blocks, columns * 2]`, the bytes of float16, and digits of
-    weights by scales `shares [heads, blocks, 2, columns]`, of which 1 is worth `units [blocks]`.
+    Buffers of the queries: `digits [heads, cells, 2, 32]`, of which 1 is worth `steps [heads,
+    cells]`, and `starts [heads, cells]` for the sums of products. Of a block of columns: digits of
+    weights by scales `shares [heads, cells, 2, columns]`, of which 1 is worth `units [cells]`.
     """
 
     def __init__(
@@ -61,17 +57,14 @@ class ByteSoftmax(OnlineSoftmax):
         super().__init__(heads, caches, _LANES.get(instruction, lanes), softcap)
         self.multiply = INSTRUCTIONS[instruction]
         self.signed = self.multiply is not vpdpbusd  # which wants unsigned bytes
-        self.keys, self.values = (
-            ByteRows(cache, caches.head) for cache in (caches.keys, caches.values)
-        )
+        self.keys = CellPanels(KEYS, caches.keys, caches.head)
+        self.values = CellPanels(VALUES, caches.values, caches.head)
         i32, byte = (ir.IntegerType.get_signless(bits) for bits in (32, 8))
         self.words = ir.VectorType.get([self.lanes], i32)
-        self.bytes_of_words = ir.VectorType.get([_WORD * self.lanes], byte)
+        self.bytes_of_words = ir.VectorType.get([PART * self.lanes], byte)
         in_key, in_value = caches.channels // Q8_0.values, caches.value_channels // Q8_0.values
         self.digits = buffer(heads, in_key, len(_DIGITS), Q8_0.values, element=byte)
         self.steps, self.starts = buffer(heads, in_key), buffer(heads, in_key, element=i32)
-        self.key_scales = buffer(in_key, 2 * BLOCK, element=byte)
-        self.value_scales = buffer(in_value, 2 * BLOCK, element=byte)
         self.shares = buffer(heads, in_value, len(_DIGITS), BLOCK, element=byte)
         self.units = buffer(in_value)
 
@@ -80,50 +73,81 @@ class ByteSoftmax(OnlineSoftmax):
         """What the buffers take."""
         in_key, in_value = caches.channels // Q8_0.values, caches.value_channels // Q8_0.values
         of_head = in_key * (2 * Q8_0.values + 8) + in_value * 2 * BLOCK
-        of_all = (in_key + in_value) * 2 * BLOCK + 4 * in_value
-        return OnlineSoftmax.bytes(heads, caches, lanes) + heads * of_head + of_all
+        return OnlineSoftmax.bytes(heads, caches, lanes) + heads * of_head + 4 * in_value
 
     def attend(self, begin: ir.Value, end: ir.Value) -> None:
-        """Takes in columns `begin` to `end - 1`, if there are any."""
+        """Takes in columns `begin` to `end - 1`, if there are any, by whole panels."""
+        first, last = self._panels(begin, end)
+        soon = arith.minsi(last, arith.addi(first, index(BLOCK)))
+        for column in scf.for_(first, soon, index(COLUMNS)):
+            self.keys.prefetch(column)
+            scf.yield_([])
         for head in scf.for_(index(0), index(self.heads)):
             for block in scf.for_(index(0), index(self.steps.type.shape[1])):
                 self._round_query(head, block)
                 scf.yield_([])
             scf.yield_([])
-        super().attend(begin, end)
+        self.begin, self.end = begin, end
+        super().attend(first, last)
+
+    def _panels(self, begin: ir.Value, end: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """Where the panels of columns `begin` to `end - 1` begin and end."""
+        first, last = (
+            arith.muli(op(column, index(COLUMNS)), index(COLUMNS))
+            for op, column in ((arith.divui, begin), (arith.ceildivsi, end))
+        )
+        any_ = arith.cmpi(arith.CmpIPredicate.slt, begin, end)
+        return first, arith.select(any_, last, first)
+
+    def runs(self, count: ir.Value) -> list[tuple[ir.Value, ir.Value, ir.Value | None]]:
+        """All columns: panels are whole."""
+        return [(index(0), count, None)]
+
+    def seen(self, column: ir.Value, at: ir.Value, limit: ir.Value | None) -> ir.Value | None:
+        """Columns that are asked for, among those of the first and of the last panel."""
+        place = arith.addi(column, at)
+        before, below = (
+            self.lanes_below(arith.subi(bound, place)) for bound in (self.begin, self.end)
+        )
+        return arith.xori(before, below)
 
     def begin_block(self, column: ir.Value, count: ir.Value) -> None:
-        """Gathers the scales of the keys."""
-        self._gather(self.keys, self.key_scales, column, count)
+        """Nothing is to be prepared."""
 
     def products(
         self, heads: list[ir.Value], column: ir.Value, at: ir.Value, limit: ir.Value | None
     ) -> list[ir.Value]:
-        """The products, block by block for all columns; the sums of blocks wait in `scores`."""
-        rows = self._rows(self.keys, column, at, self.lanes, limit)
-        self.values.prefetch(arith.addi(column, at), self.lanes)
-        end = arith.addi(heads[-1], index(1))
-        for block in range(self.steps.type.shape[1]):
-            keys, scales = self._keys(block, rows), self._scales(self.key_scales, block, at)
-            for head in scf.for_(heads[0], end, index(1)):
-                step = memref.load(self.steps, [head, index(block)])
-                factors = arith.mulf(scales, vector.broadcast(scales.type, step))
-                products = arith.sitofp(scales.type, self._integer_products(head, block, keys))
-                place = [head, at]
-                sum_ = load(self.scores, place, self.lanes) if block else splat(0.0, self.lanes)
-                vector.store(multiply_add(products, factors, sum_), self.scores, place)
-                scf.yield_([])
-        return [load(self.scores, [head, at], self.lanes) for head in heads]
+        """The products, cell by cell for all heads."""
+        place = arith.addi(column, at)
+        self.values.prefetch(place)
+        zeros = [splat(0.0, self.lanes)] * len(heads)
+        # A loop, or LLVM would keep the words of all queries on the stack, each in every lane.
+        loop = scf.ForOp(index(0), index(self.steps.type.shape[1]), index(1), zeros)
+        with ir.InsertionPoint(loop.body):
+            cell, sums = loop.induction_variable, loop.inner_iter_args
+            scales = self._scales(self.keys, place, cell)
+            products = self._integer_products(heads, place, cell)
+            steps = (memref.load(self.steps, [head, cell]) for head in heads)
+            scf.yield_(
+                [
+                    multiply_add(
+                        arith.sitofp(scales.type, product_),
+                        arith.mulf(scales, vector.broadcast(scales.type, step)),
+                        sum_,
+                    )
+                    for product_, step, sum_ in zip(products, steps, sums, strict=True)
+                ]
+            )
+        return list(loop.results)
 
     def add_values(self, column: ir.Value, count: ir.Value) -> None:
         """The values by their weights, some heads and some channels at a time."""
-        self._gather(self.values, self.value_scales, column, count)
         together = divisor(self.heads, HEADS)
         chunks = self.caches.value_channels // self.lanes
         wide = divisor(chunks, _SUMS[self.lanes] // (len(_DIGITS) * together))
         for first in scf.for_(index(0), index(self.heads), index(together)):
             heads = [arith.addi(first, index(i)) for i in range(together)]
-            self._round_weights(heads, count)
+            self._round_weights(heads, column, count)
             for chunk in range(0, chunks, wide):
                 self._add_chunks(heads, range(chunk, chunk + wide), column, count)
             scf.yield_([])
@@ -155,77 +179,50 @@ class ByteSoftmax(OnlineSoftmax):
         start = arith.muli(sum_, constant(0 if self.signed else -128, i32))
         memref.store(start, self.starts, [head, block])
 
-    def _gather(self, rows: ByteRows, scales: ir.Value, column: ir.Value, count: ir.Value) -> None:
-        """Puts the scales of a block's columns side by side, and zeros up to a whole vector."""
-        blocks = range(scales.type.shape[0])
-        last = arith.muli(
-            arith.divui(arith.subi(count, index(1)), index(self.lanes)), index(2 * self.lanes)
-        )
-        zeros = ir.VectorType.get([2 * self.lanes], scales.type.element_type)
-        for block in blocks:
-            vector.store(integers(0, zeros), scales, [index(block), last])
-        whole = arith.muli(arith.divui(count, index(_GATHERED)), index(_GATHERED))
-        for begin, end, step in ((index(0), whole, _GATHERED), (whole, count, 1)):
-            for offset in scf.for_(begin, end, index(step)):
-                row, at = rows.begin(arith.addi(column, offset)), arith.muli(offset, index(2))
-                for number, block in product(range(step), blocks):
-                    scale = number * rows.bytes + block * Q8_0.bytes + SCALE
-                    place = [index(block), arith.addi(at, index(2 * number))]
-                    vector.store(rows.read(row, scale, 2), scales, place)
-                scf.yield_([])
-
-    def _scales(self, scales: ir.Value, block: int, at: ir.Value) -> ir.Value:
-        """Scales of the columns from `at` on."""
-        both = read_bytes(scales, [index(block), arith.muli(at, index(2))], 2 * self.lanes)
+    def _scales(self, panels: CellPanels, column: ir.Value, cell: ir.Value) -> ir.Value:
+        """Scales of the columns from `column` on."""
+        within = arith.remui(column, index(COLUMNS))
+        begin = arith.addi(panels.begin(column, cell), arith.muli(within, index(2)))
+        both = panels.read(begin, 0, 2 * self.lanes)
         halves = vector.bitcast(ir.VectorType.get([self.lanes], ir.F16Type.get()), both)
         return arith.extf(floats(self.lanes), halves)
 
-    def _rows(
-        self, rows: ByteRows, column: ir.Value, at: ir.Value, count: int, limit: ir.Value | None
-    ) -> list[tuple[ir.Value, int]]:
-        """Where the rows of `count` columns begin; those past the limit with the last before."""
-        if limit is None:
-            first = rows.begin(arith.addi(column, at))
-            return [(first, number * rows.bytes) for number in range(count)]
-        last = arith.subi(limit, index(1))
-        offsets = [arith.minui(arith.addi(at, index(i)), last) for i in range(count)]
-        return [(rows.begin(arith.addi(column, offset)), 0) for offset in offsets]
-
-    def _keys(self, block: int, rows: list[tuple[ir.Value, int]]) -> list[ir.Value]:
-        """Of each word of a block the bytes of all columns."""
-        together = min(Q8_0.values // _WORD, self.lanes)
-        keys = []
-        for at in range(0, Q8_0.values, _WORD * together):
-            inner = block * Q8_0.bytes + INTEGERS + at
-            parts = [self.keys.read(row, more + inner, _WORD * together) for row, more in rows]
-            joined = [join(parts[number::together]) for number in range(together)]
-            turned = transpose([vector.bitcast(self.words, each) for each in joined])
-            keys += [vector.bitcast(self.bytes_of_words, each) for each in turned]
-        if self.signed:
-            return keys
-        return [arith.xori(key, integers(-128, key.type)) for key in keys]
-
-    def _integer_products(self, head: ir.Value, block: int, keys: list[ir.Value]) -> ir.Value:
-        total = vector.broadcast(self.words, memref.load(self.starts, [head, index(block)]))
+    def _integer_products(
+        self, heads: list[ir.Value], column: ir.Value, cell: ir.Value
+    ) -> list[ir.Value]:
+        """For each head the products of its queries and of a cell's keys from `column` on."""
+        starts = (memref.load(self.starts, [head, cell]) for head in heads)
+        high = [integers(0, self.words)] * len(heads)
+        low = [vector.broadcast(self.words, start) for start in starts]
         most = 128 if self.signed else 255
-        for digit, shift in zip(_DIGITS, (_BITS, 0), strict=True):
-            place = [head, index(block), index(digit)]
-            pairs = [
-                (key, self._word(self.digits, [*place, index(_WORD * number)]))
-                for number, key in enumerate(keys)
-            ]
-            # Of its own, so that the digits' sums do not wait for each other.
-            sum_ = self.multiply(integers(0, self.words), pairs, self.signed, most)
-            total = arith.addi(total, arith.shli(sum_, integers(shift, self.words)))
-        return total
+        within = arith.remui(column, index(COLUMNS))
+        begin = arith.addi(self.keys.begin(column, cell), arith.muli(within, index(PART)))
+        for word in range(KEYS.words):
+            key = self._words(self.keys, begin, word, 0)
+            if not self.signed:
+                key = arith.xori(key, integers(-128, key.type))
+            for number, head in enumerate(heads):
+                for digit, sums in zip(_DIGITS, (high, low), strict=True):
+                    pair = (
+                        key,
+                        self._word(self.digits, [head, cell, index(digit), index(PART * word)]),
+                    )
+                    sums[number] = self.multiply(sums[number], [pair], self.signed, most)
+        shift = integers(_BITS, self.words)
+        return [arith.addi(arith.shli(x, shift), y) for x, y in zip(high, low, strict=True)]
 
-    def _round_weights(self, heads: list[ir.Value], count: ir.Value) -> None:
+    def _words(self, panels: CellPanels, begin: ir.Value, word: int, lane: int) -> ir.Value:
+        """Number `word` of each of as many lanes as a register has, from `lane` on."""
+        offset = INTEGERS + PART * (word * panels.format.lanes + lane)
+        return panels.read(begin, offset, PART * self.lanes)
+
+    def _round_weights(self, heads: list[ir.Value], column: ir.Value, count: ir.Value) -> None:
         """Makes digits of a block's weights by the scales of values; the weights are 1 at most."""
         stored = ir.VectorType.get([self.lanes], self.shares.type.element_type)
-        for block in range(self.units.type.shape[0]):
-            inverse = vector.broadcast(floats(self.lanes), self._unit(block, count))
+        for cell in range(self.units.type.shape[0]):
+            inverse = vector.broadcast(floats(self.lanes), self._unit(cell, column, count))
             for at in scf.for_(index(0), count, index(self.lanes)):
-                factor = arith.mulf(self._scales(self.value_scales, block, at), inverse)
+                factor = arith.mulf(self._value_scales(cell, column, at), inverse)
                 for head in heads:
                     weight = load(self.scores, [head, at], self.lanes)
                     nearest = multiply_add(weight, factor, splat(0.5, self.lanes))
@@ -233,19 +230,24 @@ class ByteSoftmax(OnlineSoftmax):
                     high = arith.shrui(whole, integers(_BITS, self.words))
                     low = arith.andi(whole, integers(2**_BITS - 1, self.words))
                     for digit, part in zip(_DIGITS, (high, low), strict=True):
-                        place = [head, index(block), index(digit), at]
+                        place = [head, index(cell), index(digit), at]
                         vector.store(arith.trunci(stored, part), self.shares, place)
                 scf.yield_([])
 
-    def _unit(self, block: int, count: ir.Value) -> ir.Value:
+    def _value_scales(self, cell: int, column: ir.Value, at: ir.Value) -> ir.Value:
+        """Scales of the columns from `column + at` on, 0 of those that do not count."""
+        scales = self._scales(self.values, arith.addi(column, at), index(cell))
+        return arith.select(self.seen(column, at, None), scales, splat(0.0, self.lanes))
+
+    def _unit(self, cell: int, column: ir.Value, count: ir.Value) -> ir.Value:
         """Stores what 1 in the digits is worth, and gives its inverse."""
         loop = scf.ForOp(index(0), count, index(self.lanes), [splat(_LEAST, self.lanes)])
         with ir.InsertionPoint(loop.body):
-            scales = self._scales(self.value_scales, block, loop.induction_variable)
+            scales = self._value_scales(cell, column, loop.induction_variable)
             scf.yield_([maximum(loop.inner_iter_args[0], scales)])
         largest = vector.extract(highest(loop.results[0]), [], [0])
         most = constant(_WEIGHT, largest.type)
-        memref.store(arith.divf(largest, most), self.units, [index(block)])
+        memref.store(arith.divf(largest, most), self.units, [index(cell)])
         return arith.divf(most, largest)
 
     def _add_chunks(
@@ -253,34 +255,27 @@ class ByteSoftmax(OnlineSoftmax):
     ) -> None:
         """Adds a block's values to the sums of `chunks` of as many channels as there are lanes."""
         sums = [integers(0, self.words)] * (len(heads) * len(chunks) * len(_DIGITS))
-        whole = arith.muli(arith.divui(count, index(_WORD)), index(_WORD))
-        for begin, end, limit in ((index(0), whole, None), (whole, count, count)):
-            loop = scf.ForOp(begin, end, index(_WORD), sums)
-            with ir.InsertionPoint(loop.body):
-                at = loop.induction_variable
-                if limit is None and chunks.start == 0:
-                    ahead = arith.addi(arith.addi(column, at), index(BLOCK))
-                    self.keys.prefetch(ahead, _WORD)
-                values = self._values(chunks, column, at, limit)
-                scf.yield_(self._added(list(loop.inner_iter_args), heads, chunks, values, at))
-            sums = list(loop.results)
-        results = iter(sums)
+        loop = scf.ForOp(index(0), count, index(COLUMNS), sums)
+        with ir.InsertionPoint(loop.body):
+            at, sums = loop.induction_variable, list(loop.inner_iter_args)
+            place = arith.addi(column, at)
+            if chunks.start == 0:
+                self.keys.prefetch(arith.addi(place, index(BLOCK)))
+            places = [divmod(chunk * self.lanes, Q8_0.values) for chunk in chunks]
+            begins = [self.values.begin(place, index(cell)) for cell, _ in places]
+            for word in range(VALUES.words):
+                values = [
+                    self._words(self.values, begin, word, lane)
+                    for begin, (_, lane) in zip(begins, places, strict=True)
+                ]
+                share = arith.addi(at, index(word * PART))
+                sums = self._added(sums, heads, chunks, values, share)
+            scf.yield_(sums)
+        results = iter(loop.results)
         for head, chunk in product(heads, chunks):
             high, low = next(results), next(results)
             both = arith.addi(arith.shli(high, integers(_BITS, self.words)), low)
             self._add_sum(head, chunk, arith.sitofp(floats(self.lanes), both))
-
-    def _values(
-        self, chunks: range, column: ir.Value, at: ir.Value, limit: ir.Value | None
-    ) -> list[ir.Value]:
-        """Of each chunk the bytes of four columns, those of a channel together."""
-        rows, values = self._rows(self.values, column, at, _WORD, limit), []
-        for chunk in chunks:
-            block, channel = divmod(chunk * self.lanes, Q8_0.values)
-            inner = block * Q8_0.bytes + INTEGERS + channel
-            parts = [self.values.read(row, more + inner, self.lanes) for row, more in rows]
-            values.append(interleaved(parts))
-        return values
 
     def _added(
         self,
@@ -314,6 +309,6 @@ class ByteSoftmax(OnlineSoftmax):
     def _word(self, bytes_: ir.Value, where: list[ir.Value]) -> ir.Value:
         """Four of `bytes_`, in every lane."""
         one = ir.VectorType.get([1], self.words.element_type)
-        word = vector.bitcast(one, read_bytes(bytes_, where, _WORD))
+        word = vector.bitcast(one, read_bytes(bytes_, where, PART))
         words = vector.broadcast(self.words, vector.extract(word, [], [0]))
         return vector.bitcast(self.bytes_of_words, words)

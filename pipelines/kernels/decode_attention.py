@@ -13,9 +13,10 @@ from functools import partial
 from torch_mlir import ir
 from torch_mlir.dialects import arith, scf, vector
 
+from llmc.dialects.cache_cells import COLUMNS, KEYS, VALUES
 from llmc.dialects.index_notation import Size, index
 from llmc.pipelines.kernels.byte_softmax import ByteSoftmax
-from llmc.pipelines.kernels.cache_rows import RowWriter, holds_blocks
+from llmc.pipelines.kernels.cache_rows import RowWriter, holds_cells
 from llmc.pipelines.kernels.float_softmax import FloatSoftmax
 from llmc.pipelines.kernels.head_row import HeadNorm, HeadRow, Rotation, Write
 from llmc.pipelines.kernels.kernel import Kernel, load_index
@@ -23,9 +24,10 @@ from llmc.pipelines.kernels.online_softmax import BLOCK, Caches, OnlineSoftmax
 from llmc.pipelines.kernels.partial_attention import PARTS, Parts
 from llmc.pipelines.kernels.vectors import LOG2_E, divisor, splat
 
-# A part has no fewer columns, and whole blocks but for the first, whose columns memory does not yet
-# expect to be asked for.
-_LEAST_COLUMNS = 512
+# Up to so many columns are no parts: memory does not yet expect to be asked for a part's first.
+_WHOLE = 512
+# Columns of a part at most. Parts are two by two, so that as many cores are done at once.
+_PART = 1024
 # IREE refuses code that takes more stack than 32 KiB.
 _STACK_BYTES = 30_000
 
@@ -73,7 +75,7 @@ def decode_attention(
     and after.
 
     Results are `[B, H * E]` and room for the parts, `Parts.type_of`. All but the caches hold
-    float32, and these that, a narrower type or blocks as bytes. The scalars are the layer, the
+    float32, and these that, a narrower type or the bytes of cells. The scalars are the layer, the
     first sequence and the column of the token. `batch` is B, None where dynamic; `widest` the
     number of floats in a vector register, and `instruction` the one that multiplies bytes.
     """
@@ -123,21 +125,27 @@ def _parts(shape: DecodeShape, past: ir.Value, groups: ir.Value) -> ir.Value:
     if shape.window:
         columns = arith.minui(columns, index(shape.window))
     most = arith.maxui(arith.divui(index(PARTS), groups), index(1))
-    return arith.minui(arith.ceildivui(columns, index(_LEAST_COLUMNS)), most)
+    pairs = arith.muli(arith.ceildivui(columns, index(2 * _PART)), index(2))
+    is_whole = arith.cmpi(arith.CmpIPredicate.ule, columns, index(_WHOLE))
+    return arith.minui(arith.select(is_whole, index(1), pairs), most)
 
 
 def _columns(
     shape: DecodeShape, start: ir.Value, past: ir.Value, part: ir.Value, count: ir.Value
 ) -> tuple[ir.Value, ir.Value]:
-    """The columns of `part`, from the first to behind the last; the last part has the newest."""
+    """The columns of `part`, from the first to behind the last; the last part has the newest.
+
+    They are cut between panels.
+    """
     end = arith.addi(past, index(1))
     if shape.window:
         start = arith.maxsi(start, arith.subi(end, index(shape.window)))
-    each = arith.ceildivui(arith.maxsi(arith.subi(end, start), index(1)), count)
+    panels_end = arith.muli(arith.ceildivui(end, index(COLUMNS)), index(COLUMNS))
+    each = arith.ceildivui(arith.maxsi(arith.subi(panels_end, start), index(1)), count)
     each = arith.muli(arith.ceildivui(each, index(BLOCK)), index(BLOCK))
     behind = arith.muli(arith.subi(arith.subi(count, index(1)), part), each)
-    stop = arith.subi(end, behind)
-    return arith.maxsi(start, arith.subi(stop, each)), stop
+    stop = arith.subi(panels_end, behind)
+    return arith.maxsi(start, arith.subi(stop, each)), arith.minsi(stop, end)
 
 
 @dataclass(frozen=True)
@@ -160,7 +168,9 @@ class _Step:
         """Writes the new key and value where the last part, and it alone, reads them."""
         last = arith.cmpi(arith.CmpIPredicate.eq, part, arith.subi(count, index(1)))
         caches, offset = self.caches, self.shape.key_offset
-        keys, values = (RowWriter(each, self.lanes) for each in (caches.keys, caches.values))
+        kept = holds_cells(caches.keys)
+        keys = RowWriter(caches.keys, self.lanes, KEYS if kept else None)
+        values = RowWriter(caches.values, self.lanes, VALUES if kept else None)
         branch = scf.IfOp(last)
         with ir.InsertionPoint(branch.then_block):
             row = self._row(key, offset, self.head, caches.channels)
@@ -195,7 +205,7 @@ class _Step:
     def _softmax(self) -> OnlineSoftmax:
         """For as many heads at once as the stack bears."""
         caches, sharing, softcap = self.caches, self.shape.sharing, self.shape.softcap
-        if holds_blocks(caches.keys):
+        if holds_cells(caches.keys):
             most = _STACK_BYTES // ByteSoftmax.bytes(1, caches, self.lanes)
             heads = divisor(sharing, max(1, most))
             return ByteSoftmax(heads, caches, self.lanes, softcap, self.instruction)

@@ -34,6 +34,15 @@ class FloatSoftmax(OnlineSoftmax):
     def begin_block(self, column: ir.Value, count: ir.Value) -> None:
         """Nothing is to be prepared."""
 
+    def runs(self, count: ir.Value) -> list[tuple[ir.Value, ir.Value, ir.Value | None]]:
+        """Whole groups, which are read as they lie, and the rest."""
+        whole = arith.muli(arith.divui(count, index(self.lanes)), index(self.lanes))
+        return [(index(0), whole, None), (whole, count, count)]
+
+    def seen(self, column: ir.Value, at: ir.Value, limit: ir.Value | None) -> ir.Value | None:
+        """Columns below the limit."""
+        return None if limit is None else self.lanes_below(arith.subi(limit, at))
+
     def products(
         self, heads: list[ir.Value], column: ir.Value, at: ir.Value, limit: ir.Value | None
     ) -> list[ir.Value]:

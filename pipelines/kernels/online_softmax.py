@@ -41,7 +41,7 @@ _GROUP = (4, 16)
 class Caches:
     """Buffers `[layers, sequences, heads, capacity, channels]`, and the head that is read.
 
-    Where these hold blocks, they are as `cache_rows` says.
+    Where these hold cells, they are as `cache_rows` says.
     """
 
     keys: ir.Value
@@ -97,6 +97,14 @@ class OnlineSoftmax(ABC):
         """
 
     @abstractmethod
+    def runs(self, count: ir.Value) -> list[tuple[ir.Value, ir.Value, ir.Value | None]]:
+        """Where groups of a block's `count` columns begin and end, and the limit of `products`."""
+
+    @abstractmethod
+    def seen(self, column: ir.Value, at: ir.Value, limit: ir.Value | None) -> ir.Value | None:
+        """Which of a group's columns, those from `column + at` on, count; None where all do."""
+
+    @abstractmethod
     def add_values(self, column: ir.Value, count: ir.Value) -> None:
         """Shrinks the sums to the new peaks, and adds the block's values by their weights."""
 
@@ -135,15 +143,10 @@ class OnlineSoftmax(ABC):
         return total(vector.load(floats(self.lanes), self.totals, [head, index(0)]))
 
     def _score(self, heads: list[ir.Value], column: ir.Value, count: ir.Value) -> list[ir.Value]:
-        """Stores a block's scores, and gives for each head a vector that has the highest.
-
-        Whole groups of columns are read as they lie; of the rest, those past `count` are hidden.
-        """
-        lanes = index(self.lanes)
-        whole = arith.muli(arith.divui(count, lanes), lanes)
+        """Stores a block's scores, and gives for each head a vector that has the highest."""
         before = [load(self.peaks, [head, index(0)], self.lanes) for head in heads]
-        for begin, end, limit in ((index(0), whole, None), (whole, count, count)):
-            loop = scf.ForOp(begin, end, lanes, before)
+        for begin, end, limit in self.runs(count):
+            loop = scf.ForOp(begin, end, index(self.lanes), before)
             with ir.InsertionPoint(loop.body):
                 at = loop.induction_variable
                 scores = self._score_group(heads, column, at, limit)
@@ -156,12 +159,12 @@ class OnlineSoftmax(ABC):
     def _score_group(
         self, heads: list[ir.Value], column: ir.Value, at: ir.Value, limit: ir.Value | None
     ) -> list[ir.Value]:
-        """A vector of scores for each head; columns that are not below `limit` are hidden."""
+        """A vector of scores for each head; columns that do not count are hidden."""
         scores = [self._bend(score) for score in self.products(heads, column, at, limit)]
-        if limit is None:
+        seen, hidden = self.seen(column, at, limit), splat(HIDDEN, self.lanes)
+        if seen is None:
             return scores
-        below, hidden = self._below(at, limit), splat(HIDDEN, self.lanes)
-        return [arith.select(below, score, hidden) for score in scores]
+        return [arith.select(seen, score, hidden) for score in scores]
 
     def _weigh(self, head: ir.Value, peak: ir.Value, count: ir.Value) -> None:
         """Makes weights of a block's scores, and shrinks what was before to the new peak."""
@@ -186,13 +189,13 @@ class OnlineSoftmax(ABC):
         cap = splat(self.softcap * LOG2_E, self.lanes)
         return arith.mulf(math.tanh(arith.divf(score, cap)), cap)
 
-    def _below(self, at: ir.Value, count: ir.Value) -> ir.Value:
-        """Which of the lanes from `at` on are among the first `count`."""
+    def lanes_below(self, count: ir.Value) -> ir.Value:
+        """Which lanes are among the first `count`, a number that may be negative."""
         i32 = ir.IntegerType.get_signless(32)
         type_ = ir.VectorType.get([self.lanes], i32)
         lanes = vector.from_elements(type_, [constant(lane, i32) for lane in range(self.lanes)])
-        left = arith.index_cast(i32, arith.subi(count, at))
-        return arith.cmpi(arith.CmpIPredicate.slt, lanes, vector.broadcast(type_, left))
+        left = vector.broadcast(type_, arith.index_cast(i32, count))
+        return arith.cmpi(arith.CmpIPredicate.slt, lanes, left)
 
 
 def group_of(lanes: int) -> int:

@@ -52,6 +52,11 @@ def load(buffer: ir.Value, where: Sequence[ir.Value], lanes: int) -> ir.Value:
     return read if stored == floats(lanes) else arith.extf(floats(lanes), read)
 
 
+def read_bytes(buffer: ir.Value, where: Sequence[ir.Value], count: int) -> ir.Value:
+    """`count` bytes of `buffer` from `where` on."""
+    return vector.load(ir.VectorType.get([count], buffer.type.element_type), buffer, list(where))
+
+
 def store(value: ir.Value, buffer: ir.Value, where: Sequence[ir.Value]) -> None:
     """Writes `value` to `buffer`, which may hold narrower numbers, from `where` on."""
     stored = ir.VectorType.get(value.type.shape, buffer.type.element_type)

@@ -21,7 +21,7 @@ from llmc.dialects import (
     TopKOp,
 )
 from llmc.dialects.block_bytes import to_blocks, to_bytes
-from llmc.dialects.block_types import block_format
+from llmc.dialects.block_types import cell_format
 from llmc.dialects.index_notation import as_value, index, size, slice_of
 from llmc.pipelines.kernels.append import append
 from llmc.pipelines.kernels.argmax import argmax
@@ -48,7 +48,7 @@ class CallKernels(Pass):
     """Puts the kernels into the module, each once, and dispatches them where they are needed.
 
     `lanes` is the number of floats in a vector register. Products of bytes, which a KV cache of
-    blocks needs, are by `instruction`. Attention, rotary embedding and appends to
+    cells needs, are by `instruction`. Attention, rotary embedding and appends to
     the KV cache of a fixed number of tokens, or of other floats than f32, have no kernel and are
     left alone. Rotary embedding and appends read heads where they lie in the rows of a linear
     layer; an append takes in rotary embedding and narrowing. Changes numerics: a kernel sums in
@@ -106,7 +106,7 @@ def _append(op: CacheAppendOp, cpu: CallKernels) -> list[ir.Value]:
     heads = op.rows if turned is None else turned.opview.x
     x, token_heads = _where_they_lie(heads, cpu.lanes)
     new = dispatch(
-        append(token_heads, rotated=bool(tables)),
+        append(token_heads, bool(tables), cell_format(op.cache.type)),
         [x, *tables],
         [],
         scalars=[op.layer, op.sequence, op.column, as_value(size(heads, 2))],
@@ -189,13 +189,13 @@ def _decode_attention(op: DecodeAttentionOp, cpu: CallKernels) -> list[ir.Value]
 
 
 def _stored(cache: ir.Value) -> ir.Value:
-    """A cache as its kernels see it: blocks as bytes."""
-    return to_bytes(cache) if block_format(cache.type) else cache
+    """A cache as its kernels see it: cells as bytes."""
+    return to_bytes(cache) if cell_format(cache.type) else cache
 
 
 def _as_held(new: ir.Value, cache: ir.Value) -> ir.Value:
     """`new`, which a kernel made of `cache`, with what this holds."""
-    return to_blocks(new, cache.type.element_type) if block_format(cache.type) else new
+    return to_blocks(new, cache.type.element_type) if cell_format(cache.type) else new
 
 
 def _group_rows(op: GroupRowsOp, _cpu: CallKernels) -> list[ir.Value]:

@@ -8,7 +8,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import tensor
 
 from llmc.dialects import ExpertLinearOp, LinearOp
-from llmc.dialects.block_types import BlockType
+from llmc.dialects.block_types import StoredType
 from llmc.dialects.index_notation import sizes, slice_of
 from llmc.pipelines.passes.weight_expressions import (
     hoist,
@@ -134,7 +134,7 @@ def _concatenated(parts: Sequence[ir.Value], dim: int) -> ir.Value:
 
 
 def _holds_numbers(value: ir.Value) -> bool:
-    """Whether it is a tensor of floats, or of blocks, as a cache is."""
+    """Whether it is a tensor of floats, or of what is stored as bytes, as a cache of cells is."""
     type_ = value.type
-    numbers = (ir.FloatType, BlockType)
+    numbers = (ir.FloatType, StoredType)
     return isinstance(type_, ir.RankedTensorType) and isinstance(type_.element_type, numbers)

@@ -9,7 +9,7 @@ from torch_mlir.dialects import tensor
 from llmc.dialects import BlocksToBytesOp, BytesToBlocksOp
 from llmc.dialects.attributes import i64
 from llmc.dialects.block_bytes import bytes_type
-from llmc.dialects.block_types import block_format
+from llmc.dialects.block_types import storage_format
 from llmc.pipelines.passes.base import Pass, walk
 
 _CASTS = {"llmc.blocks_to_bytes", "llmc.bytes_to_blocks"}
@@ -90,7 +90,7 @@ def _widen(op: ir.Operation) -> None:
     """Lets a slice or a reshape leave the bytes of a block together."""
     if op.name not in _SLICES | _RESHAPES:
         return
-    format_ = block_format(op.operands[0].type)
+    format_ = storage_format(op.operands[0].type)
     if format_ is None:
         return
     if op.name in _SLICES:
@@ -112,7 +112,7 @@ def _append(op: ir.Operation, name: str, value: int) -> None:
 def _take_blocks(op: ir.Operation) -> None:
     """Casts the operands of `op`, which will be bytes."""
     for number, operand in enumerate(op.operands):
-        if block_format(operand.type):
+        if storage_format(operand.type):
             with ir.InsertionPoint(op), op.location:
                 op.operands[number] = BytesToBlocksOp(operand, operand.type).out
 
@@ -128,7 +128,7 @@ def _give_bytes(op: ir.Operation) -> None:
 
 
 def _cast(value: ir.Value, place: ir.InsertionPoint) -> None:
-    if block_format(value.type):
+    if storage_format(value.type):
         with place, value.location:
             cast = BlocksToBytesOp(value, bytes_type(value.type))
         value.replace_all_uses_except(cast.out, cast.operation)
@@ -144,7 +144,7 @@ def _retype(op: ir.Operation) -> None:
             op.attributes[name] = ir.TypeAttr.get(_stored(op.attributes[name].value))
     if op.name == "ml_program.global" and "value" in op.attributes:
         type_ = op.attributes["value"].type
-        if block_format(type_):  # the value is elsewhere: there is no constant of blocks
+        if storage_format(type_):  # the value is elsewhere: there is no constant of blocks
             op.attributes["value"] = ir.Attribute.parse(f"#ml_program.extern : {_stored(type_)}")
 
 
@@ -163,4 +163,4 @@ def _stored(type_: ir.Type) -> ir.Type:
             [_stored(each) for each in part] for part in (type_.inputs, type_.results)
         )
         return ir.FunctionType.get(inputs, results)
-    return bytes_type(type_) if block_format(type_) else type_
+    return bytes_type(type_) if storage_format(type_) else type_

@@ -8,11 +8,13 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, func, ml_program
 
 from llmc.dialects import AttentionOp, CacheAllocateOp, CacheAppendOp, CacheReadOp
-from llmc.dialects.block_types import BlockType, block_format, block_type
+from llmc.dialects.block_types import CellType, block_type, cell_format
 from llmc.dialects.blocks import Q8_0
+from llmc.dialects.cache_cells import COLUMNS, KEYS, VALUES
 from llmc.dialects.index_notation import (
     as_value,
     constant,
+    index,
     loop_index,
     pointwise,
     size,
@@ -48,8 +50,9 @@ class ThreadKVCache(Pass):
     number `sequence` on, whose token columns 0 to `past - 1` are held; of these, sequence b uses
     those from `start[b]` on (shorter sequences of a batch begin later, so that all end at one
     column). `reset(sequences, capacity)` allocates the cache. Keys and values are kept as
-    `element`, f32, f16 or q8_0, which changes numerics; attention widens what it reads. Where heads
-    are no whole blocks, f16 takes the place of q8_0.
+    `element`, f32, f16 or q8_0, which changes numerics; attention widens what it reads. Of q8_0 the
+    globals hold cells, of 16 columns by 32 channels. Where heads are no whole blocks, f16 takes the
+    place of q8_0.
     """
 
     name: ClassVar[str] = "thread-kv-cache"
@@ -72,7 +75,7 @@ class ThreadKVCache(Pass):
             start, sequence, past = set_arguments(
                 function, list(range(len(function.arguments))), _state_types(batch)
             )
-            state = _State(layer, start, sequence, past, self._element())
+            state = _State(layer, start, sequence, past, *self._elements())
             _, _, kind = function.sym_name.value.partition(".")
             if not kind:
                 fail(function, "layer function must be named VARIANT.KIND, as in prefill.layer0")
@@ -94,8 +97,11 @@ class ThreadKVCache(Pass):
         with ir.InsertionPoint(module.body):
             _build_reset(caches)
 
-    def _element(self) -> ir.Type:
-        return block_type(Q8_0) if self.element == Q8_0.name else ir.Type.parse(self.element)
+    def _elements(self) -> tuple[ir.Type, ir.Type]:
+        """Of keys and of values."""
+        if self.element == Q8_0.name:
+            return block_type(KEYS), block_type(VALUES)
+        return (ir.Type.parse(self.element),) * 2
 
 
 def kv_bytes_per_token(module: ir.Module) -> int:
@@ -106,11 +112,11 @@ def kv_bytes_per_token(module: ir.Module) -> int:
     total = 0
     for op in globals_with(module, CACHE):
         type_ = op.attributes["type"].value
-        kept_as(type_)
-        format_ = block_format(type_)
+        columns = COLUMNS if kept_as(type_) == Q8_0.name else 1
+        format_ = cell_format(type_)
         bits = 8 * format_.bytes if format_ else type_.element_type.width
         layers, _, heads, _, *row = type_.shape
-        total += layers * heads * prod(row) * bits // 8
+        total += layers * heads * prod(row) * bits // (8 * columns)
     return total
 
 
@@ -118,12 +124,16 @@ def kept_as(type_: ir.Type) -> str:
     """The element of a cache of `type_`, as `ThreadKVCache` has it; UserError where it is none."""
     if not _is_cache(type_):
         raise UserError(f"{type_} is not the type of a KV cache")
-    holds_blocks = block_format(type_) or type_.rank > _RANK
-    return Q8_0.name if holds_blocks else str(type_.element_type)
+    return Q8_0.name if holds_cells(type_) else str(type_.element_type)
+
+
+def holds_cells(type_: ir.RankedTensorType) -> bool:
+    """Whether a cache of `type_` holds cells, or the bytes of these."""
+    return cell_format(type_) is not None or type_.rank > _RANK
 
 
 def _is_cache(type_: ir.Type) -> bool:
-    """Whether `type_` is as `_cache_type` makes it, or the bytes of such blocks."""
+    """Whether `type_` is as `_cache_type` makes it, or the bytes of such cells."""
     if not isinstance(type_, ir.RankedTensorType) or type_.rank not in (_RANK, _RANK + 1):
         return False
     open_dims = [dim for dim in range(type_.rank) if type_.is_dynamic_dim(dim)]
@@ -144,7 +154,8 @@ class _State:
     start: ir.Value
     sequence: ir.Value
     past: ir.Value
-    element: ir.Type
+    keys: ir.Type
+    values: ir.Type
 
 
 def _state_types(batch: int) -> list[ir.Type]:
@@ -158,9 +169,12 @@ def _attend_to_cache(
     """Appends keys and values to the cache, and attends to all of it. Returns the globals used."""
     caches = {}
     with ir.InsertionPoint(attention), attention.location:
-        element = _kept_as(state.element, attention)
         held, grown = [], {}
-        for which, rows in (("keys", attention.key), ("values", attention.value)):
+        for which, rows, wanted in (
+            ("keys", attention.key, state.keys),
+            ("values", attention.value, state.values),
+        ):
+            element = _kept_as(wanted, attention)
             symbol, type_ = f"{name}.{which}", _cache_type(rows.type, layers, element)
             caches[symbol] = _Cache(type_, attention.location)
             cache = ml_program.global_load(type_, ir.FlatSymbolRefAttr.get(symbol))
@@ -186,20 +200,20 @@ def _attend_to_cache(
 
 
 def _kept_as(element: ir.Type, attention: AttentionOp) -> ir.Type:
-    """`element`, or f16 instead of blocks where keys or values are no whole ones."""
+    """`element`, or f16 instead of cells where keys or values are no whole ones."""
     f32 = ir.F32Type.get()
     are_blocks = all(
         rows.type.element_type == f32 and rows.type.shape[3] % Q8_0.values == 0
         for rows in (attention.key, attention.value)
     )
-    return element if are_blocks or not isinstance(element, BlockType) else ir.F16Type.get()
+    return element if are_blocks or not isinstance(element, CellType) else ir.F16Type.get()
 
 
 def _read(cache: ir.Value, rows: ir.Value, state: _State) -> ir.Value:
     batch, heads, _, channels = rows.type.shape
     columns = arith.addi(state.past, as_value(size(rows, 2)))
     unknown = ir.ShapedType.get_dynamic_size()
-    element = rows.type.element_type if block_format(cache.type) else cache.type.element_type
+    element = rows.type.element_type if cell_format(cache.type) else cache.type.element_type
     type_ = ir.RankedTensorType.get([batch, heads, unknown, channels], element)
     return CacheReadOp(
         cache, state.layer, state.sequence, as_value(size(rows, 0)), columns, type_
@@ -209,7 +223,7 @@ def _read(cache: ir.Value, rows: ir.Value, state: _State) -> ir.Value:
 def _cache_type(rows: ir.RankedTensorType, layers: int, element: ir.Type) -> ir.RankedTensorType:
     """The type of a cache of `rows`, which keeps those that are no wider than `element` as such."""
     _, heads, _, channels = rows.shape
-    if isinstance(element, BlockType):
+    if isinstance(element, CellType):
         channels //= Q8_0.values
     elif rows.element_type.width <= element.width:
         element = rows.element_type
@@ -266,6 +280,9 @@ def _build_reset(caches: dict[str, _Cache]) -> None:
         )
         for symbol, cache in caches.items():
             with cache.location:
-                room = CacheAllocateOp(sequences, capacity, cache.type).out
+                extent = capacity
+                if holds_cells(cache.type):
+                    extent = arith.ceildivui(capacity, index(COLUMNS))
+                room = CacheAllocateOp(sequences, extent, cache.type).out
                 ml_program.global_store(ir.FlatSymbolRefAttr.get(symbol), room)
         func.ReturnOp([])

@@ -15,7 +15,7 @@ from sympy import Expr
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
-from llmc.dialects.block_types import block_format
+from llmc.dialects.block_types import cell_format, storage_format
 from llmc.pipelines.passes.base import walk
 from llmc.pipelines.shapes.expressions import largest, unknown
 from llmc.pipelines.shapes.facts import Facts, is_tensor
@@ -173,10 +173,10 @@ class _Block:
 
 
 def _is_view(op: ir.Operation) -> bool:
-    """Whether it shows its first operand's memory; a cache of blocks is read into floats."""
+    """Whether it shows its first operand's memory; a cache of cells is read into floats."""
     if op.name not in _VIEWS or not is_tensor(op.operands[0]):
         return False
-    return op.name != "llmc.cache_read" or block_format(op.operands[0].type) is None
+    return op.name != "llmc.cache_read" or cell_format(op.operands[0].type) is None
 
 
 def _used(op: ir.Operation) -> Iterator[ir.Value]:
@@ -187,7 +187,7 @@ def _used(op: ir.Operation) -> Iterator[ir.Value]:
 
 
 def _element_bytes(type_: ir.RankedTensorType) -> Expr:
-    format_, element = block_format(type_), type_.element_type
+    format_, element = storage_format(type_), type_.element_type
     if format_ is not None:
         return sympy.Integer(format_.bytes)
     if isinstance(element, ir.IndexType):

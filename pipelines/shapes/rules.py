@@ -11,6 +11,8 @@ from sympy import Expr
 from torch_mlir import ir
 from torch_mlir.dialects import affine, arith, linalg, tensor  # noqa: F401 (views of operations)
 
+from llmc.dialects.block_types import cell_format
+from llmc.dialects.cache_cells import COLUMNS
 from llmc.pipelines.shapes.expressions import is_natural, symbol, unknown_integer
 from llmc.pipelines.shapes.facts import Facts, Shape, is_integer, is_tensor, same
 
@@ -19,8 +21,7 @@ Rule = Callable[[ir.Operation, Facts], None]
 _SHORT = 16
 """How many elements a tensor of integers may have for us to remember them."""
 
-_CACHE = (None, symbol("sequences"), None, symbol("capacity"), None)
-"""The extents of a KV cache that its type leaves open."""
+_CACHE_RANK = 5
 
 
 def apply_rule(op: ir.Operation, facts: Facts) -> None:
@@ -275,12 +276,12 @@ def _top_k(op: ir.Operation, facts: Facts) -> None:
 def _cache_load(op: ir.Operation, facts: Facts) -> None:
     """A KV cache `[layers, sequences, heads, capacity, channels]`; other globals are static."""
     type_ = op.results[0].type
-    if is_tensor(op.results[0]) and type_.rank >= len(_CACHE):
-        own = facts.shape(op.results[0])
-        known = zip(_CACHE, own, strict=False)
-        extents = [each if name is None else name for name, each in known]
-        extents += own[len(_CACHE) :]  # of a block's bytes
-        facts.set_shape(op.results[0], extents, op)
+    if is_tensor(op.results[0]) and type_.rank >= _CACHE_RANK:
+        layers, _, heads, _, *row = facts.shape(op.results[0])
+        capacity = symbol("capacity")
+        if cell_format(type_) or type_.rank > _CACHE_RANK:  # or the bytes of cells
+            capacity = sympy.ceiling(capacity / COLUMNS)
+        facts.set_shape(op.results[0], [layers, symbol("sequences"), heads, capacity, *row], op)
 
 
 def _mixed(static: Sequence[int], dynamic: Sequence[ir.Value], facts: Facts) -> list[Expr]:

@@ -8,7 +8,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import ext
 
 from llmc.dialects import OPERATIONS, BitcastOp
-from llmc.dialects.block_types import block_format
+from llmc.dialects.block_types import storage_format
 from tests.interpreter.machine import EVALUATORS, Frame, Values, evaluates
 from tests.interpreter.types import dtype_of, element_of, undefined
 
@@ -75,7 +75,7 @@ def _sizes(op: ir.Operation) -> dict[str, Any]:
         "outputs": first.shape[-1],
         "experts": last.shape[0] - 1,
         "element": dtype_of(last.element_type),
-        "format_": block_format(last),
+        "format_": storage_format(last),
     }
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from torch_mlir import ir
 
-from llmc.dialects.block_types import block_format
+from llmc.dialects.block_types import cell_format, storage_format
 from llmc.pipelines.passes.base import walk
 from tests.interpreter.machine import Frame, Machine, Values
 
@@ -109,7 +109,7 @@ class MeteredFrame(Frame):
 
     def _place(self, op: ir.Operation, read: Sequence[_Memory]) -> list[_Memory]:
         """The memory of each result, taken where it is new."""
-        widens = op.name == "llmc.cache_read" and block_format(op.operands[0].type)
+        widens = op.name == "llmc.cache_read" and cell_format(op.operands[0].type)
         if op.name in _VIEWS and not widens:
             return [self.memory[op.operands[0]]]
         if op.name in _TAKES_NONE or op.name in _ALLOCATED_BY_THE_MODULE:
@@ -151,7 +151,7 @@ def _bytes(value: ir.Value, array: np.ndarray) -> int:
     """The bytes of a tensor; 0 of a number."""
     if not isinstance(value.type, ir.RankedTensorType):
         return 0
-    format_, element = block_format(value.type), value.type.element_type
+    format_, element = storage_format(value.type), value.type.element_type
     if format_ is not None:
         return array.size * format_.bytes
     width = 64 if isinstance(element, ir.IndexType) else element.width

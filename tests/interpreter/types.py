@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 from torch_mlir import ir
 
-from llmc.dialects.block_types import BlockType
+from llmc.dialects.block_types import StoredType
 
 _FLOATS = {
     "f64": np.dtype(np.float64),
@@ -15,8 +15,8 @@ _FLOATS = {
 
 
 def dtype_of(type_: ir.Type) -> np.dtype:
-    """How a number or block of `type_` is held: f32 as float64, others as they are."""
-    if isinstance(type_, BlockType):
+    """How a number, block or cell of `type_` is held: f32 as float64, others as they are."""
+    if isinstance(type_, StoredType):
         return type_.format.dtype
     if isinstance(type_, ir.IndexType):
         return np.dtype(np.int64)

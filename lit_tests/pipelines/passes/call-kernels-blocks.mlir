@@ -5,7 +5,7 @@
 
 // UNKNOWN: error: pass 'call-kernels': instruction must be one of {{.+}}, vpdpbusd, {{.+}}, plain, not 'fma'
 
-// A cache of blocks is one of bytes. New rows are rounded; keys, made unsigned, are multiplied by
+// A cache of cells is one of bytes. New rows are rounded; keys, made unsigned, are multiplied by
 // both digits of queries, and digits of weights by values.
 // CHECK:       func.func @decode_attention_
 // CHECK:         math.round %{{.+}} : vector<16xf32>
@@ -18,21 +18,21 @@
 // CHECK:         memref.prefetch
 // CHECK:         llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"(
 // CHECK-LABEL: func.func @decode(
-// CHECK-SAME:      %arg1: tensor<2x?x2x?x1x34xi8>
+// CHECK-SAME:      %arg1: tensor<2x?x2x?x1x544xi8>
 // CHECK:         %[[O:.+]]:5 = "flow.dispatch"({{.+}}, %arg0, %arg3, %arg1, %arg2,
 // CHECK:         return %[[O]]#0, %[[O]]#2, %[[O]]#3
 //
 // AVX2-NOT:    arith.xori
 // AVX2:        llvm.call_intrinsic "llvm.x86.avx2.psign.b"
 // AVX2:        llvm.call_intrinsic "llvm.x86.avx2.pmadd.ub.sw"
-func.func @decode(%qkv: tensor<1x256xf32>, %k: tensor<2x?x2x?x1x!llmc.q8_0>, %v: tensor<2x?x2x?x1x!llmc.q8_0>,
+func.func @decode(%qkv: tensor<1x256xf32>, %k: tensor<2x?x2x?x1x!llmc.q8_0_keys>, %v: tensor<2x?x2x?x1x!llmc.q8_0_values>,
                   %start: tensor<1xi64>, %i: index)
-    -> (tensor<1x128xf32>, tensor<2x?x2x?x1x!llmc.q8_0>, tensor<2x?x2x?x1x!llmc.q8_0>) {
+    -> (tensor<1x128xf32>, tensor<2x?x2x?x1x!llmc.q8_0_keys>, tensor<2x?x2x?x1x!llmc.q8_0_values>) {
   %o, %nk, %nv = "llmc.decode_attention"(%qkv, %qkv, %qkv, %k, %v, %start, %i, %i, %i)
      {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0>, norm_epsilon = 0.0, norm_offset = 0.0, query_offset = 0 : i64,
       key_offset = 128 : i64, value_offset = 192 : i64, scale = 0.25, window = 0 : i64, softcap = 0.0}
-     : (tensor<1x256xf32>, tensor<1x256xf32>, tensor<1x256xf32>, tensor<2x?x2x?x1x!llmc.q8_0>,
-        tensor<2x?x2x?x1x!llmc.q8_0>, tensor<1xi64>, index, index, index)
-     -> (tensor<1x128xf32>, tensor<2x?x2x?x1x!llmc.q8_0>, tensor<2x?x2x?x1x!llmc.q8_0>)
-  return %o, %nk, %nv : tensor<1x128xf32>, tensor<2x?x2x?x1x!llmc.q8_0>, tensor<2x?x2x?x1x!llmc.q8_0>
+     : (tensor<1x256xf32>, tensor<1x256xf32>, tensor<1x256xf32>, tensor<2x?x2x?x1x!llmc.q8_0_keys>,
+        tensor<2x?x2x?x1x!llmc.q8_0_values>, tensor<1xi64>, index, index, index)
+     -> (tensor<1x128xf32>, tensor<2x?x2x?x1x!llmc.q8_0_keys>, tensor<2x?x2x?x1x!llmc.q8_0_values>)
+  return %o, %nk, %nv : tensor<1x128xf32>, tensor<2x?x2x?x1x!llmc.q8_0_keys>, tensor<2x?x2x?x1x!llmc.q8_0_values>
 }

@@ -148,12 +148,15 @@ func.func @decode(%tokens: tensor<1x1xi64>) -> tensor<1x1xi64> {
 
 // -----
 
-// Of blocks the values are read.
-// BLOCKS-DAG:   ml_program.global private mutable @wide0.0.keys : tensor<1x?x2x?x2x!llmc.q8_0> {llmc.kv_cache}
-// BLOCKS-DAG:   ml_program.global private mutable @wide0.0.values : tensor<1x?x2x?x1x!llmc.q8_0> {llmc.kv_cache}
+// Of cells of 16 columns the values are read.
+// BLOCKS-DAG:   ml_program.global private mutable @wide0.0.keys : tensor<1x?x2x?x2x!llmc.q8_0_keys> {llmc.kv_cache}
+// BLOCKS-DAG:   ml_program.global private mutable @wide0.0.values : tensor<1x?x2x?x1x!llmc.q8_0_values> {llmc.kv_cache}
 // BLOCKS-LABEL: func.func private @decode.wide0(
-// BLOCKS:         "llmc.cache_append"(%{{.+}}, %arg1, {{.+}} -> tensor<1x?x2x?x2x!llmc.q8_0>
+// BLOCKS:         "llmc.cache_append"(%{{.+}}, %arg1, {{.+}} -> tensor<1x?x2x?x2x!llmc.q8_0_keys>
 // BLOCKS:         "llmc.attention"(%arg0, {{.+}} : (tensor<1x4x1x64xf32>, tensor<1x2x?x64xf32>, tensor<1x2x?x32xf32>
+// BLOCKS-LABEL: func.func @reset(
+// BLOCKS:         %[[PANELS:.+]] = arith.ceildivui %{{.+}}, %c16
+// BLOCKS:         "llmc.cache_allocate"(%{{.+}}, %[[PANELS]])
 func.func private @decode.wide0(%q: tensor<1x4x1x64xf32>, %k: tensor<1x2x1x64xf32>,
                                  %v: tensor<1x2x1x32xf32>, %layer: index) -> tensor<1x4x1x32xf32>
     attributes {llmc.layer_argument = 3 : index} {
