@@ -10,6 +10,7 @@ from llmc.pipelines.passes import (
     RemoveDeadParameters,
     RoundActivations,
     SplitArgmax,
+    SplitBlocks,
     TilePrefill,
 )
 from llmc.pipelines.passes.base import Pass
@@ -25,14 +26,18 @@ _SMALL_TILE = 32
 """Where every number more costs time, though it may only fill up a tile."""
 
 
-def gpu_weights(storage: str) -> tuple[Pass | str, ...]:
-    """Binds the weights as rows; those in blocks stay so, and are unpacked where they are read."""
+def gpu_weights(storage: str, facts: GPUFacts) -> tuple[Pass | str, ...]:
+    """Gives a prompt tiles of fixed size, and binds the weights as rows.
+
+    Those in blocks stay so, field by field, and are unpacked where they are read.
+    """
     is_plain = storage in STORAGES
     return (
+        TilePrefill(tokens=_TILE if facts.tensor_cores else _SMALL_TILE),
         FoldTransposes(),
         FuseQKV(),
         FuseGateUp(),
-        *(() if is_plain else (QuantizeWeights(format=storage),)),
+        *(() if is_plain else (QuantizeWeights(format=storage), SplitBlocks())),
         BindParameters(storage=storage if is_plain else "f16"),
         _SIMPLIFY,
         RemoveDeadParameters(),
@@ -40,13 +45,11 @@ def gpu_weights(storage: str) -> tuple[Pass | str, ...]:
 
 
 def gpu_linalg(facts: GPUFacts) -> tuple[Pass | str, ...]:
-    """Gives a prompt tiles of fixed size, and lowers every llmc operation.
+    """Lowers every llmc operation.
 
     Changes numerics where `facts` has tensor cores, whose operands have 16 bits.
     """
-    tokens = _TILE if facts.tensor_cores else _SMALL_TILE
     return (
-        TilePrefill(tokens=tokens),
         SplitArgmax(),
         *((RoundActivations(),) if facts.tensor_cores else ()),
         "convert-scf-to-cf",  # IREE 3.13 does not convert the types of calls in regions

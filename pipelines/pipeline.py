@@ -158,7 +158,7 @@ class WeightsStage(Stage):
         """What runs, in order."""
         target = parse_target(self.target)
         if isinstance(target, GPUTarget):
-            return gpu_weights(self.storage)
+            return gpu_weights(self.storage, target.gpu)
         is_plain = self.storage in STORAGES
         return (
             FoldTransposes(),
