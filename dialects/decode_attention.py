@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 from torch_mlir import ir
-from torch_mlir.dialects import ext
+from torch_mlir.dialects import ext, tensor
 
 from llmc.dialects.blocks import Q8_0
 from llmc.dialects.cache_cells import KEYS, VALUES, cells_of
@@ -40,17 +40,18 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
     The caches are `[layers, sequences, G, capacity, D or E]`, or cells of these; row b is of
     sequence `sequence + b`, and goes to column `past`. `query`, `key` and `value` are rows `[B, N]`
     of linear layers, of which H heads of D, G of D and G of E channels count, from `query_offset`,
-    `key_offset` and `value_offset` on: all three may be one tensor. Each head of queries and of
-    keys is normalised as `llmc.rms_norm` says, by row `layer` of `query_norm` and `key_norm
-    [layers, D]`, where they are given; without them `norm_epsilon` and `norm_offset` say nothing.
-    `cos` and `sin [B or 1, 1, R]` then turn queries and keys as `llmc.rotary` says. What a row
-    sees, and the other attributes, are as in `llmc.attention`.
+    `key_offset` and `value_offset` on: all three may be one tensor. From one head to the next it is
+    `head_stride` channels, or 0 where nothing lies between. Each head of queries and of keys is
+    normalised as `llmc.rms_norm` says, by row `layer` of `query_norm` and `key_norm [layers, D]`,
+    where they are given; without them `norm_epsilon` and `norm_offset` say nothing. `cos` and `sin
+    [B or 1, 1, R]` then turn queries and keys as `llmc.rotary` says. What a row sees, and the other
+    attributes, are as in `llmc.attention`.
 
         %o, %new_keys, %new_values = "llmc.decode_attention"(%q, %k, %v, %keys, %values, %start,
                                                              %layer, %sequence, %past, %cos, %sin)
            {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0>,
-            query_offset = 0 : i64, key_offset = 0 : i64, value_offset = 0 : i64,
-            norm_epsilon = 0.0 : f64, norm_offset = 0.0 : f64,
+            head_stride = 0 : i64, query_offset = 0 : i64, key_offset = 0 : i64,
+            value_offset = 0 : i64, norm_epsilon = 0.0 : f64, norm_offset = 0.0 : f64,
             scale = 0.125 : f64, window = 0 : i64, softcap = 0.0 : f64}
            : (tensor<1x576xf32>, tensor<1x192xf32>, tensor<1x192xf32>, tensor<30x?x3x?x64xf32>,
               tensor<30x?x3x?x64xf32>, tensor<1xi64>, index, index, index, tensor<1x1x64xf32>,
@@ -67,6 +68,7 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
     layer: ext.Operand[ir.IndexType]
     sequence: ext.Operand[ir.IndexType]
     past: ext.Operand[ir.IndexType]
+    head_stride: ir.IntegerAttr
     query_offset: ir.IntegerAttr
     key_offset: ir.IntegerAttr
     value_offset: ir.IntegerAttr
@@ -115,9 +117,10 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
         filled("out", self.out, 1)
         of_key, of_value = channels(self.keys), channels(self.values)
         multiple("out", "its channels", width, keys[2] * of_value)
-        self._verify_row("query", self.query, self.query_offset, self.heads * of_key)
-        self._verify_row("key", self.key, self.key_offset, keys[2] * of_key)
-        self._verify_row("value", self.value, self.value_offset, values[2] * of_value)
+        counts("head_stride", self.head_stride, least=0)
+        self._verify_row("query", self.query, self.query_offset, self.heads, of_key)
+        self._verify_row("key", self.key, self.key_offset, keys[2], of_key)
+        self._verify_row("value", self.value, self.value_offset, values[2], of_value)
         for name, new, old in (
             ("new_keys", self.new_keys, self.keys),
             ("new_values", self.new_values, self.values),
@@ -126,7 +129,13 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
         self._verify_tables(batch)
         self._verify_norms()
 
-    def _verify_row(self, name: str, row: ir.Value, offset: ir.IntegerAttr, count: int) -> None:
+    def _verify_row(
+        self, name: str, row: ir.Value, offset: ir.IntegerAttr, heads: int, of_head: int
+    ) -> None:
+        stride = self.head_stride.value
+        fault = f"must be 0 or {of_head} at least, as many as a head has, but is {stride}"
+        require(stride == 0 or stride >= of_head, fault, "head_stride")
+        count = (heads - 1) * (stride or of_head) + of_head
         batch, width = tensor_of(row, name, 2)
         same(name, "its batch", batch, tensor_of(self.query, "query")[0])
         same_element(name, row, self.query)
@@ -188,6 +197,7 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
         key_norm: np.ndarray | None = None,
         norm_epsilon: float = 0.0,
         norm_offset: float = 0.0,
+        head_stride: int = 0,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rows `[B, N]`, caches `[layers, sequences, G, capacity, D]` -> `[B, H * E]`, caches."""
         groups = keys.shape[2]
@@ -197,8 +207,9 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
         )
 
         def heads(row: np.ndarray, offset: int, count: int, size: int) -> np.ndarray:
-            part = row[:, offset : offset + count * size]
-            return part.reshape(len(row), count, 1, size)
+            stride = head_stride or size
+            starts = range(offset, offset + count * stride, stride)
+            return np.stack([row[:, None, at : at + size] for at in starts], axis=1)
 
         q = heads(query, query_offset, outputs // value_width, width)
         k = heads(key, key_offset, groups, width)
@@ -251,10 +262,16 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
         return [collapse(_lowered(attention), [1, 3]), *new]
 
     def _heads(self, row: ir.Value, offset: int, heads: int, width: int) -> ir.Value:
-        batch = size(row, 0)
-        extents = [batch, heads * width]
-        part = slice_of(row, [0, offset], extents, extents)
-        return expand(part, [[batch], [heads, 1, width]])
+        batch, stride = size(row, 0), self.head_stride.value
+        if not stride:
+            extents = [batch, heads * width]
+            part = slice_of(row, [0, offset], extents, extents)
+            return expand(part, [[batch], [heads, 1, width]])
+        starts = range(offset, offset + heads * stride, stride)
+        extents, head = [batch, width], [[batch], [1, 1, width]]
+        parts = [expand(slice_of(row, [0, at], extents, extents), head) for at in starts]
+        shape = [row.type.shape[0], heads, 1, width]
+        return tensor.concat(ir.RankedTensorType.get(shape, row.type.element_type), 1, parts)
 
     def _normed(self, rows: ir.Value, stack: ir.Value) -> ir.Value:
         _, width = stack.type.shape

@@ -125,22 +125,24 @@ def test_cached_attention(arrays):
 def test_decode_attention(arrays):
     cases = []
     normed = {"norm_epsilon": 1e-3, "norm_offset": 0.5}
-    for number, (start, past, rotated, norm, options) in enumerate(
+    for number, (start, past, rotated, norm, stride, options) in enumerate(
         [
-            ([0], 0, 0, {}, {}),
-            ([2], 3, 6, normed, {"window": 2}),
-            ([0, 4], 5, 4, {}, {"softcap": 0.7}),
-            ([1, 2], 5, 0, normed, {}),
+            ([0], 0, 0, {}, 0, {}),
+            ([2], 3, 6, normed, 0, {"window": 2}),
+            ([0, 4], 5, 4, {}, 0, {"softcap": 0.7}),
+            ([1, 2], 5, 0, normed, 0, {}),
+            ([1, 2], 5, 4, {}, 11, {}),
         ]
     ):
         batch = len(start)
-        # 4 heads of 6 channels, 2 of 6, 2 of 5, and a channel before and after of no use.
+        # 4 heads of 6 channels, 2 of 6, 2 of 5, and a channel before and after of no use, or, where
+        # others lie between heads, some of them twice of use.
         row, starts = arrays.uniform(batch, 48), np.array(start)
         keys, values = arrays.uniform(2, 3, 2, 9, 6), arrays.uniform(2, 3, 2, 9, 5)
         tables = [arrays.uniform(batch, 1, rotated) for _ in range(2)] if rotated else []
         norms = [arrays.uniform(2, 6) for _ in range(2)] if norm else []
         layer, sequence = 1, 3 - batch
-        offsets = {"query_offset": 1, "key_offset": 25, "value_offset": 37}
+        offsets = {"query_offset": 1, "key_offset": 25, "value_offset": 32 if stride else 37}
         expected = dialects.DecodeAttentionOp.reference(
             row,
             row,
@@ -158,6 +160,7 @@ def test_decode_attention(arrays):
             **dict(zip(("cos", "sin"), tables, strict=False)),
             **dict(zip(("query_norm", "key_norm"), norms, strict=False)),
             **norm,
+            head_stride=stride,
         )
         case = Case(
             f"decode{number}",
@@ -176,6 +179,7 @@ def test_decode_attention(arrays):
             ", ".join(
                 [
                     segments(*[True] * 9, *[rotated > 0] * 2, *[norm != {}] * 2),
+                    f"head_stride = {stride} : i64",
                     *(f"{name} = {at} : i64" for name, at in offsets.items()),
                     *(f"{name} = {norm.get(name, 0.0)} : f64" for name in normed),
                     attributes(**options),

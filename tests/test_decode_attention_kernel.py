@@ -37,6 +37,18 @@ class Shape:
     batch: str = "1"
     normed: bool = False
     instruction: str = "plain"
+    interleaved: bool = False
+
+    @property
+    def stride(self) -> int:
+        """Channels from one head to the next, where query, key and value of a head lie together."""
+        return 2 * self.channels + self.value_channels if self.interleaved else 0
+
+    @property
+    def offsets(self) -> list[int]:
+        """The first channels of query, key and value in a row of all three."""
+        query, key, _ = [self.channels] * 3 if self.interleaved else self.widths
+        return [1, 1 + query, 1 + query + key]
 
     @property
     def widths(self) -> list[int]:
@@ -59,7 +71,7 @@ class Shape:
         norms = f", %qn: {norm}, %kn: {norm}" if self.normed else ""
         given = [True] * 9 + [self.rotated > 0] * 2 + [self.normed] * 2
         segments = ", ".join(str(int(each)) for each in given)
-        at = 1 + self.widths[0]
+        query, key, value = self.offsets
         return f"""
           func.func @attend(%row: {row}, %k: {keys}, %v: {values}, %start: {starts}, %layer: index,
                             %sequence: index, %past: index{tables}{norms})
@@ -67,9 +79,10 @@ class Shape:
             %o, %nk, %nv = "llmc.decode_attention"(%row, %row, %row, %k, %v, %start, %layer,
                 %sequence, %past{", %cos, %sin" if self.rotated else ""}
                 {", %qn, %kn" if self.normed else ""})
-                 {{operandSegmentSizes = array<i32: {segments}>, query_offset = 1 : i64,
+                 {{operandSegmentSizes = array<i32: {segments}>, head_stride = {self.stride} : i64,
                    norm_epsilon = 0.01 : f64, norm_offset = 1.0 : f64,
-                   key_offset = {at} : i64, value_offset = {at + self.widths[1]} : i64,
+                   query_offset = {query} : i64, key_offset = {key} : i64,
+                   value_offset = {value} : i64,
                    scale = 0.25 : f64, window = {self.window} : i64,
                    softcap = {self.softcap} : f64}}
                : ({row}, {row}, {row}, {keys}, {values}, {starts}, index, index, index
@@ -87,6 +100,7 @@ SHAPES = [
     Shape(14, 2, 48, 48, cache="f16", lanes=16, normed=True),
     Shape(heads=71, key_heads=1, channels=64, value_channels=64, rotated=64, batch="?"),
     Shape(heads=32, key_heads=32, channels=96, value_channels=96, lanes=16, batch="3"),
+    Shape(heads=3, key_heads=3, channels=40, value_channels=24, rotated=16, interleaved=True),
     Shape(9, 3, 64, 64, rotated=64, lanes=LANES, cache="q8_0", instruction=BYTES.instruction),
     Shape(4, 2, 128, 96, window=300, lanes=LANES, cache="q8_0", instruction=BYTES.instruction),
     Shape(5, 1, 32, 64, softcap=3.0, lanes=4, cache="q8_0", batch="?", normed=True),
@@ -126,6 +140,15 @@ def attention(shape: Shape, query: Tensor, keys: Tensor, values: Tensor, start: 
     if shape.softcap:
         scores = shape.softcap * torch.tanh(scores / shape.softcap)
     return (torch.softmax(scores, dim=-1)[:, None] @ values)[:, 0]
+
+
+def heads_of(shape: Shape, row: Tensor) -> list[Tensor]:
+    """Query, key and value `[B, H, D]` of a row of all three."""
+    channels = (shape.channels, shape.channels, shape.value_channels)
+    if shape.interleaved:
+        return list(row.unflatten(1, (shape.heads, -1)).split(channels, dim=2))
+    parts = zip(row.split(shape.widths, dim=1), channels, strict=True)
+    return [part.unflatten(1, (-1, width)) for part, width in parts]
 
 
 # Few columns, several blocks, several parts; of these, some before the sequence's start.
@@ -174,14 +197,7 @@ def test_kernel(compiled, past, starts):
         stored_rows(each, shape.cache, which)
         for each, which in zip(new, ("keys", "values"), strict=True)
     ]
-    query, key, value = (
-        part.unflatten(1, (-1, width)).double()
-        for part, width in zip(
-            row[:, 1:].split(shape.widths, dim=1),
-            (shape.channels, shape.channels, shape.value_channels),
-            strict=True,
-        )
-    )
+    query, key, value = (part.double() for part in heads_of(shape, row[:, 1:]))
     if norms:
         query, key = (
             torch.nn.functional.rms_norm(x, x.shape[-1:], 1 + norm[1].double(), 0.01)

@@ -38,6 +38,7 @@ class DecodeShape:
 
     heads: int
     key_heads: int
+    head_stride: int
     query_offset: int
     key_offset: int
     value_offset: int
@@ -55,7 +56,7 @@ class DecodeShape:
     @property
     def text(self) -> str:
         """All of it, as part of a symbol."""
-        rows = (self.query_offset, self.key_offset, self.value_offset)
+        rows = (self.head_stride, self.query_offset, self.key_offset, self.value_offset)
         scores = (self.scale, self.window, self.softcap)
         norm = (self.norm_epsilon, self.norm_offset)
         return re.sub(r"[^0-9a-z_]", "p", "_".join(map(repr, (*rows, *scores, *norm))))
@@ -225,7 +226,8 @@ class _Step:
         self._turn(row, write)
 
     def _row(self, buffer: ir.Value, offset: int, head: ir.Value, channels: int) -> HeadRow:
-        first = arith.addi(index(offset), arith.muli(head, index(channels)))
+        stride = self.shape.head_stride or channels
+        first = arith.addi(index(offset), arith.muli(head, index(stride)))
         return HeadRow(buffer, [self.row], first, channels, self.lanes)
 
     def _turn(self, row: HeadRow, write: Write) -> None:

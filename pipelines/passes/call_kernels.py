@@ -155,6 +155,7 @@ def _decode_attention(op: DecodeAttentionOp, cpu: CallKernels) -> list[ir.Value]
     shape = DecodeShape(
         op.heads,
         key_heads,
+        op.head_stride.value,
         op.query_offset.value,
         op.key_offset.value,
         op.value_offset.value,

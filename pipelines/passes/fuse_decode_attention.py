@@ -10,7 +10,7 @@ from llmc.dialects.attributes import f64, i64
 from llmc.dialects.index_notation import expand, size
 from llmc.pipelines.passes.base import Pass, find
 from llmc.pipelines.passes.head_norms import without_norms
-from llmc.pipelines.passes.head_rows import HeadRows, head_rows, made_by
+from llmc.pipelines.passes.head_rows import made_by, rows_of_heads
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _fuse(attention: AttentionOp, keys: CacheAppendOp, values: CacheAppendOp) ->
     width = value.type.shape[3]
     with ir.InsertionPoint(attention), attention.location:
         query, key, norms = without_norms(query, key, keys.layer)
-        rows: list[HeadRows] = [head_rows(value) for value in (query, key, value)]
+        rows = rows_of_heads(query, key, value)
         fused = DecodeAttentionOp(
             *(row.value for row in rows),
             keys.cache,
@@ -86,6 +86,7 @@ def _fuse(attention: AttentionOp, keys: CacheAppendOp, values: CacheAppendOp) ->
             keys.layer,
             keys.sequence,
             attention.past,
+            i64(rows[0].stride),
             *(i64(row.offset) for row in rows),
             f64(norms.epsilon),
             f64(norms.offset),

@@ -10,10 +10,14 @@ from llmc.dialects.index_notation import collapse
 
 @dataclass(frozen=True)
 class HeadRows:
-    """`value [B, N]` or `[B, T, N]`, and the channel from which on the heads follow each other."""
+    """`value [B, N]` or `[B, T, N]`, and the channel from which on the heads follow each other.
+
+    It is `stride` channels from one head to the next, or 0 where nothing lies between.
+    """
 
     value: ir.Value
     offset: int
+    stride: int = 0
 
 
 def made_by(value: ir.Value, name: str) -> ir.Operation | None:
@@ -23,13 +27,32 @@ def made_by(value: ir.Value, name: str) -> ir.Operation | None:
     return owner.operation if is_it else None
 
 
-def head_rows(heads: ir.Value) -> HeadRows:
+def rows_of_heads(*all_heads: ir.Value) -> list[HeadRows]:
+    """The rows that each of several `heads [B, H, 1, D]` are cut from, all of one stride.
+
+    What is not cut from such is a row of its own.
+    """
+    found = [_head_row(heads) for heads in all_heads]
+    if len({row.stride for row in found}) == 1:
+        return found
+    return [
+        _own_row(heads) if row.stride else row for heads, row in zip(all_heads, found, strict=True)
+    ]
+
+
+def _head_row(heads: ir.Value) -> HeadRows:
     """The row that `heads [B, H, 1, D]` are cut from, or they as a row of their own."""
-    row = _row_before_cutting(heads)
+    wide, within = _before_slice_of_heads(heads)
+    row = _row_before_cutting(wide)
     if row is None:
-        return HeadRows(collapse(heads, [1, 3]), 0)
+        return _own_row(heads)
     source, offset = _before_slice(row)
-    return HeadRows(collapse(source, [1, 2]), offset)
+    stride = 0 if wide == heads else wide.type.shape[3]
+    return HeadRows(collapse(source, [1, 2]), offset + within, stride)
+
+
+def _own_row(heads: ir.Value) -> HeadRows:
+    return HeadRows(collapse(heads, [1, 3]), 0)
 
 
 def token_rows(heads: ir.Value) -> HeadRows | None:
@@ -56,6 +79,20 @@ def _row_before_cutting(heads: ir.Value) -> ir.Value | None:
         return None
     groups = [[dim.value for dim in group] for group in cut.opview.reassociation]
     return cut.operands[0] if groups == [[0], [1], [2, 3]] else None
+
+
+def _before_slice_of_heads(heads: ir.Value) -> tuple[ir.Value, int]:
+    """Heads `[B, H, 1, S]` of which `heads [B, H, 1, D]` are the channels from an offset on."""
+    slice_ = made_by(heads, "tensor.extract_slice")
+    if slice_ is None:
+        return heads, 0
+    cut: tensor.ExtractSliceOp = slice_.opview
+    *first, offset = cut.static_offsets
+    alike = cut.source.type.rank == 4 and cut.source.type.shape[1:3] == heads.type.shape[1:3]
+    is_part = first == [0, 0, 0] and list(cut.static_strides) == [1] * 4
+    if not alike or not is_part or offset == ir.ShapedType.get_dynamic_size():
+        return heads, 0
+    return (cut.source, offset) if _is_whole_batch(cut) else (heads, 0)
 
 
 def _before_slice(row: ir.Value) -> tuple[ir.Value, int]:

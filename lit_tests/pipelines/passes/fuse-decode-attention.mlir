@@ -8,6 +8,7 @@
 // CHECK-DAG:     %[[KEYS:.+]] = ml_program.global_load @keys
 // CHECK-DAG:     %[[VALUES:.+]] = ml_program.global_load @values
 // CHECK:         %[[O:.+]]:3 = "llmc.decode_attention"(%[[ROW]], %[[ROW]], %[[ROW]], %[[KEYS]], %[[VALUES]], %[[START]], %[[LAYER]], %[[SEQUENCE]], %[[PAST]], %[[COS]], %[[SIN]])
+// CHECK-SAME:      head_stride = 0
 // CHECK-SAME:      key_offset = 65
 // CHECK-SAME:      query_offset = 1
 // CHECK-SAME:      softcap = 3.0
@@ -136,7 +137,7 @@ func.func @of_another_layer(%q0: tensor<1x1x64xf32>, %k0: tensor<1x2x1x16xf32>, 
 // CHECK-DAG:     %[[Q:.+]] = tensor.collapse_shape %arg0 {{.+}} into tensor<1x64xf32>
 // CHECK-DAG:     %[[K:.+]] = tensor.collapse_shape %[[TURNED]] {{.+}} into tensor<1x32xf32>
 // CHECK-DAG:     %[[V:.+]] = tensor.collapse_shape %arg2 {{.+}} into tensor<1x16xf32>
-// CHECK:         "llmc.decode_attention"(%[[Q]], %[[K]], %[[V]], %arg3, %arg4, %{{.+}}, %{{.+}}, %{{.+}}, %{{.+}}) {key_offset = 0 : i64, {{.+}} operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0>, query_offset = 0
+// CHECK:         "llmc.decode_attention"(%[[Q]], %[[K]], %[[V]], %arg3, %arg4, %{{.+}}, %{{.+}}, %{{.+}}, %{{.+}}) {head_stride = 0 : i64, key_offset = 0 : i64, {{.+}} operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0>, query_offset = 0
 // CHECK-SAME:      -> (tensor<1x32xf32>, tensor<3x?x2x?x16xf16>, tensor<3x?x2x?x8xf16>)
 func.func @separate(%q: tensor<1x4x1x16xf32>, %k: tensor<1x2x1x16xf32>, %v: tensor<1x2x1x8xf32>,
                     %keys: tensor<3x?x2x?x16xf16>, %values: tensor<3x?x2x?x8xf16>, %cos: tensor<1x1x16xf32>,
@@ -153,6 +154,35 @@ func.func @separate(%q: tensor<1x4x1x16xf32>, %k: tensor<1x2x1x16xf32>, %v: tens
      {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>, scale = 0.25 : f64, window = 0 : i64, softcap = 0.0 : f64}
      : (tensor<1x4x1x16xf32>, tensor<1x2x?x16xf16>, tensor<1x2x?x8xf16>, index, tensor<1xi64>) -> tensor<1x4x1x8xf32>
   return %o, %keys1, %values1 : tensor<1x4x1x8xf32>, tensor<3x?x2x?x16xf16>, tensor<3x?x2x?x8xf16>
+}
+
+// -----
+
+// Query, key and value of a head lie together in the row: from one head to the next it is 12 channels.
+// CHECK-LABEL: func.func @interleaved
+// CHECK:         %[[ROW:.+]] = tensor.collapse_shape %arg0
+// CHECK:         "llmc.decode_attention"(%[[ROW]], %[[ROW]], %[[ROW]], {{.+}}) {head_stride = 12 : i64, key_offset = 4 : i64, {{.+}} query_offset = 0 : i64, {{.+}} value_offset = 8 : i64
+func.func @interleaved(%row: tensor<1x1x24xf32>, %keys: tensor<3x?x2x?x4xf32>, %values: tensor<3x?x2x?x4xf32>, %cos: tensor<1x1x2xf32>,
+                       %start: tensor<1xi64>, %layer: index, %sequence: index, %past: index)
+    -> (tensor<1x2x1x4xf32>, tensor<3x?x2x?x4xf32>, tensor<3x?x2x?x4xf32>) {
+  %c1 = arith.constant 1 : index
+  %cut = tensor.expand_shape %row [[0], [1], [2, 3]] output_shape [1, 1, 2, 12] : tensor<1x1x24xf32> into tensor<1x1x2x12xf32>
+  %room = tensor.empty() : tensor<1x2x1x12xf32>
+  %heads = linalg.transpose ins(%cut : tensor<1x1x2x12xf32>) outs(%room : tensor<1x2x1x12xf32>) permutation = [0, 2, 1, 3]
+  %q = tensor.extract_slice %heads[0, 0, 0, 0] [1, 2, 1, 4] [1, 1, 1, 1] : tensor<1x2x1x12xf32> to tensor<1x2x1x4xf32>
+  %k = tensor.extract_slice %heads[0, 0, 0, 4] [1, 2, 1, 4] [1, 1, 1, 1] : tensor<1x2x1x12xf32> to tensor<1x2x1x4xf32>
+  %v = tensor.extract_slice %heads[0, 0, 0, 8] [1, 2, 1, 4] [1, 1, 1, 1] : tensor<1x2x1x12xf32> to tensor<1x2x1x4xf32>
+  %qt = "llmc.rotary"(%q, %cos, %cos) : (tensor<1x2x1x4xf32>, tensor<1x1x2xf32>, tensor<1x1x2xf32>) -> tensor<1x2x1x4xf32>
+  %kt = "llmc.rotary"(%k, %cos, %cos) : (tensor<1x2x1x4xf32>, tensor<1x1x2xf32>, tensor<1x1x2xf32>) -> tensor<1x2x1x4xf32>
+  %columns = arith.addi %past, %c1 : index
+  %keys1 = "llmc.cache_append"(%keys, %kt, %layer, %sequence, %past) : (tensor<3x?x2x?x4xf32>, tensor<1x2x1x4xf32>, index, index, index) -> tensor<3x?x2x?x4xf32>
+  %values1 = "llmc.cache_append"(%values, %v, %layer, %sequence, %past) : (tensor<3x?x2x?x4xf32>, tensor<1x2x1x4xf32>, index, index, index) -> tensor<3x?x2x?x4xf32>
+  %kr = "llmc.cache_read"(%keys1, %layer, %sequence, %c1, %columns) : (tensor<3x?x2x?x4xf32>, index, index, index, index) -> tensor<1x2x?x4xf32>
+  %vr = "llmc.cache_read"(%values1, %layer, %sequence, %c1, %columns) : (tensor<3x?x2x?x4xf32>, index, index, index, index) -> tensor<1x2x?x4xf32>
+  %o = "llmc.attention"(%qt, %kr, %vr, %past, %start)
+     {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>, scale = 0.5 : f64, window = 0 : i64, softcap = 0.0 : f64}
+     : (tensor<1x2x1x4xf32>, tensor<1x2x?x4xf32>, tensor<1x2x?x4xf32>, index, tensor<1xi64>) -> tensor<1x2x1x4xf32>
+  return %o, %keys1, %values1 : tensor<1x2x1x4xf32>, tensor<3x?x2x?x4xf32>, tensor<3x?x2x?x4xf32>
 }
 
 // -----
