@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from llmc.pipelines.gpu_steps import gpu_linalg, gpu_weights
 from llmc.pipelines.passes import (
+    AddEarly,
     AddTopK,
     AttendInPlace,
     BindParameters,
@@ -205,6 +206,7 @@ class LinalgStage(Stage):
             return gpu_linalg(target.gpu)
         return (
             GroupExpertRows(tile=target.rows // 2),  # two panels are computed together
+            AddEarly(),
             AttendInPlace(),
             FuseDecodeAttention(),
             OutlineLinears(),

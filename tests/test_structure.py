@@ -82,6 +82,7 @@ def test_dispatches_are_those_of_every_layer(decodes):
         ("olmo2", 1),
         ("gpt2", 1),
         ("stablelm", 1),
+        ("gpt_neox", 1),
     ],
 )
 def test_layers_are_one_kernel_for_each_kind(family, kinds, storage):

@@ -1,5 +1,6 @@
 """The passes of llmc, one in each file, and all of them by name."""
 
+from llmc.pipelines.passes.add_early import AddEarly
 from llmc.pipelines.passes.add_top_k import AddTopK
 from llmc.pipelines.passes.apply_schedule import ApplySchedule
 from llmc.pipelines.passes.attend_in_place import AttendInPlace
@@ -48,6 +49,7 @@ from llmc.pipelines.passes.to_iree import ToIREE
 PASSES: dict[str, type[Pass]] = {
     pass_.name: pass_
     for pass_ in (
+        AddEarly,
         AddTopK,
         ApplySchedule,
         AttendInPlace,

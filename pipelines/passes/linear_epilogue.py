@@ -17,6 +17,9 @@ _MOST = 12
 """How many operations may follow a layer in its kernel; a gated GELU by tanh is ten."""
 
 
+_LAYERS = ("llmc.packed_linear", "llmc.packed_quantized_linear")
+
+
 @dataclass(frozen=True)
 class Epilogue:
     """Elementwise linalg operations that follow a linear layer, the last yielding what others read.
@@ -57,7 +60,8 @@ class Epilogue:
 def find_epilogue(layer: ir.Value) -> Epilogue:
     """The longest epilogue of `layer`, which is empty where nothing can follow it in one kernel.
 
-    The operations stand in the layer's block, and read nothing but values of one type.
+    The operations stand in the layer's block, and read nothing but values of one type. What another
+    layer computes later is not waited for: that layer can have the operation follow it.
     """
     halves = _halves(layer)
     best = Epilogue(layer, (layer,), ())
@@ -100,8 +104,21 @@ def _next(strands: tuple[ir.Value, ...], members: list[ir.Operation]) -> ir.Oper
     block = made[0].owner.operation.block
     for op in block:
         if op.operation in users and op.operation not in members:
-            return op.operation if _can_follow(op.operation, made[0].type) else None
+            others = [value for value in inputs(op.operation) if value not in made]
+            waits = any(_is_of_later_layer(value, made[0].owner.operation) for value in others)
+            return op.operation if _can_follow(op.operation, made[0].type) and not waits else None
     return None
+
+
+def _is_of_later_layer(value: ir.Value, op: ir.Operation) -> bool:
+    """Whether a linear layer behind `op` computes `value`, perhaps with what follows it."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.operation.block != op.block:
+        return False
+    if not op.is_before_in_block(owner.operation):
+        return False
+    is_layer = owner.name in _LAYERS
+    return is_layer or any(_is_of_later_layer(operand, op) for operand in owner.operands)
 
 
 def _can_follow(op: ir.Operation, type_: ir.Type) -> bool:

@@ -1,6 +1,6 @@
 """The parts of a layer: norms, attention, multi-layer perceptrons, experts, quantised layers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math, tensor
@@ -146,6 +146,23 @@ class MLP(Step):
             y = multiply(y, self.linear.build(scope, x, self.width))
         out = self.linear.build(scope, y, scope.width)
         scope.hidden = add(scope.hidden, out) if self.residual else out
+
+
+@dataclass(frozen=True)
+class Parallel(Step):
+    """Attention and a multi-layer perceptron of the same numbers, which are added to both."""
+
+    attention: Attention = Attention()
+    mlp: MLP = MLP()
+
+    def apply(self, scope: Scope) -> None:
+        x, made = scope.hidden, []
+        for step in (self.attention, self.mlp):
+            scope.hidden = x
+            replace(step, residual=False).apply(scope)
+            made.append(scope.hidden)
+        mixed, widened = made
+        scope.hidden = add(add(widened, mixed), x)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from llmc.dialects.blocks import FORMATS
 from llmc.runtime import abi
-from tests.programs.blocks import MLP, Attention, Experts, Linear, Norm, Quantized
+from tests.programs.blocks import MLP, Attention, Experts, Linear, Norm, Parallel, Quantized
 from tests.programs.functions import Function
 from tests.programs.models import Model
 from tests.programs.step import Step
@@ -97,7 +97,7 @@ def _layers(draw: st.DrawFn) -> tuple[Step, ...]:
     return (
         *draw(st.lists(_by_position, max_size=1)),
         *draw(noise),
-        draw(_attentions),
+        draw(st.one_of(_attentions, _attentions, st.builds(Parallel, _attentions, _mlps))),
         *draw(noise),
         draw(st.one_of(_mlps, _mlps, _experts)),
         *draw(st.lists(_quantized, max_size=1)),

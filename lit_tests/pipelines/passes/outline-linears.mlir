@@ -49,6 +49,28 @@ func.func @not_packed(%x: tensor<1x8xf32>, %w: tensor<8x8xf32>) -> tensor<1x8xf3
   return %y : tensor<1x8xf32>
 }
 
+// The sum of what two layers compute is the later one's: the earlier does not wait for it.
+// CHECK-LABEL: func.func @two_layers
+// CHECK:         %[[FIRST:.*]] = call @[[VEC]](
+// CHECK:         %[[TERM:.*]] = tensor.expand_shape
+// CHECK:         %[[OUT:.*]] = call @{{.*}}(%arg0, %arg1, %[[TERM]]) : (tensor<1x8xf32>, tensor<2x8x4xf16>, tensor<1x2x4xf32>)
+// CHECK-NOT:     linalg
+// CHECK:         return
+#point = affine_map<(a, b) -> (a, b)>
+func.func @two_layers(%x: tensor<1x8xf32>, %w: tensor<2x8x4xf16>) -> tensor<1x8xf32> {
+  %y = "llmc.packed_linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, tile = 4 : i64}
+      : (tensor<1x8xf32>, tensor<2x8x4xf16>) -> tensor<1x8xf32>
+  %z = "llmc.packed_linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, tile = 4 : i64}
+      : (tensor<1x8xf32>, tensor<2x8x4xf16>) -> tensor<1x8xf32>
+  %sum = linalg.generic {indexing_maps = [#point, #point, #point], iterator_types = ["parallel", "parallel"]}
+      ins(%y, %z : tensor<1x8xf32>, tensor<1x8xf32>) outs(%x : tensor<1x8xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %t = arith.addf %a, %b : f32
+    linalg.yield %t : f32
+  } -> tensor<1x8xf32>
+  return %sum : tensor<1x8xf32>
+}
+
 // The norm that one row alone is read through, and the sum that follows, are the kernel's.
 // CHECK-LABEL: func.func @surroundings
 // CHECK-NOT:     {{llmc|linalg}}
