@@ -34,7 +34,11 @@ _RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape", "linalg.transpose")
 def row_results(block: ir.Block) -> list[ir.Value]:
     """What `block` computes element by element, and operations read that are no row operations."""
     computed = [op.operation.results[0] for op in block if _is_elementwise(op.operation)]
-    return [row for row in computed if prod(row.type.shape) > 1 and _is_read_outside(row)]
+    return [
+        row
+        for row in computed
+        if prod(row.type.shape) > 1 and not _is_copy(row) and _is_read_outside(row)
+    ]
 
 
 class RowExpression:
@@ -146,6 +150,16 @@ def _is_reshape(op: ir.Operation | ir.OpView | ir.Block) -> bool:
     if isinstance(op, ir.Block) or op.operation.name not in _RESHAPES:
         return False
     return length_of(op.operands[0].type) is not None
+
+
+def _is_copy(row: ir.Value) -> bool:
+    """Whether `row`, which an elementwise operation gives, is another row that is there."""
+    op = row.owner.operation
+    *_, end = op.regions[0].blocks[0].operations
+    if not isinstance(end.operands[0].owner, ir.Block):
+        return False
+    source = _under_reshapes(op.operands[ir.BlockArgument(end.operands[0]).arg_number])
+    return not _is_elementwise(source.owner) or _is_copy(source)
 
 
 def _is_read_outside(value: ir.Value) -> bool:
