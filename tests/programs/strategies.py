@@ -60,6 +60,7 @@ _experts = st.builds(
     Experts,
     experts=st.sampled_from([3, 1]),
     top_k=st.sampled_from([1, 2]),
+    width=st.sampled_from([5, 32]),
     transposed=st.booleans(),
 )
 _quantized = st.builds(Quantized, format=st.sampled_from([*FORMATS]), rows=st.booleans())
