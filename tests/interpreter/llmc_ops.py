@@ -70,10 +70,11 @@ def _operand(frame: Frame, value: ir.Value) -> np.ndarray | int:
 
 def _sizes(op: ir.Operation) -> dict[str, Any]:
     """What references need to know of the results' types."""
-    first, last = op.results[0].type, op.results[len(op.results) - 1].type
+    first, *others = [result.type for result in op.results]
+    second, last = (others[0], others[-1]) if others else (first, first)
     return {
         "outputs": first.shape[-1],
-        "experts": last.shape[0] - 1,
+        "experts": second.shape[0] - 1,
         "element": dtype_of(last.element_type),
         "format_": storage_format(last),
     }
