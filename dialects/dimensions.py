@@ -55,7 +55,7 @@ _DIMENSIONS = {
     },
     "llmc.embedding": {"ids": "*", "table": "..", "out": "*."},
     "llmc.expert_linear": {"x": "r.", "expert": "c", "weight": "...", "out": "c."},
-    "llmc.group_rows": {"expert": "c", "order": "c", "first": "."},
+    "llmc.group_rows": {"expert": "c", "order": "c", "first": ".", "place": "c"},
     "llmc.grouped_expert_linear": {
         "x": "r.",
         "order": "c",
