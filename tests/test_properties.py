@@ -26,7 +26,7 @@ from llmc.pipelines.passes.bind_parameters import STORAGES
 from llmc.pipelines.passes.quantize_weights import AS_IS
 from llmc.pipelines.passes.thread_kv_cache import ELEMENTS
 from llmc.pipelines.pipeline import PIPELINES, Pipeline
-from tests.programs.blocks import Experts
+from tests.programs.blocks import Attention, Experts
 from tests.programs.functions import Function
 from tests.programs.models import Model
 from tests.programs.observation import EXACT, Program
@@ -174,10 +174,17 @@ def _rounds(pass_: Pass | str) -> bool:
 def is_comparable(plan: Model | Function, tolerance: float) -> bool:
     """Whether the program computes nearly the same of rounded numbers.
 
-    They choose experts, and a norm makes their errors large where no residual is added.
+    They choose experts, a norm makes their errors large where no residual is added, and a softmax
+    where no norm has bounded its scores.
     """
-    return tolerance <= EXACT or not any(
-        isinstance(step, Experts) or not getattr(step, "residual", True) for step in steps_of(plan)
+    return tolerance <= EXACT or not any(map(_enlarges_errors, steps_of(plan)))
+
+
+def _enlarges_errors(step: PlanStep) -> bool:
+    return (
+        isinstance(step, Experts)
+        or not getattr(step, "residual", True)
+        or (isinstance(step, Attention) and step.norm is None)
     )
 
 
@@ -199,11 +206,18 @@ def test_a_pass_keeps_values(name, plans, examples, request):
     def holds(plan: Model | Function, place: Place, pass_: Pass) -> None:
         program = Program.of(fitting(plan, place.storage), CONTEXT)
         module = after(place.count, program, place.storage)
-        before = str(module)
+        before, earlier = str(module), copy(module)
         least = EXACT if says_it_changes_numerics(name) else SAME
         tolerance = tolerance_of([*place.steps, SinglePass((), pass_)], least)
         if hold(module, pass_) and is_comparable(plan, tolerance):
-            compare(program, module, before, spelt(pass_), tolerance)
+            try:
+                compare(program, module, before, spelt(pass_), tolerance)
+            except PropertyError:
+                # What was rounded before may have grown; no pass is to blame for it.
+                if tolerance_of(place.steps, least) == least or not program.differences(
+                    earlier, tolerance
+                ):
+                    raise
 
     holds()
 
