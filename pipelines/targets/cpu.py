@@ -145,7 +145,7 @@ class CPUTarget(Target):
     @cached_property
     def _described(self) -> tuple[str, tuple[str, ...]] | None:
         """LLVM's name and feature list for the CPU; None where it knows no such CPU."""
-        text = described(self.flags)
+        text = described(*self.flags)
         if text is None:
             return None
         name = re.search(r'cpu = "([^"]*)"', text)

@@ -22,7 +22,7 @@ class CUDATarget(GPUTarget):
     kind = "cuda"
 
     name: str
-    executable: str = ""
+    executable: str
 
     @classmethod
     def parse(cls, name: str) -> "CUDATarget":
@@ -41,13 +41,12 @@ class CUDATarget(GPUTarget):
     @property
     def flags(self) -> list[str]:
         """What iree-compile needs to be told beside the attribute that marks a module."""
-        return _flags(self.facts.arch)
+        return _flags(self.arch)
 
     @property
     def facts(self) -> TargetFacts:
         """The oldest architecture that runs the code."""
-        arch = re.search(r'arch = "(\w+)"', self.executable)
-        return TargetFacts("cuda", arch[1] if arch else self.name, self.name, ())
+        return TargetFacts("cuda", self.arch, self.name, ())
 
 
 def _flags(name: str) -> list[str]:

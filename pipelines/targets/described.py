@@ -2,13 +2,15 @@
 
 import io
 from contextlib import redirect_stderr
+from functools import cache
 
 import iree.compiler as iree
 
 _PROBE = "func.func @probe(%x: tensor<1xf32>) -> tensor<1xf32> { return %x : tensor<1xf32> }"
 
 
-def described(flags: list[str]) -> str | None:
+@cache
+def described(*flags: str) -> str | None:
     """A module that says in its attributes all that IREE knows of the device; None of none."""
     try:
         with redirect_stderr(io.StringIO()):  # LLVM lists all CPUs where it knows no such one

@@ -1,7 +1,7 @@
 """What GPUs have in common as targets, whichever driver runs them."""
 
 import re
-from abc import ABC, abstractmethod
+from abc import ABC
 from functools import cached_property
 from typing import ClassVar, Literal
 
@@ -19,10 +19,13 @@ class GPUTarget(Target, ABC):
 
     kind: ClassVar[Literal["vulkan", "cuda"]]
 
+    executable: str
+    """The attribute `#hal.executable.target` of the device, as MLIR's text."""
+
     @property
-    @abstractmethod
-    def executable(self) -> str:
-        """The attribute `#hal.executable.target` of the device, as MLIR's text."""
+    def arch(self) -> str:
+        """IREE's name of the architecture."""
+        return _found(r'\barch = "(\w+)"', self.executable)
 
     def mark(self, module: ir.Module) -> None:
         """Says which device the module is for."""
@@ -39,12 +42,11 @@ class GPUTarget(Target, ABC):
 
 def read_facts(executable: str) -> GPUFacts:
     """The facts in the text of a `#hal.executable.target`."""
-    compute, storage = (_names(executable, key) for key in ("compute", "storage"))
-    sizes = re.search(r"subgroup_size_choices = \[(\d+)", executable)
+    compute, storage = (abilities(executable, key) for key in ("compute", "storage"))
     return GPUFacts(
-        subgroup_size=int(sizes[1]) if sizes else 1,
-        workgroup_threads=_number(executable, "max_thread_count_per_workgroup"),
-        shared_memory_bytes=_number(executable, "max_workgroup_memory_bytes"),
+        subgroup_size=int(_found(r"\bsubgroup_size_choices = \[(\d+)", executable) or 1),
+        workgroup_threads=int(_found(r"\bmax_thread_count_per_workgroup = (\d+)", executable) or 0),
+        shared_memory_bytes=int(_found(r"\bmax_workgroup_memory_bytes = (\d+)", executable) or 0),
         f16="fp16" in compute,
         i8="int8" in compute,
         storage_8bit="b8" in storage,
@@ -55,16 +57,17 @@ def read_facts(executable: str) -> GPUFacts:
 
 def executable_of(flags: list[str]) -> str | None:
     """The attribute that IREE makes of `flags`; None where it does not know the device."""
-    text = described(flags)
+    text = described(*flags)
     found = re.search(r"#hal\.executable\.target<.*?iree_codegen\.target_info.*>>\}>", text or "")
     return found[0] if found else None
 
 
-def _names(executable: str, key: str) -> set[str]:
-    found = re.search(rf"\b{key} = *([\w|]+)", executable)
-    return set(found[1].split("|")) if found else set()
+def abilities(executable: str, key: str) -> set[str]:
+    """What a `#hal.executable.target` lists under `key`, as `storage = b32|b16`."""
+    return set(_found(rf"\b{key} = ([\w|]+)", executable).split("|"))
 
 
-def _number(executable: str, key: str) -> int:
-    found = re.search(rf"\b{key} = (\d+)", executable)
-    return int(found[1]) if found else 0
+def _found(pattern: str, text: str) -> str:
+    """The group of the first match; empty where there is none."""
+    found = re.search(pattern, text)
+    return found[1] if found else ""

@@ -1,9 +1,8 @@
 """Vulkan devices as targets."""
 
-import re
 from dataclasses import dataclass
 
-from llmc.pipelines.targets.gpu import GPUTarget, executable_of
+from llmc.pipelines.targets.gpu import GPUTarget, abilities, executable_of
 from llmc.runtime.errors import UserError
 from llmc.runtime.gpus import GPU, find_gpus
 from llmc.runtime.manifest import TargetFacts
@@ -32,7 +31,7 @@ class VulkanTarget(GPUTarget):
     integers = "i32"
 
     name: str
-    executable: str = ""
+    executable: str
 
     @classmethod
     def parse(cls, name: str) -> "VulkanTarget":
@@ -47,7 +46,9 @@ class VulkanTarget(GPUTarget):
         name = name if name not in ("", "host") else "baseline"
         executable = executable_of(_flags(_BASELINE if name == "baseline" else name))
         if executable is None:
-            raise UserError(f"IREE knows no Vulkan device {name!r}: try vulkan:baseline or rdna3")
+            raise UserError(
+                f"IREE knows no Vulkan device {name!r}: try vulkan:baseline or vulkan:rdna3"
+            )
         return cls(name, executable)
 
     @property
@@ -58,10 +59,10 @@ class VulkanTarget(GPUTarget):
     @property
     def facts(self) -> TargetFacts:
         """The features that the code may use, by Vulkan's names."""
-        arch = re.search(r'arch = "(\w+)"', self.executable)
-        features = {vulkan for key, iree, vulkan in _FEATURES if _says(self.executable, key, iree)}
-        name = arch[1] if arch else self.name
-        return TargetFacts("vulkan", name, self.name, tuple(sorted(features)))
+        features = {
+            vulkan for key, iree, vulkan in _FEATURES if iree in abilities(self.executable, key)
+        }
+        return TargetFacts("vulkan", self.arch, self.name, tuple(sorted(features)))
 
 
 def of_device(gpu: GPU) -> str:
@@ -88,11 +89,6 @@ def of_device(gpu: GPU) -> str:
         "max_workgroup_sizes = [128, 128, 64], max_thread_count_per_workgroup = 128, "
         "max_workgroup_memory_bytes = 16384, max_workgroup_counts = [65535, 65535, 65535]>>}>"
     )
-
-
-def _says(executable: str, key: str, name: str) -> bool:
-    found = re.search(rf"\b{key} = *([\w|]+)", executable)
-    return found is not None and name in found[1].split("|")
 
 
 def _flags(name: str) -> list[str]:
