@@ -15,8 +15,18 @@ def multiply_blocks(rows: ir.Value, weight: BlockParts, each: str = "pbj") -> ir
     `each` spells the dimensions of these: `[N/J, K/G, J]`, or, as "tpbj", those of each row.
     """
     _, values = weight.integers.type.shape[-2:]
-    x, scales = nearest_integers(in_rows(rows, values))
-    i32, f32 = ir.IntegerType.get_signless(32), rows.type.element_type
+    return sum_blocks(*nearest_integers(in_rows(rows, values)), weight, each)
+
+
+def sum_blocks(x: ir.Value, scales: ir.Value, weight: BlockParts, each: str) -> ir.Value:
+    """Integers `x [T, K/G, G]` and their `scales [T, K/G]` times the parts of a weight, in f32.
+
+    `each` spells the dimensions of the parts; those of the result are the same without the blocks
+    b, and begin with the rows t. Products are summed within a block, and then over blocks.
+    """
+    i32, f32 = ir.IntegerType.get_signless(32), scales.type.element_type
+    products = f"t{each.removeprefix('t')}"
+    sums = products.replace("b", "")
 
     def multiply_add(x: ir.Value, w: ir.Value, sum_: ir.Value) -> ir.Value:
         product = arith.muli(arith.extsi(i32, x), arith.extsi(i32, w))
@@ -26,17 +36,19 @@ def multiply_blocks(rows: ir.Value, weight: BlockParts, each: str = "pbj") -> ir
         product = arith.mulf(arith.sitofp(f32, dot), arith.mulf(x, w))
         return arith.addf(sum_, product)
 
-    dots = reduce(f"tbv,{each}v->tpbj", multiply_add, 0, x, weight.integers, element=i32)
-    y = reduce(f"tpbj,tb,{each}->tpj", scale_add, 0.0, dots, scales, weight.scale, element=f32)
+    dots = reduce(f"tbv,{each}v->{products}", multiply_add, 0, x, weight.integers, element=i32)
+    y = reduce(
+        f"{products},tb,{each}->{sums}", scale_add, 0.0, dots, scales, weight.scale, element=f32
+    )
     if weight.minimum is None:
         return y
     totals = reduce(
         "tbv->tb", lambda x, sum_: arith.addi(sum_, arith.extsi(i32, x)), 0, x, element=i32
     )
     shares = reduce(
-        f"tb,tb,{each}->tpj", scale_add, 0.0, totals, scales, weight.minimum, element=f32
+        f"tb,tb,{each}->{sums}", scale_add, 0.0, totals, scales, weight.minimum, element=f32
     )
-    return pointwise("tpj,tpj->tpj", lambda a, b, _: arith.addf(a, b), y, shares)
+    return pointwise(f"{sums},{sums}->{sums}", lambda a, b, _: arith.addf(a, b), y, shares)
 
 
 def first_outputs(y: ir.Value, outputs: int) -> ir.Value:

@@ -7,6 +7,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, ext
 
 from llmc.dialects.block_layout import dequantize, unpack
+from llmc.dialects.block_product import sum_blocks
 from llmc.dialects.blocks import decode
 from llmc.dialects.checks import (
     blocks,
@@ -18,7 +19,7 @@ from llmc.dialects.checks import (
     typed,
     verified,
 )
-from llmc.dialects.index_notation import collapse, contract, expand, pointwise, reduce, sizes
+from llmc.dialects.index_notation import collapse, contract, expand, pointwise, sizes
 from llmc.dialects.llmc import Operation
 from llmc.dialects.quantize import in_rows
 
@@ -87,36 +88,9 @@ class QuantizedLinearOp(Operation, name="quantized_linear", traits=[ext.Pure]):
         return contract("tk,nk->tn", _rows(self.x), dequantize(self.weight))
 
     def _on_integers(self) -> ir.Value:
-        """Sums of products in a block, `[t, n, b]`, and then their sum over blocks."""
         format_ = self.weight.type.element_type.format
-        x, scales = in_rows(_rows(self.x), format_.values), _rows(self.scales)
-        weight = unpack(self.weight)
-        i32, f32 = ir.IntegerType.get_signless(32), scales.type.element_type
-
-        def multiply_add(x: ir.Value, w: ir.Value, sum_: ir.Value) -> ir.Value:
-            product = arith.muli(arith.extsi(i32, x), arith.extsi(i32, w))
-            return arith.addi(sum_, product)
-
-        def scale_add(dot: ir.Value, x: ir.Value, w: ir.Value, sum_: ir.Value) -> ir.Value:
-            product = arith.mulf(arith.sitofp(f32, dot), arith.mulf(x, w))
-            return arith.addf(sum_, product)
-
-        dots = reduce("tbv,nbv->tnb", multiply_add, 0, x, weight.integers, element=i32)
-        y = reduce("tnb,tb,nb->tn", scale_add, 0.0, dots, scales, weight.scale, element=f32)
-        if weight.minimum is None:
-            return y
-        totals = reduce(
-            "tbv->tb", lambda x, sum_: arith.addi(sum_, arith.extsi(i32, x)), 0, x, element=i32
-        )
-        shares = pointwise(
-            "tb,tb->tb",
-            lambda total, x, _: arith.mulf(arith.sitofp(f32, total), x),
-            totals,
-            scales,
-            element=f32,
-        )
-        from_minimum = contract("tb,nb->tn", shares, weight.minimum)
-        return pointwise("tn,tn->tn", lambda a, b, _: arith.addf(a, b), y, from_minimum)
+        x = in_rows(_rows(self.x), format_.values)
+        return sum_blocks(x, _rows(self.scales), unpack(self.weight), "nb")
 
 
 def _rows(x: ir.Value) -> ir.Value:
