@@ -18,6 +18,7 @@ from llmc.frontend.work import Work, module_text
 from llmc.pipelines.iree import compile_module
 from llmc.pipelines.parameters import stored_parameters
 from llmc.pipelines.passes.thread_kv_cache import kv_bytes_per_token
+from llmc.pipelines.pipeline import STAGE_NAMES
 from llmc.pipelines.targets.parse import parse_target, split_targets
 from llmc.pipelines.targets.target import Target
 from llmc.runtime import manifest as bundle
@@ -101,7 +102,14 @@ def lower_to(
     name, *others = split_targets(options.target)
     if others:
         raise UserError("--stop-after writes the IR for one target: give one with --target")
+    if stop_after not in STAGE_NAMES:
+        listed = ", ".join(STAGE_NAMES)
+        raise UserError(f"there is no stage {stop_after!r}: the stages are {listed}")
     started = start_lowering(model, make_skeleton(model), options, work, start_from)
+    if STAGE_NAMES.index(started.done) > STAGE_NAMES.index(stop_after):
+        raise UserError(
+            f"{start_from} is after stage {started.done}: cannot stop after {stop_after}"
+        )
     return module_text(started.run_stages(name, work, stop_after))
 
 
