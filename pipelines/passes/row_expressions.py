@@ -153,13 +153,13 @@ def _is_reshape(op: ir.Operation | ir.OpView | ir.Block) -> bool:
 
 
 def _is_copy(row: ir.Value) -> bool:
-    """Whether `row`, which an elementwise operation gives, is another row that is there."""
+    """Whether `row`, which an elementwise operation gives, is another that is there or read too."""
     op = row.owner.operation
     *_, end = op.regions[0].blocks[0].operations
     if not isinstance(end.operands[0].owner, ir.Block):
         return False
     source = _under_reshapes(op.operands[ir.BlockArgument(end.operands[0]).arg_number])
-    return not _is_elementwise(source.owner) or _is_copy(source)
+    return not _is_elementwise(source.owner) or _is_read_outside(source) or _is_copy(source)
 
 
 def _is_read_outside(value: ir.Value) -> bool:

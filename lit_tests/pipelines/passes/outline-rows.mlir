@@ -88,6 +88,33 @@ func.func private @two(%x: tensor<8xf32>, %layer: index) -> (tensor<8xf32>, tens
 
 // -----
 
+// A copy of a row that is there, or that has a kernel, needs none.
+// CHECK-LABEL: func.func private @copies(
+// CHECK:         %[[Y:.*]] = call @row_0(%arg0)
+// CHECK-NOT:     call
+// CHECK:         return
+// CHECK-NOT:   @row_1
+#n = affine_map<(n) -> (n)>
+func.func private @copies(%x: tensor<8xf32>, %layer: index) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) attributes {llmc.layer_argument = 1 : index} {
+  %room = tensor.empty() : tensor<8xf32>
+  %there = linalg.generic {indexing_maps = [#n, #n], iterator_types = ["parallel"]} ins(%x : tensor<8xf32>) outs(%room : tensor<8xf32>) {
+  ^bb0(%a: f32, %old: f32):
+    linalg.yield %a : f32
+  } -> tensor<8xf32>
+  %y = linalg.generic {indexing_maps = [#n, #n], iterator_types = ["parallel"]} ins(%x : tensor<8xf32>) outs(%room : tensor<8xf32>) {
+  ^bb0(%a: f32, %old: f32):
+    %e = math.exp %a : f32
+    linalg.yield %e : f32
+  } -> tensor<8xf32>
+  %copy = linalg.generic {indexing_maps = [#n, #n], iterator_types = ["parallel"]} ins(%y : tensor<8xf32>) outs(%room : tensor<8xf32>) {
+  ^bb0(%a: f32, %old: f32):
+    linalg.yield %a : f32
+  } -> tensor<8xf32>
+  return %there, %y, %copy : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+}
+
+// -----
+
 // Left alone: several rows, an open number of them, other numbers than f32, one element, the place
 // of an element, a sum in which the order matters, and functions of no layer.
 // CHECK-LABEL: func.func private @others(
