@@ -40,17 +40,28 @@ class Program:
         build = build_model if isinstance(plan, Model) else build_function
         return cls(plan, *build(plan, context))
 
-    def differences(self, module: ir.Module, tolerance: float = EXACT) -> list[str]:
+    def differences(
+        self, module: ir.Module, tolerance: float = EXACT, earlier: ir.Module | None = None
+    ) -> list[str]:
         """How `module`, this program after some passes, differs from it in what it computes.
 
-        `tolerance` bounds the norm of a difference, relative to that of what is expected.
+        `tolerance` bounds the norm of a difference, relative to that of what is expected: of what
+        `earlier` runs too, what that gives.
         """
-        machine = Machine(module, self.weights)
+        given = {what: actual for what, actual, _ in self._runs_of(earlier)} if earlier else {}
+        runs = (
+            (what, actual, given.get(what, planned))
+            for what, actual, planned in self._runs_of(module)
+        )
         return [
             f"{what} gives {actual.tolist()}, not {expected.tolist()}"
-            for what, actual, expected in self.runs(machine.call, abi.RESET in machine.functions)
+            for what, actual, expected in runs
             if not close(actual, expected, tolerance)
         ]
+
+    def _runs_of(self, module: ir.Module) -> Iterator[Run]:
+        machine = Machine(module, self.weights)
+        return self.runs(machine.call, abi.RESET in machine.functions)
 
     def runs(self, call: Call, has_state: bool) -> Iterator[Run]:
         """Runs a form of the program through `call`; with `has_state`, attention remembers."""
