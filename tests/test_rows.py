@@ -59,6 +59,12 @@ def _reshaped(x: ir.Value, _: ir.Value) -> ir.Value:
     return collapse(pointwise("btn->btn", lambda x, _: arith.negf(x), row), [1, 2])
 
 
+def _from_last(x: ir.Value, _: ir.Value) -> ir.Value:
+    """A part that is a single element."""
+    last = slice_of(x, [0, x.type.shape[1] - 1], [1, 1], [1])
+    return pointwise("tn,t->tn", lambda x, last, _: arith.subf(x, last), x, last)
+
+
 def _parts(x: ir.Value, _: ir.Value) -> ir.Value:
     """Each element but the first minus the one before."""
     extents = [1, x.type.shape[1] - 1]
@@ -80,6 +86,7 @@ _TWINS: dict[Callable, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     _layer_norm: _normed,
     _softmax: _shares,
     _reshaped: lambda x, _: -x,
+    _from_last: lambda x, _: x - x[:, -1:],
 }
 
 
@@ -90,6 +97,7 @@ _TWINS: dict[Callable, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 )
 @example(steps=[_layer_norm, _softmax], length=640)
 @example(steps=[_softmax], length=3)
+@example(steps=[_reshaped, _from_last], length=40)
 def test_values_of_random_steps(steps, length):
     random = np.random.default_rng(length)
     x, weights = (random.standard_normal((rows, length)).astype(np.float32) for rows in (1, 3))

@@ -62,4 +62,5 @@ def _read(operands: KernelOperands, leaf: ir.Value) -> Reader:
     read, length = operands.read(as_vector(row)), length_of(leaf.type)
     if row == leaf:
         return read
-    return lambda arguments: slice_of(read(arguments), [start], [length], [length])
+    shape = [] if length == 1 else [length]
+    return lambda arguments: slice_of(read(arguments), [start], [length], shape)
