@@ -114,6 +114,15 @@ def test_panel_matvec(layer, missing, rounds, unroll, ahead):
     np.testing.assert_allclose(actual, _expected(x, weight, bias), rtol=0, atol=3e-5)
 
 
+@pytest.mark.parametrize("outputs", [1, 7, 8])
+@pytest.mark.parametrize("stored", sorted(_ELEMENTS))
+def test_single_panel(outputs, stored):
+    x, bias = _random(1, 70), _random(outputs)
+    weight = _random(1, 70, 8).astype(_ELEMENTS[stored])
+    actual = _run(x, weight, bias, "")
+    np.testing.assert_allclose(actual, _expected(x, weight, bias), rtol=0, atol=3e-5)
+
+
 @pytest.mark.parametrize("tokens", [1, 9])
 def test_surroundings(tokens):
     """The norm of the rows, gating of one half of the outputs by the other, and a sum."""

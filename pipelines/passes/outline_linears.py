@@ -36,8 +36,8 @@ class OutlineLinears(Pass):
     A kernel computes `[T, P, J]`: the product, and the elementwise operations that follow, be they
     on two halves of the outputs. For one row it is a `panel_matvec`, which also computes the norm
     of the row where the layer alone reads it, and else a `panel_matmul`, for any number of rows.
-    Kernels that are alike share one function. A weight of a single panel makes none. Changes
-    numerics where there is a norm: the order of a sum.
+    Kernels that are alike share one function. A weight of a single panel makes none for several
+    rows. Changes numerics where there is a norm: the order of a sum.
     """
 
     name: ClassVar[str] = "outline-linears"
@@ -46,8 +46,7 @@ class OutlineLinears(Pass):
         """Replaces layer by layer."""
         kernels = KernelFunctions(module)
         for op in find(module.operation, "llmc.packed_linear"):
-            panels, *_ = op.opview.weight.type.shape
-            if panels == 1:
+            if not _makes_grid(op.opview):
                 continue
             read_lengths_before(op)
             layer = _Layer(op.opview)
@@ -66,7 +65,7 @@ class _Layer:
         self.linear = linear
         self.panels, self.inputs, self.columns = linear.weight.type.shape
         self.outputs = linear.out.type.shape[-1]
-        self.is_one_row = prod(linear.x.type.shape[:-1]) == 1
+        self.is_one_row = _is_one_row(linear)
         self.is_whole = self.panels * self.columns == self.outputs
         self.norm = norm_before(linear) if self.is_one_row and self.inputs <= _LONGEST else None
         found = find_epilogue(linear.out)
@@ -135,6 +134,16 @@ class _Layer:
             shape = [prod(leading), outputs]
             y = tensor.cast(ir.RankedTensorType.get(shape, type_.element_type), y)
         return y if len(leading) == 1 else expand(y, [leading, [outputs]])
+
+
+def _makes_grid(linear: PackedLinearOp) -> bool:
+    """Whether there is something to distribute: panels, or a row's columns of a single one."""
+    panels, _, columns = linear.weight.type.shape
+    return panels > 1 or (_is_one_row(linear) and columns > 1)
+
+
+def _is_one_row(linear: PackedLinearOp) -> bool:
+    return prod(linear.x.type.shape[:-1]) == 1
 
 
 def _normalised(row: ir.Value, norm: RMSNormOp, weight: ir.Value | None) -> ir.Value:

@@ -19,13 +19,20 @@ _COLUMNS_OF_AVX2, _COLUMNS_OF_NEON = 8, 4
 
 
 def choose_panel_matvec(kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
-    """As many panels at once as memory streams with, if the number of panels is a multiple."""
+    """As many panels at once as memory streams with, if the number of panels is a multiple.
+
+    Of a single panel, which makes no grid, workgroups have columns.
+    """
     panels, columns = kernel.type.results[0].shape[-2:]
     x, weight = _operands(kernel)
+    lanes = _divisor(x.shape[-1], _LANES)
+    if panels == 1:
+        own = _divisor(columns, columns // 2)
+        parameters = PanelMatvecParameters(panels=1, rounds=1, lanes=lanes, columns=own)
+        return PythonSchedule(panel_matvec, parameters)
     at_once = _BYTES_AT_ONCE * 8 // (columns * weight.element_type.width)
     together = _divisor(panels, min(at_once, panels // 2))
     rounds = _divisor(panels // together, max(panels // together // _WORKGROUPS, 1))
-    lanes = _divisor(x.shape[-1], _LANES)
     return PythonSchedule(panel_matvec, PanelMatvecParameters(together, rounds, lanes=lanes))
 
 

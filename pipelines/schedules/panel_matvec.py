@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
+from llmc.pipelines.option_text import Range
 from llmc.pipelines.schedules.prefetch import ROWS
-from llmc.pipelines.schedules.schedule import Parameters, share_evenly
+from llmc.pipelines.schedules.schedule import MOST, Parameters, share_evenly
 from llmc.pipelines.schedules.verbs import (
     Handle,
     distribute,
@@ -39,7 +40,8 @@ class PanelMatvecParameters(Parameters):
 
     `unroll` steps of the sum stand in a round. Rows of panels are asked for `ahead` steps before
     they are read. The row is normalised `lanes` numbers at a time. Panels are a multiple of
-    `panels` * `rounds`, numbers in a row of `lanes`.
+    `panels` * `rounds`, numbers in a row of `lanes`. A workgroup has `columns` columns of its
+    panels, or with 0 all: a single panel is shared so.
     """
 
     worth_trying: ClassVar[Mapping[str, Sequence[int]]] = {
@@ -52,6 +54,7 @@ class PanelMatvecParameters(Parameters):
     unroll: int = 2
     ahead: int = 32
     lanes: int = 16
+    columns: Annotated[int, Range(0, MOST)] = 0
 
     def fits(self, shape: Sequence[int]) -> bool:
         """Whether the panels of a result `[..., P, J]` are shared evenly."""
@@ -71,7 +74,7 @@ def panel_matvec(payload: Handle, parameters: PanelMatvecParameters) -> None:
         result = either(
             match(returned(kernel), "tpj"), match(returned(kernel), "tpjk", reduced="k")
         )
-        result = distribute(result, p=panels * parameters.rounds)
+        result = distribute(result, p=panels * parameters.rounds, j=parameters.columns)
         simplify(kernel)
         fuse(result, p=panels)
         with each(match(kernel, "tpjk", reduced="k")) as product:

@@ -31,13 +31,29 @@ func.func @known_rows(%x: tensor<2x3x8xf32>, %w: tensor<2x8x4xf32>, %b: tensor<7
   return %y : tensor<2x3x7xf32>
 }
 
-// A single panel makes no grid of workgroups.
+// A single panel makes no grid of workgroups, but for one row, whose columns do.
 // CHECK-LABEL: func.func @one_panel
 // CHECK:         llmc.packed_linear
-func.func @one_panel(%x: tensor<1x8xf32>, %w: tensor<1x8x4xf32>) -> tensor<1x4xf32> {
+func.func @one_panel(%x: tensor<?x8xf32>, %w: tensor<1x8x4xf32>) -> tensor<?x4xf32> {
+  %y = "llmc.packed_linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, tile = 4 : i64}
+      : (tensor<?x8xf32>, tensor<1x8x4xf32>) -> tensor<?x4xf32>
+  return %y : tensor<?x4xf32>
+}
+// CHECK-LABEL: func.func @one_panel_of_one_row
+// CHECK:         call @{{.*}}(%{{.*}}) : (tensor<1x8xf32>, tensor<1x8x4xf32>) -> tensor<1x1x4xf32>
+func.func @one_panel_of_one_row(%x: tensor<1x8xf32>, %w: tensor<1x8x4xf32>) -> tensor<1x4xf32> {
   %y = "llmc.packed_linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, tile = 4 : i64}
       : (tensor<1x8xf32>, tensor<1x8x4xf32>) -> tensor<1x4xf32>
   return %y : tensor<1x4xf32>
+}
+
+// Nor has a single column anything to share.
+// CHECK-LABEL: func.func @one_column
+// CHECK:         llmc.packed_linear
+func.func @one_column(%x: tensor<1x8xf32>, %w: tensor<1x8x1xf32>) -> tensor<1x1xf32> {
+  %y = "llmc.packed_linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, tile = 4 : i64}
+      : (tensor<1x8xf32>, tensor<1x8x1xf32>) -> tensor<1x1xf32>
+  return %y : tensor<1x1xf32>
 }
 
 // A weight that is not packed has no panels.

@@ -42,6 +42,18 @@ func.func @linear(%x: tensor<1x8xf32>, %w: tensor<2x8x16xf32>) -> tensor<1x32xf3
 
 // -----
 
+// Workgroups share the columns of a single panel.
+// TWICE-LABEL: func.func @router
+// TWICE:         scf.forall (%[[COLUMN:.*]]) = (0) to (16) step (8)
+// TWICE:           vector.transfer_read %{{.*}}[%{{.*}}, %{{.*}}, %[[COLUMN]]]
+func.func @router(%x: tensor<1x8xf32>, %w: tensor<1x8x16xf32>) -> tensor<1x16xf32> {
+  %y = "llmc.packed_linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, tile = 16 : i64}
+      : (tensor<1x8xf32>, tensor<1x8x16xf32>) -> tensor<1x16xf32>
+  return %y : tensor<1x16xf32>
+}
+
+// -----
+
 func.func private @linear(%x: tensor<1x8xf32>, %w: tensor<2x7x16xf32>) -> tensor<1x32xf32>
     attributes {llmc.kernel = "panel_matvec"} {
   // expected-error@+1 {{'llmc.packed_linear' op operand 'x' must have its last dimension = 7, but has 8}}
