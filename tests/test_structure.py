@@ -25,6 +25,7 @@ def lower_decode(config: PreTrainedConfig, storage: str = "f32") -> ir.Module:
     """The decode variant of a random model, as IREE is given it."""
     model = tiny_model(config)
     model.set_attn_implementation(IMPLEMENTATION)
+    model.set_experts_implementation(IMPLEMENTATION)
     decode = next(variant for variant in VARIANTS if variant.name == abi.DECODE)
     module = import_programs([export_variant(model, decode, context=64)], ir.Context())
     for stage in stages("cpu", storage):
@@ -51,6 +52,12 @@ def step_of(text: str) -> str:
     """The function that runs a step."""
     step = text[text.index("util.func public @decode") :]
     return step[: step.index("util.return")]
+
+
+def layers_of(module: ir.Module) -> list[str]:
+    """The operations that hold the code of layers."""
+    found = [op.operation for op in module.body if "sym_name" in op.attributes]
+    return [op.name for op in found if op.attributes["sym_name"].value.startswith("decode.layer")]
 
 
 def test_code_does_not_grow_with_depth(decodes):
@@ -87,9 +94,15 @@ def test_dispatches_are_those_of_every_layer(decodes):
 )
 def test_layers_are_one_kernel_for_each_kind(family, kinds, storage):
     module = lower_decode(tiny_config(family), storage)
-    found = [op.operation for op in module.body if "sym_name" in op.attributes]
-    layers = [op for op in found if op.attributes["sym_name"].value.startswith("decode.layer")]
-    assert [op.name for op in layers] == ["stream.executable"] * kinds
+    assert layers_of(module) == ["stream.executable"] * kinds
+
+
+@pytest.mark.parametrize("experts", [4, 40])
+def test_a_layer_with_experts_is_one_kernel(experts):
+    """However few columns the router has, and however many are missing of its last panel."""
+    config = tiny_config("mixtral")
+    config.num_local_experts = experts
+    assert layers_of(lower_decode(config, "q4_0")) == ["stream.executable"]
 
 
 def test_a_layer_copies_neither_cache_nor_weights(decodes):

@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
-# What gives the bytes of its first operand another type.
+# What gives the bytes of its first operand, or the first of them, another type.
 _VIEWS = (
     "tensor.collapse_shape",
     "tensor.expand_shape",
     "tensor.cast",
     "flow.tensor.bitcast",
     "linalg.transpose",
+    "tensor.extract_slice",
 )
 _LOAD, _STORE, _DISPATCH = "util.global.load", "util.global.store", "flow.dispatch"
 _OTHERS = ("arith.constant", "tensor.dim", "tensor.empty", "func.return")
@@ -87,7 +88,7 @@ def dispatch_chain(function: func.FuncOp) -> DispatchChain | None:
             if not _is_executable(symbols, dispatch.symbol):
                 return None
             chain.dispatches.append(dispatch)
-        elif op.name not in (*_VIEWS, *_OTHERS) or not _keeps_order(op):
+        elif op.name not in (*_VIEWS, *_OTHERS) or not _starts_alike(op):
             return None
     return chain if chain.dispatches else None
 
@@ -124,8 +125,15 @@ def _is_executable(symbols: ir.SymbolTable, name: str) -> bool:
     return [[op.operation.name for op in block] for block in blocks] == [_EXECUTABLE]
 
 
-def _keeps_order(op: ir.Operation) -> bool:
-    """Whether a transposition moves but dimensions of extent 1; true of all other operations."""
+def _starts_alike(op: ir.Operation) -> bool:
+    """Whether a transposition moves but dimensions of extent 1, and a slice is the begin of a row.
+
+    True of all other operations.
+    """
+    if op.name == "tensor.extract_slice":
+        cut = op.opview
+        long = [extent for extent in cut.source.type.shape if extent != 1]
+        return len(long) <= 1 and not any(cut.static_offsets) and set(cut.static_strides) == {1}
     if op.name != "linalg.transpose":
         return True
     shape = op.operands[0].type.shape

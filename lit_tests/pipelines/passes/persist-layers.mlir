@@ -163,7 +163,63 @@ func.func @computes(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// Nor can what only looks like a dispatch of a kernel of ours.
+// The begin of a row is where the row is, unlike a later part of it and the begins of several.
+// CHECK-LABEL: func.func @begin(
+// CHECK-NOT:     call
+// CHECK:         "flow.dispatch"
+// CHECK-LABEL: func.func @later_part(
+// CHECK:         call @later_part.layer0
+// CHECK-LABEL: func.func @columns(
+// CHECK:         call @columns.layer0
+"stream.executable"() ({
+  "stream.executable.export"() ({
+    %c1 = arith.constant 1 : index
+    "stream.return"(%c1, %c1, %c1) : (index, index, index) -> ()
+  }) {function_ref = @double, sym_name = "double"} : () -> ()
+  builtin.module {
+    func.func @double(%in: !stream.binding, %out: !stream.binding) {
+      return
+    }
+  }
+  "stream.executable.end"() : () -> ()
+}) {sym_name = "double", sym_visibility = "private"} : () -> ()
+func.func private @begin.layer0(%x: tensor<1x4xf32>, %layer: index) -> tensor<1x4xf32> attributes {llmc.layer_argument = 1 : index} {
+  %a = "flow.dispatch"(%x) {entry_points = [@double::@double], operandSegmentSizes = array<i32: 0, 1, 0, 0>, tied_operands = [-1 : index]} : (tensor<1x4xf32>) -> tensor<1x6xf32>
+  %b = tensor.extract_slice %a[0, 0] [1, 4] [1, 1] : tensor<1x6xf32> to tensor<4xf32>
+  %c = "flow.dispatch"(%b) {entry_points = [@double::@double], operandSegmentSizes = array<i32: 0, 1, 0, 0>, tied_operands = [-1 : index]} : (tensor<4xf32>) -> tensor<1x4xf32>
+  return %c : tensor<1x4xf32>
+}
+func.func @begin(%x: tensor<1x4xf32>) -> tensor<1x4xf32> {
+  %c0 = arith.constant 0 : index
+  %a = call @begin.layer0(%x, %c0) : (tensor<1x4xf32>, index) -> tensor<1x4xf32>
+  return %a : tensor<1x4xf32>
+}
+func.func private @later_part.layer0(%x: tensor<1x4xf32>, %layer: index) -> tensor<1x4xf32> attributes {llmc.layer_argument = 1 : index} {
+  %a = "flow.dispatch"(%x) {entry_points = [@double::@double], operandSegmentSizes = array<i32: 0, 1, 0, 0>, tied_operands = [-1 : index]} : (tensor<1x4xf32>) -> tensor<1x6xf32>
+  %b = tensor.extract_slice %a[0, 2] [1, 4] [1, 1] : tensor<1x6xf32> to tensor<4xf32>
+  %c = "flow.dispatch"(%b) {entry_points = [@double::@double], operandSegmentSizes = array<i32: 0, 1, 0, 0>, tied_operands = [-1 : index]} : (tensor<4xf32>) -> tensor<1x4xf32>
+  return %c : tensor<1x4xf32>
+}
+func.func @later_part(%x: tensor<1x4xf32>) -> tensor<1x4xf32> {
+  %c0 = arith.constant 0 : index
+  %a = call @later_part.layer0(%x, %c0) : (tensor<1x4xf32>, index) -> tensor<1x4xf32>
+  return %a : tensor<1x4xf32>
+}
+func.func private @columns.layer0(%x: tensor<2x2xf32>, %layer: index) -> tensor<2x2xf32> attributes {llmc.layer_argument = 1 : index} {
+  %a = "flow.dispatch"(%x) {entry_points = [@double::@double], operandSegmentSizes = array<i32: 0, 1, 0, 0>, tied_operands = [-1 : index]} : (tensor<2x2xf32>) -> tensor<2x3xf32>
+  %b = tensor.extract_slice %a[0, 0] [2, 2] [1, 1] : tensor<2x3xf32> to tensor<2x2xf32>
+  %c = "flow.dispatch"(%b) {entry_points = [@double::@double], operandSegmentSizes = array<i32: 0, 1, 0, 0>, tied_operands = [-1 : index]} : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  return %c : tensor<2x2xf32>
+}
+func.func @columns(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {
+  %c0 = arith.constant 0 : index
+  %a = call @columns.layer0(%x, %c0) : (tensor<2x2xf32>, index) -> tensor<2x2xf32>
+  return %a : tensor<2x2xf32>
+}
+
+// -----
+
+// What only looks like a dispatch of a kernel of ours is no phase.
 // CHECK-LABEL: func.func @unfinished(
 // CHECK:         call @unfinished.layer0
 // CHECK-LABEL: func.func @of_no_executable(
