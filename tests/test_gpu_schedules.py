@@ -86,6 +86,15 @@ BEST = """
     }"""
 
 
+EXPERTS = """
+    func.func @experts(%x: tensor<?x64xf32>, %expert: tensor<?xi64>, %w: tensor<4x96x64xf16>)
+        -> tensor<?x96xf32> {
+      %y = "llmc.expert_linear"(%x, %expert, %w) {top_k = 2 : i64, transposed = 0 : i64}
+         : (tensor<?x64xf32>, tensor<?xi64>, tensor<4x96x64xf16>) -> tensor<?x96xf32>
+      return %y : tensor<?x96xf32>
+    }"""
+
+
 def parsed(text: str) -> ir.Module:
     context = ir.Context()
     dialects.load(context)
@@ -183,12 +192,15 @@ def test_tensor_cores_round_activations_alone():
         (linear(1, 96, 576, "f32"), "vulkan", LEAST, VULKAN, []),
         (BEST, "cuda", AMPERE, cuda("sm_80"), ["gpu_search"] * 2),
         (BEST, "vulkan", LEAST, VULKAN, ["gpu_search"] * 2),
+        (EXPERTS, "cuda", AMPERE, cuda("sm_80"), ["gpu_chosen"]),
+        (EXPERTS, "vulkan", LEAST, VULKAN, ["gpu_chosen"]),
     ],
 )
 def test_a_kernel_has_the_schedule_that_fits(text, kind, facts, flags, names):
     assert schedules(text, kind, facts, flags) == names
 
 
-def test_a_search_compiles_for_every_device():
+@pytest.mark.parametrize("text", [BEST, EXPERTS.replace("f16", "f32")])
+def test_what_reads_places_compiles_for_every_device(text):
     for kind, facts, flags in (("cuda", AMPERE, cuda("sm_80")), ("vulkan", LEAST, VULKAN)):
-        assert compiled(scheduled(BEST, kind, facts, flags), flags)
+        assert compiled(scheduled(text, kind, facts, flags), flags)

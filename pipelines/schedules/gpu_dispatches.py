@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from iree.compiler import ir
 
 from llmc.pipelines.schedules.gpu_block_matvec import GPUBlockMatvec
+from llmc.pipelines.schedules.gpu_chosen import GPUChosen
 from llmc.pipelines.schedules.gpu_lowering import Kind
 from llmc.pipelines.schedules.gpu_matvec import GPUMatvec
 from llmc.pipelines.schedules.gpu_search import GPUSearch
@@ -28,8 +29,8 @@ def schedule_dispatches(flow: ir.Module, kind: Kind, facts: GPUFacts) -> None:
 
 def _schedule(root: ir.Operation, kind: Kind, facts: GPUFacts) -> None:
     """Sets the schedule of a dispatch by the last of its sums, which IREE tiles first."""
-    if search := GPUSearch.choose(root, facts):
-        search.apply(root, kind)
+    if alone := GPUSearch.choose(root, facts) or GPUChosen.choose(root, facts):
+        alone.apply(root, kind)
     elif kind == "cuda" and (matvec := _choose_matvec(root, facts)):
         matvec.apply(root)
 

@@ -9,6 +9,8 @@ from typing import Literal
 from iree.compiler import ir
 from iree.compiler.dialects import iree_codegen, iree_gpu
 
+from llmc.pipelines.schedules.gpu_loops import loops_of
+
 Kind = Literal["vulkan", "cuda"]
 
 MARKER = "llmc.schedule"
@@ -26,22 +28,9 @@ def gpu_tiles(levels: Mapping[str, Sequence]) -> ir.Attribute:
     return iree_gpu.LoweringConfigAttr.get(ir.DictAttr.get(named))
 
 
-def plain_tiles(*levels: Sequence[int]) -> ir.Attribute:
-    """The tiles of workgroups and then of threads, a number for each loop."""
-    text = ", ".join(str(list(level)) for level in levels)
-    return ir.Attribute.parse(f"#iree_codegen.lowering_config<tile_sizes = [{text}]>")
-
-
 def vector_distribute() -> ir.Attribute:
     """The pipeline that hands parts of vectors to threads."""
     return iree_gpu.PipelineAttr.get(iree_gpu.LoweringPipeline.VectorDistribute)
-
-
-def distribute(kind: Kind) -> ir.Attribute:
-    """The pipeline that gives every thread loops of its own."""
-    if kind == "cuda":
-        return iree_gpu.PipelineAttr.get(iree_gpu.LoweringPipeline.Distribute)
-    return ir.Attribute.parse("#iree_gpu.spirv_pipeline<BaseDistribute>")
 
 
 def set_schedule(
@@ -62,9 +51,34 @@ def set_schedule(
     op.attributes[_COMPILATION] = iree_codegen.CompilationInfoAttr.get(tiles, translation)
 
 
+def set_lone_threads(generic: ir.Operation, name: str, threads: int, kind: Kind) -> None:
+    """Lets `threads` threads in a workgroup each compute, by itself, elements of the result.
+
+    They are neighbours along the last of the loops of `generic` that are not folded, which are its
+    first.
+    """
+    columns = loops_of(generic).reduced.count(False)
+    each = [1] * columns
+    tiles = _plain_tiles([*each[1:], threads] if columns else [], each)
+    set_schedule(generic, name, tiles, _distribute(kind), threads)
+
+
 def divisor(number: int, most: int) -> int:
     """The largest divisor of `number` that is at most `most`."""
     return next(count for count in range(most, 0, -1) if number % count == 0)
+
+
+def _plain_tiles(*levels: Sequence[int]) -> ir.Attribute:
+    """The tiles of workgroups and then of threads, a number for each loop."""
+    text = ", ".join(str(list(level)) for level in levels)
+    return ir.Attribute.parse(f"#iree_codegen.lowering_config<tile_sizes = [{text}]>")
+
+
+def _distribute(kind: Kind) -> ir.Attribute:
+    """The pipeline that gives every thread loops of its own."""
+    if kind == "cuda":
+        return iree_gpu.PipelineAttr.get(iree_gpu.LoweringPipeline.Distribute)
+    return ir.Attribute.parse("#iree_gpu.spirv_pipeline<BaseDistribute>")
 
 
 def _integers(level: Sequence) -> ir.Attribute:

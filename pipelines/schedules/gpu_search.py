@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from iree.compiler import ir
 
 from llmc.pipelines.schedules.gpu_loops import loops_of
-from llmc.pipelines.schedules.gpu_lowering import Kind, distribute, plain_tiles, set_schedule
+from llmc.pipelines.schedules.gpu_lowering import Kind, set_lone_threads
 from llmc.pipelines.targets.gpu_facts import GPUFacts
 
 
@@ -30,7 +30,4 @@ class GPUSearch:
 
     def apply(self, generic: ir.Operation, kind: Kind) -> None:
         """Lets IREE lower `generic` so, the last loop that is no search going over threads."""
-        columns = loops_of(generic).reduced.count(False)
-        each = [1] * columns
-        tiles = plain_tiles([*each[1:], self.threads] if columns else [], each)
-        set_schedule(generic, "gpu_search", tiles, distribute(kind), self.threads)
+        set_lone_threads(generic, "gpu_search", self.threads, kind)
