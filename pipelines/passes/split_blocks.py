@@ -1,19 +1,22 @@
-"""`split-blocks`: multiplies by blocks that are unpacked as they are read."""
+"""`split-blocks`: computes with blocks that are unpacked as they are read."""
 
 from dataclasses import dataclass
 from math import prod
 from typing import Annotated, ClassVar
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith
+from torch_mlir.dialects import arith, tensor
 
-from llmc.dialects import BitcastOp, BlockFieldOp, LinearOp, QuantizedLinearOp
+from llmc.dialects import EmbeddingOp, ExpertLinearOp, LinearOp, QuantizedLinearOp
 from llmc.dialects.attributes import i64
-from llmc.dialects.blocks import BlockFormat
+from llmc.dialects.block_layout import BlockParts, read_integers, values
+from llmc.dialects.block_types import block_format
+from llmc.dialects.embedding import look_up
 from llmc.dialects.index_notation import (
+    as_value,
     collapse,
-    constant,
     expand,
+    loop_index,
     pointwise,
     reduce,
     size,
@@ -21,18 +24,20 @@ from llmc.dialects.index_notation import (
 )
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass, find
+from llmc.pipelines.passes.block_fields import BlockFields, in_order
 from llmc.pipelines.recipes.recipe import recipe_of
 
 
 @dataclass(frozen=True)
 class SplitBlocks(Pass):
-    """Lowers `llmc.quantized_linear` on floats to one operation on the fields of its blocks.
+    """Lowers what reads blocks, and computes on floats, to operations on the fields of the blocks.
 
-    Each field of a weight expression is one too, which the archive stores apart: integers can then
-    be read in whole words. A row's weights are multiplied in the order in which their bits lie, and
-    never are in memory but in these. Where so many rows as are a multiple of `rows` would read them
-    again and again, `llmc.linear` gets them as float16. Changes numerics: by rounding alone, with
-    many rows to float16.
+    That is `llmc.quantized_linear`, `llmc.expert_linear` and `llmc.embedding`. Each field of a
+    weight expression is one too, which the archive stores apart, once for all that read it:
+    integers can then be read in whole words. A row's weights are multiplied in the order in which
+    their bits lie, and never are in memory but in these; of experts those that are chosen are read.
+    Where so many rows as are a multiple of `rows` would read them again and again, `llmc.linear`
+    gets them as float16. Changes numerics: by rounding alone, with many rows to float16.
     """
 
     name: ClassVar[str] = "split-blocks"
@@ -40,75 +45,71 @@ class SplitBlocks(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rewrites operation by operation."""
-        for op in find(module.operation, "llmc.quantized_linear"):
-            linear = op.opview
-            if linear.scales is None and recipe_of(linear.weight):
+        for op in find(module.operation, *_WEIGHTS):
+            weight = op.operands[_WEIGHTS[op.name]]
+            if block_format(weight.type) and recipe_of(weight) and _is_on_floats(op):
                 with ir.InsertionPoint(op), op.location:
-                    y = self._lower(linear)
+                    y = self._lower(op.opview, BlockFields.of(weight))
                 op.results[0].replace_all_uses_with(y)
                 op.erase()
 
-    def _lower(self, linear: QuantizedLinearOp) -> ir.Value:
+    def _lower(
+        self, op: QuantizedLinearOp | ExpertLinearOp | EmbeddingOp, fields: BlockFields
+    ) -> ir.Value:
+        if isinstance(op, EmbeddingOp):
+            return _look_up(op.ids, fields)
+        if isinstance(op, ExpertLinearOp):
+            return _multiply_chosen(op, fields)
+        return self._multiply(op, fields)
+
+    def _multiply(self, linear: QuantizedLinearOp, fields: BlockFields) -> ir.Value:
         *leading, _ = sizes(linear.x)
         merged = len(leading) > 1
         x = collapse(linear.x, [len(leading), 1]) if merged else linear.x
-        fields = _Fields.of(linear.weight)
-        x = _in_order(x, fields.format)
+        x = in_order(x, fields.format)
         known = all(isinstance(extent, int) for extent in leading)
         many = known and prod(leading) % self.rows == 0
-        y = _multiply_halves(x, fields) if many else _multiply(x, fields)
+        y = _multiply_halves(x, fields) if many else _multiply_read(x, fields)
         if linear.bias is not None:
             y = pointwise("tn,n->tn", lambda a, b, _: arith.addf(a, b), y, linear.bias)
         return expand(y, [leading, [linear.out.type.shape[-1]]]) if merged else y
 
 
-@dataclass(frozen=True)
-class _Fields:
-    """Integers `[N, B, G]`, of 4 or 8 bits, and scales and minima f16 `[N, B]`."""
-
-    format: BlockFormat
-    integers: ir.Value
-    halves: tuple[ir.Value, ...]
-
-    @classmethod
-    def of(cls, weight: ir.Value) -> "_Fields":
-        shape, format_ = list(weight.type.shape), weight.type.element_type.format
-        byte = ir.IntegerType.get_signless(8)
-        packed_type = ir.RankedTensorType.get([*shape, format_.bytes_of("packed")[1]], byte)
-        half_type = ir.RankedTensorType.get(shape, ir.F16Type.get())
-        with ir.InsertionPoint.after(weight.owner), weight.owner.location:
-            packed = BlockFieldOp(weight, ir.StringAttr.get("packed"), packed_type).out
-            halves = tuple(
-                BlockFieldOp(weight, ir.StringAttr.get(name), half_type).out
-                for name in format_.floats
-            )
-        element = ir.IntegerType.get_signless(format_.bits)
-        type_ = ir.RankedTensorType.get([*shape, format_.values], element)
-        integers = packed if format_.bits == byte.width else BitcastOp(packed, type_).out
-        return cls(format_, integers, halves)
-
-    def value(self, integer: ir.Value, *halves: ir.Value) -> ir.Value:
-        """What an integer stands for, in f32: of 4 bits it is stored without sign."""
-        i32, f32 = ir.IntegerType.get_signless(32), ir.F32Type.get()
-        is_signed = self.format.bits == 8
-        wide = arith.extsi(i32, integer) if is_signed else arith.extui(i32, integer)
-        if self.format.offset:
-            wide = arith.subi(wide, constant(self.format.offset, i32))
-        scale, *minimum = (arith.extf(f32, each) for each in halves)
-        value = arith.mulf(scale, arith.sitofp(f32, wide))
-        return arith.addf(value, minimum[0]) if minimum else value
+_WEIGHTS = {"llmc.quantized_linear": 1, "llmc.expert_linear": 2, "llmc.embedding": 1}
+"""Which operand of an operation is its weight."""
 
 
-def _in_order(x: ir.Value, format_: BlockFormat) -> ir.Value:
-    """`[T, B, G]` of `x [T, K]`, in the order of the bits: byte i holds two values of 4 bits."""
-    rows, blocks = size(x, 0), x.type.shape[1] // format_.values
-    if format_.bits == 8:
-        return expand(x, [[rows], [blocks, format_.values]])
-    halves = expand(x, [[rows], [blocks, 2, format_.values // 2]])
-    return collapse(pointwise("tbhi->tbih", lambda value, _: value, halves), [1, 1, 2])
+def _is_on_floats(op: ir.Operation) -> bool:
+    return op.name != "llmc.quantized_linear" or op.opview.scales is None
 
 
-def _multiply(x: ir.Value, fields: _Fields) -> ir.Value:
+def _look_up(ids: ir.Value, fields: BlockFields) -> ir.Value:
+    """The rows that `ids [...]` name of the table `[V, B]`: `[..., K]`."""
+    f32 = ir.F32Type.get()
+    packed = look_up(ids, fields.packed)
+    scale, *minimum = (look_up(ids, each, f32) for each in fields.halves)
+    integers = read_integers(packed, fields.format)
+    return values(BlockParts(integers, scale, minimum[0] if minimum else None))
+
+
+def _multiply_chosen(op: ExpertLinearOp, fields: BlockFields) -> ir.Value:
+    """Row r of `op.x [R, K]`, `top_k` times, through the matrix that `op.expert` says."""
+
+    def multiply_add(x: ir.Value, expert: ir.Value, sum_: ir.Value) -> ir.Value:
+        row = [arith.index_cast(ir.IndexType.get(), expert), loop_index(2), loop_index(3)]
+        integer = tensor.extract(fields.integers, [*row, loop_index(4)])
+        halves = (tensor.extract(each, row) for each in fields.halves)
+        return arith.addf(sum_, arith.mulf(x, fields.value(integer, *halves)))
+
+    count, top_k = size(op.expert, 0), op.top_k.value
+    rows = count // top_k if isinstance(count, int) else as_value(size(op.x, 0))
+    chosen = expand(op.expert, [[rows, top_k]])
+    x, outputs = in_order(op.x, fields.format), op.out.type.shape[-1]
+    y = reduce("rbv,rc->rcn", multiply_add, 0.0, x, chosen, n=outputs)
+    return collapse(y, [2, 1])
+
+
+def _multiply_read(x: ir.Value, fields: BlockFields) -> ir.Value:
     def multiply_add(x: ir.Value, integer: ir.Value, *rest: ir.Value) -> ir.Value:
         *halves, sum_ = rest
         return arith.addf(sum_, arith.mulf(x, fields.value(integer, *halves)))
@@ -117,7 +118,7 @@ def _multiply(x: ir.Value, fields: _Fields) -> ir.Value:
     return reduce(f"{notation}->tn", multiply_add, 0.0, x, fields.integers, *fields.halves)
 
 
-def _multiply_halves(x: ir.Value, fields: _Fields) -> ir.Value:
+def _multiply_halves(x: ir.Value, fields: BlockFields) -> ir.Value:
     half = ir.F16Type.get()
 
     def value(integer: ir.Value, *rest: ir.Value) -> ir.Value:

@@ -30,6 +30,31 @@ func.func @rows(%x: tensor<16x64xf32>) -> tensor<16x3xf32> {
   return %y : tensor<16x3xf32>
 }
 
+// What a lookup reads are the same fields.
+// CHECK-LABEL: func.func @lookup(
+// CHECK-DAG:     %[[PACKED:.+]] = "llmc.block_field"(%{{.+}}) {field = "packed"}
+// CHECK-DAG:     %[[SCALE:.+]] = "llmc.block_field"(%{{.+}}) {field = "scale"}
+// CHECK:         tensor.extract %[[PACKED]]
+// CHECK:         tensor.extract %[[SCALE]]
+// CHECK-NOT:     llmc.embedding
+func.func @lookup(%ids: tensor<?xi64>) -> tensor<?x64xf32> {
+  %w = "llmc.parameter"() {sources = ["w"]} : () -> tensor<3x2x!llmc.q8_0>
+  %y = "llmc.embedding"(%ids, %w) : (tensor<?xi64>, tensor<3x2x!llmc.q8_0>) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+
+// Of experts, a row reads those that it has chosen.
+// CHECK-LABEL: func.func @experts(
+// CHECK:         linalg.generic {{.+}} iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%{{.+}}, %{{.+}} : tensor<1x2x32xf32>, tensor<1x2xi64>) outs(%{{.+}} : tensor<1x2x3xf32>)
+// CHECK:           tensor.extract %{{.+}} : tensor<5x3x2x32xi4>
+// CHECK:           tensor.extract %{{.+}} : tensor<5x3x2xf16>
+// CHECK-NOT:     llmc.expert_linear
+func.func @experts(%x: tensor<1x64xf32>, %expert: tensor<2xi64>) -> tensor<2x3xf32> {
+  %w = "llmc.parameter"() {sources = ["w"]} : () -> tensor<5x3x2x!llmc.q4_0>
+  %y = "llmc.expert_linear"(%x, %expert, %w) {top_k = 2 : i64, transposed = 0 : i64} : (tensor<1x64xf32>, tensor<2xi64>, tensor<5x3x2x!llmc.q4_0>) -> tensor<2x3xf32>
+  return %y : tensor<2x3xf32>
+}
+
 // Blocks that are no weight stay together.
 // CHECK-LABEL: func.func @computed(
 // CHECK:         llmc.quantized_linear

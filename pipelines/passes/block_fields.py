@@ -1,0 +1,66 @@
+"""The fields of a weight's blocks, each a tensor of its own, and what they stand for."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith
+
+from llmc.dialects import BitcastOp, BlockFieldOp
+from llmc.dialects.blocks import BlockFormat
+from llmc.dialects.index_notation import collapse, constant, expand, pointwise, size
+
+
+@dataclass(frozen=True)
+class BlockFields:
+    """Bytes of integers `[..., B, S]`, and scales and minima f16 `[..., B]`."""
+
+    format: BlockFormat
+    packed: ir.Value
+    halves: tuple[ir.Value, ...]
+
+    @classmethod
+    def of(cls, weight: ir.Value) -> "BlockFields":
+        """Those of the blocks `[..., B]`."""
+        shape, format_ = list(weight.type.shape), weight.type.element_type.format
+        byte = ir.IntegerType.get_signless(8)
+        packed_type = ir.RankedTensorType.get([*shape, format_.bytes_of("packed")[1]], byte)
+        half_type = ir.RankedTensorType.get(shape, ir.F16Type.get())
+        with ir.InsertionPoint.after(weight.owner), weight.owner.location:
+            packed = BlockFieldOp(weight, ir.StringAttr.get("packed"), packed_type).out
+            halves = tuple(
+                BlockFieldOp(weight, ir.StringAttr.get(name), half_type).out
+                for name in format_.floats
+            )
+        return cls(format_, packed, halves)
+
+    @cached_property
+    def integers(self) -> ir.Value:
+        """The integers, of 4 or 8 bits, in the order in which they lie: `[..., B, G]`."""
+        if self.format.bits == 8:
+            return self.packed
+        *shape, _ = self.packed.type.shape
+        element = ir.IntegerType.get_signless(self.format.bits)
+        type_ = ir.RankedTensorType.get([*shape, self.format.values], element)
+        with ir.InsertionPoint.after(self.packed.owner), self.packed.owner.location:
+            return BitcastOp(self.packed, type_).out
+
+    def value(self, integer: ir.Value, *halves: ir.Value) -> ir.Value:
+        """What an integer stands for, in f32: of 4 bits it is stored without sign."""
+        i32, f32 = ir.IntegerType.get_signless(32), ir.F32Type.get()
+        is_signed = self.format.bits == 8
+        wide = arith.extsi(i32, integer) if is_signed else arith.extui(i32, integer)
+        if self.format.offset:
+            wide = arith.subi(wide, constant(self.format.offset, i32))
+        scale, *minimum = (arith.extf(f32, each) for each in halves)
+        value = arith.mulf(scale, arith.sitofp(f32, wide))
+        return arith.addf(value, minimum[0]) if minimum else value
+
+
+def in_order(x: ir.Value, format_: BlockFormat) -> ir.Value:
+    """`[T, B, G]` of `x [T, K]`, in the order of the bits: byte i holds two values of 4 bits."""
+    rows, blocks = size(x, 0), x.type.shape[1] // format_.values
+    if format_.bits == 8:
+        return expand(x, [[rows], [blocks, format_.values]])
+    halves = expand(x, [[rows], [blocks, 2, format_.values // 2]])
+    return collapse(pointwise("tbhi->tbih", lambda value, _: value, halves), [1, 1, 2])
