@@ -1,95 +1,19 @@
 """The kernel of decode attention gives what PyTorch gives, and leaves the cache as it should."""
 
-from dataclasses import dataclass
-
 import iree.compiler
 import iree.runtime
-import numpy as np
 import pytest
-import torch
-from torch import Tensor
 from torch_mlir import ir
 
 from llmc import dialects
-from llmc.dialects.blocks import decode, format_of
-from llmc.dialects.cache_cells import COLUMNS
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.passes.call_kernels import CallKernels
 from llmc.pipelines.passes.store_blocks_as_bytes import StoreBlocksAsBytes
 from llmc.pipelines.targets.cpu import CPUTarget
-from tests.kv_caches import as_cache, as_stored, kept, row_type, stored_rows
+from tests.decode_attention import COLUMNS_HELD, Shape, check_attention
 
 LANES, BYTES = CPUTarget().columns, CPUTarget().byte_products
 OF_256_BITS = "vpmaddubsw" if "avx2" in CPUTarget().facts.features else "plain"
-
-
-@dataclass(frozen=True)
-class Shape:
-    heads: int
-    key_heads: int
-    channels: int
-    value_channels: int
-    rotated: int = 0
-    window: int = 0
-    softcap: float = 0.0
-    lanes: int = 8
-    cache: str = "f32"
-    batch: str = "1"
-    normed: bool = False
-    instruction: str = "plain"
-    interleaved: bool = False
-
-    @property
-    def stride(self) -> int:
-        """Channels from one head to the next, where query, key and value of a head lie together."""
-        return 2 * self.channels + self.value_channels if self.interleaved else 0
-
-    @property
-    def offsets(self) -> list[int]:
-        """The first channels of query, key and value in a row of all three."""
-        query, key, _ = [self.channels] * 3 if self.interleaved else self.widths
-        return [1, 1 + query, 1 + query + key]
-
-    @property
-    def widths(self) -> list[int]:
-        """Channels of query, key and value in a row of all three."""
-        groups = self.key_heads
-        return [self.heads * self.channels, groups * self.channels, groups * self.value_channels]
-
-    @property
-    def function(self) -> str:
-        """One row of all three, of which the first channel is of no use."""
-        keys, values = (
-            f"tensor<2x?x{self.key_heads}x?x{row_type(n, self.cache, which)}>"
-            for n, which in ((self.channels, "keys"), (self.value_channels, "values"))
-        )
-        row = f"tensor<{self.batch}x{1 + sum(self.widths)}xf32>"
-        out = f"tensor<{self.batch}x{self.heads * self.value_channels}xf32>"
-        starts, table = f"tensor<{self.batch}xi64>", f"tensor<{self.batch}x1x{self.rotated}xf32>"
-        tables = f", %cos: {table}, %sin: {table}" if self.rotated else ""
-        norm = f"tensor<2x{self.channels}xf32>"
-        norms = f", %qn: {norm}, %kn: {norm}" if self.normed else ""
-        given = [True] * 9 + [self.rotated > 0] * 2 + [self.normed] * 2
-        segments = ", ".join(str(int(each)) for each in given)
-        query, key, value = self.offsets
-        return f"""
-          func.func @attend(%row: {row}, %k: {keys}, %v: {values}, %start: {starts}, %layer: index,
-                            %sequence: index, %past: index{tables}{norms})
-              -> ({out}, {keys}, {values}) {{
-            %o, %nk, %nv = "llmc.decode_attention"(%row, %row, %row, %k, %v, %start, %layer,
-                %sequence, %past{", %cos, %sin" if self.rotated else ""}
-                {", %qn, %kn" if self.normed else ""})
-                 {{operandSegmentSizes = array<i32: {segments}>, head_stride = {self.stride} : i64,
-                   norm_epsilon = 0.01 : f64, norm_offset = 1.0 : f64,
-                   query_offset = {query} : i64, key_offset = {key} : i64,
-                   value_offset = {value} : i64,
-                   scale = 0.25 : f64, window = {self.window} : i64,
-                   softcap = {self.softcap} : f64}}
-               : ({row}, {row}, {row}, {keys}, {values}, {starts}, index, index, index
-                  {f", {table}, {table}" if self.rotated else ""}
-                  {f", {norm}, {norm}" if self.normed else ""}) -> ({out}, {keys}, {values})
-            return %o, %nk, %nv : {out}, {keys}, {values}
-          }}"""
 
 
 SHAPES = [
@@ -119,118 +43,14 @@ def compiled(request):
     run((kernels, StoreBlocksAsBytes(), "canonicalize"), module)
     binary = iree.compiler.compile_str(str(module), extra_args=CPUTarget().flags)
     loaded = iree.runtime.load_vm_flatbuffer(binary, driver="local-task")
-    return request.param, loaded.attend
+
+    def attend(*arguments):
+        # Copied, as their memory goes with the results.
+        return [result.to_host().copy() for result in loaded.attend(*arguments)]
+
+    return request.param, attend
 
 
-def turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """The first channels of `x [B, H, D]` turned by tables `[B, R]`."""
-    cos, sin, width = cos[:, None], sin[:, None], cos.shape[-1]
-    low, high = x[..., :width].chunk(2, dim=-1)
-    turned = x[..., :width] * cos + torch.cat([-high, low], dim=-1) * sin
-    return torch.cat([turned, x[..., width:]], dim=-1)
-
-
-def attention(shape: Shape, query: Tensor, keys: Tensor, values: Tensor, start: int) -> Tensor:
-    """Heads `[H, D]` over columns `[G, S, D]`, of which the last is the query's."""
-    end = keys.shape[1]
-    first = max(start, end - shape.window) if shape.window else start
-    groups = shape.heads // shape.key_heads
-    keys, values = (t[:, first:].repeat_interleave(groups, 0) for t in (keys, values))
-    scores = (keys @ query[:, :, None])[..., 0] * 0.25
-    if shape.softcap:
-        scores = shape.softcap * torch.tanh(scores / shape.softcap)
-    return (torch.softmax(scores, dim=-1)[:, None] @ values)[:, 0]
-
-
-def heads_of(shape: Shape, row: Tensor) -> list[Tensor]:
-    """Query, key and value `[B, H, D]` of a row of all three."""
-    channels = (shape.channels, shape.channels, shape.value_channels)
-    if shape.interleaved:
-        return list(row.unflatten(1, (shape.heads, -1)).split(channels, dim=2))
-    parts = zip(row.split(shape.widths, dim=1), channels, strict=True)
-    return [part.unflatten(1, (-1, width)) for part, width in parts]
-
-
-# Few columns, several blocks, several parts; of these, some before the sequence's start.
-@pytest.mark.parametrize(("past", "starts"), [(0, [0]), (70, [0, 70, 3]), (2000, [0, 1900, 70])])
+@pytest.mark.parametrize(("past", "starts"), COLUMNS_HELD)
 def test_kernel(compiled, past, starts):
-    shape, attend = compiled
-    batch = 3 if shape.batch == "?" else int(shape.batch)
-    starts = (starts * 3)[:batch]
-    generator = torch.Generator().manual_seed(past)
-    row = torch.randn(batch, 1 + sum(shape.widths), generator=generator)
-    row[:, 0] = float("nan")
-    angles = torch.randn(batch, 1, shape.rotated, generator=generator)
-    tables = [angles.cos(), angles.sin()] if shape.rotated else []
-    weights = torch.randn(2, 2, shape.channels, generator=generator)
-    norms = list(weights) if shape.normed else []
-    caches = []
-    capacity = -(-(past + 3) // COLUMNS) * COLUMNS  # so that no cell is filled up with zeros
-    for channels in (shape.channels, shape.value_channels):
-        # Only what may be read holds numbers.
-        cache = torch.zeros(2, 1 + batch, shape.key_heads, capacity, channels)
-        for b, start in enumerate(starts):
-            cache[1, 1 + b, :, start:past].normal_(generator=generator)
-        cache = kept(cache.numpy(), shape.cache)
-        for b, start in enumerate(starts):
-            forbid(cache[1, 1 + b, :, :start])
-        for untouched in (cache[0], cache[1, :1], cache[1, :, :, past:]):
-            forbid(untouched)
-        caches.append(cache)
-    out, *new = (
-        result.to_host().copy()  # whose memory goes with the result
-        for result in attend(
-            row.numpy(),
-            *(
-                as_stored(as_cache(cache, shape.cache, which))
-                for cache, which in zip(caches, ("keys", "values"), strict=True)
-            ),
-            np.array(starts),
-            1,
-            1,
-            past,
-            *(t.numpy() for t in [*tables, *norms]),
-        )
-    )
-    out = torch.tensor(out)
-    new = [
-        stored_rows(each, shape.cache, which)
-        for each, which in zip(new, ("keys", "values"), strict=True)
-    ]
-    query, key, value = (part.double() for part in heads_of(shape, row[:, 1:]))
-    if norms:
-        query, key = (
-            torch.nn.functional.rms_norm(x, x.shape[-1:], 1 + norm[1].double(), 0.01)
-            for x, norm in zip((query, key), norms, strict=True)
-        )
-    if tables:
-        query, key = (turned(x, *(t[:, 0].double() for t in tables)) for x in (query, key))
-    for cache, rows, found in zip(caches, (key, value), new, strict=True):
-        cache[1, 1:, :, past] = kept(rows.numpy(), shape.cache)
-        check_cache(found, cache, shape.cache)
-    for b, start in enumerate(starts):
-        held = (torch.tensor(decode(cache[1, 1 + b, :, : past + 1])).double() for cache in new)
-        expected = attention(shape, query[b], *held, start)
-        np.testing.assert_allclose(
-            out[b].view(shape.heads, -1).double(), expected, atol=TOLERANCE[shape.cache], rtol=0
-        )
-
-
-# Scores of about 40 are summed in float32. Beside blocks, queries are rounded to a 16256th of the
-# largest of their 32, and weights to a 16383rd of 1.
-TOLERANCE = {"f32": 3e-5, "f16": 3e-5, "q8_0": 1e-3}
-
-
-def forbid(cache: np.ndarray) -> None:
-    """Puts into `cache` what no result may depend on."""
-    if format_of(cache) is None:
-        cache[...] = np.nan
-    else:
-        cache["scale"] = np.nan
-
-
-def check_cache(found: np.ndarray, expected: np.ndarray, element: str) -> None:
-    """All is as it was, and what was appended is as near as what is rounded can be."""
-    # What is halfway between two of 255 steps, but for the last bits of float32, may go to either.
-    tolerance = {"f32": 1e-6, "f16": 1e-3, "q8_0": 0.06}[element]
-    np.testing.assert_allclose(decode(found), decode(expected), atol=tolerance, rtol=tolerance)
+    check_attention(*compiled, past, starts)
