@@ -13,6 +13,7 @@ from functools import partial
 from torch_mlir import ir
 from torch_mlir.dialects import arith, scf, vector
 
+from llmc.dialects import DecodeAttentionOp
 from llmc.dialects.cache_cells import COLUMNS, KEYS, VALUES
 from llmc.dialects.index_notation import Size, index
 from llmc.pipelines.kernels.byte_softmax import ByteSoftmax
@@ -47,6 +48,23 @@ class DecodeShape:
     softcap: float
     norm_epsilon: float
     norm_offset: float
+
+    @classmethod
+    def of(cls, op: DecodeAttentionOp) -> "DecodeShape":
+        """What `op` says."""
+        return cls(
+            op.heads,
+            op.keys.type.shape[2],
+            op.head_stride.value,
+            op.query_offset.value,
+            op.key_offset.value,
+            op.value_offset.value,
+            op.scale.value,
+            op.window.value,
+            op.softcap.value,
+            op.norm_epsilon.value,
+            op.norm_offset.value,
+        )
 
     @property
     def sharing(self) -> int:

@@ -1,6 +1,6 @@
 """A head's row of a linear layer's result, as attention wants it: normed, turned and scaled."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from torch_mlir import ir
@@ -11,6 +11,15 @@ from llmc.pipelines.kernels.kernel import multiply_add
 from llmc.pipelines.kernels.vectors import floats, load, splat, total, width_of
 
 Write = Callable[[ir.Value, ir.Value], None]
+
+Loop = Callable[[int, int, int], Iterable[ir.Value]]
+"""Writes a loop from a number to one before another in steps, as `scf.for_`."""
+
+
+def in_turn(start: int, end: int, step: int) -> Iterable[ir.Value]:
+    """All of the steps, one after the other."""
+    loop: Iterable[ir.Value] = scf.for_(index(start), index(end), index(step))
+    return loop
 
 
 @dataclass(frozen=True)
@@ -53,7 +62,8 @@ class HeadNorm:
 class HeadRow:
     """`channels` numbers of the row of `buffer [..., N]` that is at `where`, from `first` on.
 
-    They are multiplied by `scale`, a number, and as `norm` says, where that is given.
+    They are multiplied by `scale`, a number, and as `norm` says, where that is given. They are
+    passed on in a `loop`.
     """
 
     buffer: ir.Value
@@ -61,6 +71,7 @@ class HeadRow:
     first: ir.Value
     channels: int
     lanes: int
+    loop: Loop = in_turn
     norm: HeadNorm | None = None
     scale: ir.Value | None = None
 
@@ -86,7 +97,7 @@ class HeadRow:
         turned = rotation.channels
         half = turned // 2
         lanes = width_of(self.lanes, half, self.channels)
-        for at in scf.for_(index(0), index(half), index(lanes)):
+        for at in self.loop(0, half, lanes):
             other = arith.addi(at, index(half))
             low, high = self._load(at, lanes), self._load(other, lanes)
             cos, sin = rotation.factors(at, lanes)
@@ -111,6 +122,6 @@ class HeadRow:
         read: Callable[[ir.Value, int], ir.Value],
         write: Write,
     ) -> None:
-        for at in scf.for_(index(start), index(end), index(lanes)):
+        for at in self.loop(start, end, lanes):
             write(read(at, lanes), at)
             scf.yield_([])

@@ -152,19 +152,7 @@ def _argmax(op: ArgmaxOp, cpu: CallKernels) -> list[ir.Value]:
 
 def _decode_attention(op: DecodeAttentionOp, cpu: CallKernels) -> list[ir.Value]:
     key_heads, (_, width) = op.keys.type.shape[2], op.out.type.shape
-    shape = DecodeShape(
-        op.heads,
-        key_heads,
-        op.head_stride.value,
-        op.query_offset.value,
-        op.key_offset.value,
-        op.value_offset.value,
-        op.scale.value,
-        op.window.value,
-        op.softcap.value,
-        op.norm_epsilon.value,
-        op.norm_offset.value,
-    )
+    shape = DecodeShape.of(op)
     batch = size(op.query, 0)
     static = isinstance(batch, int)
     tables = [table for table in (op.cos, op.sin) if table is not None]
