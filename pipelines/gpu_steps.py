@@ -1,8 +1,10 @@
-"""What GPUs need of the pipelines' steps: all is linalg, of which IREE makes the kernels."""
+"""What GPUs need of the pipelines' steps: kernels for attention, the rest linalg for IREE's."""
 
 from llmc.pipelines.passes import (
     BindParameters,
+    CallGPUKernels,
     FoldTransposes,
+    FuseDecodeAttention,
     FuseGateUp,
     FuseQKV,
     LowerLlmc,
@@ -44,15 +46,17 @@ def gpu_weights(storage: str, facts: GPUFacts) -> tuple[Pass | str, ...]:
     )
 
 
-def gpu_linalg(facts: GPUFacts) -> tuple[Pass | str, ...]:
-    """Lowers every llmc operation.
+def gpu_linalg(target: str, facts: GPUFacts) -> tuple[Pass | str, ...]:
+    """Puts in the kernels for `target`, a GPU with `facts`, and lowers every other llmc operation.
 
-    Changes numerics where `facts` has tensor cores, whose operands have 16 bits.
+    Changes numerics where there are tensor cores, whose operands have 16 bits.
     """
     return (
+        FuseDecodeAttention(),
         SplitArgmax(),
         *((RoundActivations(),) if facts.tensor_cores else ()),
         "convert-scf-to-cf",  # IREE 3.13 does not convert the types of calls in regions
+        CallGPUKernels(target=target),
         LowerLlmc(),
         _SIMPLIFY,
         "resolve-ranked-shaped-type-result-dims",

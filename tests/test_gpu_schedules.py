@@ -11,12 +11,13 @@ from torch_mlir import ir
 from llmc import dialects
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.iree import OPTIONS
+from llmc.pipelines.kernels.launch import MARKER
 from llmc.pipelines.passes.lower_llmc import LowerLlmc
 from llmc.pipelines.passes.round_activations import RoundActivations
 from llmc.pipelines.passes.split_argmax import SplitArgmax
 from llmc.pipelines.passes.to_iree import ToIREE
 from llmc.pipelines.schedules.gpu_dispatches import schedule_dispatches
-from llmc.pipelines.schedules.gpu_lowering import MARKER, Kind
+from llmc.pipelines.schedules.gpu_lowering import Kind
 from llmc.pipelines.targets.gpu_facts import GPUFacts
 from tests.arrays import assert_same
 from tests.interpreter import Machine

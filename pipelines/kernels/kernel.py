@@ -13,6 +13,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, builtin, func, memref
 
 from llmc.dialects.index_notation import Size, as_value, index, size
+from llmc.pipelines.kernels.launch import Launch
 
 # What IREE has for a result that is written over no operand.
 _UNTIED = -1
@@ -25,13 +26,15 @@ class Kernel:
     `grid(extents)` is the width and height of the grid, `extents` being the dynamic extents of the
     operands, then of the results, in their order, then the scalars given to `dispatch`.
     `build(x, y, extents, *buffers)` writes what workgroup (x, y) does to the memrefs of operands,
-    of those that are updated after the others, and of results. Kernels of one name, for operands
-    and results of the same types, are the same.
+    of those that are updated after the others, and of results. On a GPU, whose threads all do it,
+    `launch` says how many these are. Kernels of one name, for operands and results of the same
+    types, are the same.
     """
 
     name: str
     grid: Callable[[list[ir.Value]], tuple[Size, Size]]
     build: Callable[..., None]
+    launch: Launch | None = None
 
 
 @dataclass(frozen=True)
@@ -177,22 +180,31 @@ def _define_function(symbol: str, kernel: Kernel, extents: int, views: list[_Vie
     bindings = len({view.binding for view in views})
     inputs = [ir.IndexType.get()] * extents + [binding] * bindings
     function = func.FuncOp(symbol, (inputs, []))
+    if kernel.launch:
+        function.attributes["translation_info"] = kernel.launch.translation_info
     block = function.add_entry_block()
     with ir.InsertionPoint(block):
         sizes, bound = list(block.arguments)[:extents], list(block.arguments)[extents:]
-        start, rest = index(0), iter(sizes)
+        rest = iter(sizes)
+        # What a GPU's buffers are seen from is no constant to IREE, and so always an offset.
+        start = arith.muli(_workgroup_id(2), index(64)) if kernel.launch else index(0)
         buffers = []
         for binding, type_ in ((view.binding, view.type) for view in views):
             dims = [next(rest) for dim in range(type_.rank) if type_.is_dynamic_dim(dim)]
+            held = kernel.launch.buffer_type(type_) if kernel.launch else _buffer_type(type_)
             view = ir.Operation.create(
                 "stream.binding.subspan",
-                results=[ir.MemRefType.get(type_.shape, type_.element_type)],
+                results=[held],
                 operands=[bound[binding], start, *dims],
             )
             buffers.append(view.result)
         x, y = (_workgroup_id(dimension) for dimension in range(2))
         kernel.build(x, y, sizes, *buffers)
         func.ReturnOp([])
+
+
+def _buffer_type(type_: ir.RankedTensorType) -> ir.MemRefType:
+    return ir.MemRefType.get(type_.shape, type_.element_type)
 
 
 def _workgroup_id(dimension: int) -> ir.Value:

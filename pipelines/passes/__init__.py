@@ -6,6 +6,7 @@ from llmc.pipelines.passes.apply_schedule import ApplySchedule
 from llmc.pipelines.passes.attend_in_place import AttendInPlace
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.bind_parameters import BindParameters
+from llmc.pipelines.passes.call_gpu_kernels import CallGPUKernels
 from llmc.pipelines.passes.call_kernels import CallKernels
 from llmc.pipelines.passes.dispatch_kernels import DispatchKernels
 from llmc.pipelines.passes.drop_assertions import DropAssertions
@@ -54,6 +55,7 @@ PASSES: dict[str, type[Pass]] = {
         ApplySchedule,
         AttendInPlace,
         BindParameters,
+        CallGPUKernels,
         CallKernels,
         DispatchKernels,
         DropAssertions,

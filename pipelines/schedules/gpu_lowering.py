@@ -1,6 +1,7 @@
 """What a GPU schedule tells IREE of a dispatch: tiles, and the pipeline that lowers it.
 
-The attributes of IREE's `iree_codegen` and `iree_gpu` dialects are made here alone.
+The attributes of IREE's `iree_codegen` and `iree_gpu` dialects are made here, but for those
+of a kernel of our own, which `launch` makes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,12 +10,10 @@ from typing import Literal
 from iree.compiler import ir
 from iree.compiler.dialects import iree_codegen, iree_gpu
 
+from llmc.pipelines.kernels.launch import MARKER
 from llmc.pipelines.schedules.gpu_loops import loops_of
 
 Kind = Literal["vulkan", "cuda"]
-
-MARKER = "llmc.schedule"
-"""Names in IREE's translation info the schedule that chose it."""
 
 LOAD_BITS = 128
 """What a thread reads best at once."""

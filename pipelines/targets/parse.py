@@ -30,6 +30,14 @@ def parse_cpu(text: str) -> CPUTarget:
     return target
 
 
+def parse_gpu(text: str) -> GPUTarget:
+    """The target, where it is a GPU. UserError for another."""
+    target = parse_target(text)
+    if not isinstance(target, GPUTarget):
+        raise UserError(f"{text!r} is no GPU: give --target vulkan or cuda")
+    return target
+
+
 def split_targets(text: str) -> tuple[str, ...]:
     """The targets in `cpu,vulkan,cuda:sm_89`. UserError for one that is empty or there twice."""
     names = tuple(name.strip() for name in text.split(","))
