@@ -18,6 +18,9 @@ from llmc.pipelines.driver.execution import run
 from llmc.pipelines.passes.base import functions
 from llmc.pipelines.passes.schedule_kernels import TUNED
 from llmc.pipelines.pipeline import STAGE_NAMES, TORCH, LinalgStage, stages
+from llmc.pipelines.targets.gpu import GPUTarget
+from llmc.pipelines.targets.gpu_storage import check_storage
+from llmc.pipelines.targets.parse import parse_target, split_targets
 from llmc.runtime.errors import UserError
 
 
@@ -64,9 +67,14 @@ def start_lowering(
 
     `skeleton` is `model.skeleton` with our attention and experts; the export borrows it.
     `start_from` is a file that `--dump-ir` wrote, or an edited one. UserError where the model is
-    not what llmc can compile, or the file is not such a one, of this model.
+    not what llmc can compile, a target cannot read its weights as `options` would store them, or
+    the file is not such a one, of this model.
     """
     context = context_bound(model, options)
+    for name in split_targets(options.target):
+        target = parse_target(name)
+        if isinstance(target, GPUTarget):
+            check_storage(name, target.gpu, storage(model, options), options.kv_dtype)
     if start_from is not None:
         done, module = read_stage(start_from)
         check_fits(module, start_from, skeleton, storage(model, options), options.kv_dtype)

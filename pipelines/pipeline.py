@@ -137,7 +137,7 @@ class StateStage(Stage):
             return "f32"
         target = parse_target(self.target)
         if isinstance(target, GPUTarget):
-            return "f16" if target.gpu.storage_16bit and target.gpu.f16 else "f32"
+            return "f16" if target.gpu.halves else "f32"
         return "f16" if self.storage in STORAGES else "q8_0"
 
 

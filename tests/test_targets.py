@@ -8,6 +8,7 @@ import pytest
 from llmc.frontend.build import build_bundle
 from llmc.frontend.options import CompileOptions
 from llmc.pipelines.targets.gpu import GPUTarget
+from llmc.pipelines.targets.gpu_storage import check_storage
 from llmc.pipelines.targets.parse import parse_target, split_targets
 from llmc.pipelines.targets.vulkan import VulkanTarget, of_device
 from llmc.runtime import load, placement
@@ -85,6 +86,37 @@ def test_baseline_needs_nothing():
     assert isinstance(target, GPUTarget)
     assert target.facts.features == ()
     assert not target.gpu.f16
+
+
+@pytest.mark.parametrize(
+    ("target", "storage", "kv_dtype", "advice"),
+    [
+        ("vulkan:baseline", "q4_0", "auto", "what --dtype q4_0 stores: give --dtype f32$"),
+        ("vulkan:baseline", "as-is", "auto", "--dtype f32$"),
+        ("vulkan:baseline", "bf16", "auto", "--dtype f32$"),
+        ("vulkan:baseline", "f32", "f16", "what --kv-dtype f16 stores: give --kv-dtype f32$"),
+        ("some", "q8_0", "auto", "--dtype f16 or bf16 or f32$"),
+        ("some", "f16", "q8_0", "--kv-dtype f16 or f32$"),
+    ],
+)
+def test_what_a_device_cannot_read_is_refused(target, storage, kv_dtype, advice):
+    gpu = (
+        VulkanTarget("some", of_device(vulkan_gpu())) if target == "some" else parse_target(target)
+    )
+    with pytest.raises(UserError, match=f"^{target} cannot read .*{advice}"):
+        check_storage(target, gpu.gpu, storage, kv_dtype)
+
+
+@pytest.mark.parametrize("storage", ["f16", "as-is"])
+def test_what_a_device_can_read_is_compiled(storage):
+    check_storage("vulkan:rdna3", parse_target("vulkan:rdna3").gpu, storage, "q8_0")
+    check_storage("vulkan:baseline", parse_target("vulkan:baseline").gpu, "f32", "auto")
+
+
+def test_narrow_weights_are_refused_before_anything_is_imported(tiny_folder, tmp_path):
+    options = CompileOptions(target="cpu,vulkan:baseline", dtype="q8_0")
+    with pytest.raises(UserError, match="vulkan:baseline cannot read"):
+        build_bundle(str(tiny_folder), options, tmp_path / "bundle")
 
 
 def test_targets_are_separated_by_commas():

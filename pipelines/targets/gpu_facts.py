@@ -15,3 +15,8 @@ class GPUFacts:
     storage_8bit: bool
     storage_16bit: bool
     tensor_cores: bool
+
+    @property
+    def halves(self) -> bool:
+        """Whether it reads and computes with floats of 16 bits."""
+        return self.f16 and self.storage_16bit
