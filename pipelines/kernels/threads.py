@@ -40,6 +40,31 @@ def spread(threads: int) -> Loop:
     return loop
 
 
+def row_of(buffer: ir.Value, where: Sequence[ir.Value]) -> tuple[ir.Value, ir.Value]:
+    """All rows of a kernel's `buffer [..., N]` as `[rows, N]`, and which of them is at `where`.
+
+    LLVM sees how a row so numbered is aligned, and reads many numbers at once.
+    """
+    type_ = buffer.type
+    binding, start, *dynamic = buffer.owner.operands
+    rest = iter(dynamic)
+    number, rows = index(0), index(1)
+    for dim, place in enumerate(where):
+        known = not type_.is_dynamic_dim(dim)
+        extent = index(type_.shape[dim]) if known else next(rest)
+        number = arith.addi(arith.muli(number, extent), place)
+        rows = arith.muli(rows, extent)
+    width, unknown = type_.shape[-1], ir.ShapedType.get_dynamic_stride_or_offset()
+    layout = ir.StridedLayoutAttr.get(unknown, [width, 1])
+    shape = [ir.ShapedType.get_dynamic_size(), width]
+    view = ir.Operation.create(
+        "stream.binding.subspan",
+        results=[ir.MemRefType.get(shape, type_.element_type, layout)],
+        operands=[binding, start, rows],
+    )
+    return view.result, number
+
+
 def load_one(buffer: ir.Value, *where: ir.Value) -> ir.Value:
     """A number of `buffer`, which may hold narrower ones."""
     f32, found = ir.F32Type.get(), memref.load(buffer, list(where))

@@ -16,7 +16,7 @@ from llmc.dialects.attention import HIDDEN
 from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.kernels.kernel import multiply_add
 from llmc.pipelines.kernels.online_softmax import Caches
-from llmc.pipelines.kernels.threads import LANES, load_one, shared, store_one, thread, wait
+from llmc.pipelines.kernels.threads import LANES, load_one, row_of, shared, store_one, thread, wait
 from llmc.pipelines.kernels.vectors import (
     LOG2_E,
     divisor,
@@ -133,8 +133,8 @@ class WorkgroupSoftmax:
         column = arith.addi(tile, thread())
         exists = arith.cmpi(arith.CmpIPredicate.ult, column, end)
         place = arith.minui(column, arith.subi(end, index(1)))
-        where = [*self.caches.head, place]
-        scores = self._products(lambda at, lanes: load(self.caches.keys, [*where, at], lanes))
+        keys, number = row_of(self.caches.keys, [*self.caches.head, place])
+        scores = self._products(lambda at, lanes: load(keys, [number, at], lanes))
         hidden = constant(HIDDEN, ir.F32Type.get())
         for row, score in enumerate(scores):
             sees = seen(row, column)
