@@ -11,6 +11,7 @@ from typing import ClassVar
 from llmc.pipelines.gpu_steps import gpu_linalg, gpu_weights
 from llmc.pipelines.passes import (
     AddEarly,
+    AddGreedy,
     AddTopK,
     AttendInPlace,
     BindParameters,
@@ -125,6 +126,7 @@ class StateStage(Stage):
             ThreadKVCache(element=self.element),
             *(() if on_gpu else (AddTopK(),)),
             ReturnBestToken(),
+            AddGreedy(),
             _SIMPLIFY,
         )
 

@@ -4,21 +4,28 @@
     prefill     (tokens: 1xTxi64, start: 1xi64, sequence: i64, past: i64) -> 1xVxf32, 1x1xi64
     decode      (tokens: 1x1xi64, start: 1xi64, sequence: i64, past: i64) -> 1xVxf32, 1x1xi64
     decode_batch(tokens: Bx1xi64, start: Bxi64, sequence: i64, past: i64) -> BxVxf32, Bx1xi64
+    greedy      (tokens: 1x1xi64, start, sequence, past, count: i64) -> Cx1xi64, 1x1xi64
+    greedy_batch(tokens: Bx1xi64, start, sequence, past, count: i64) -> CxBxi64, Bx1xi64
     top_k       (logits: BxVxf32, count: i64) -> BxCxf32, BxCxi64
 
-T is at least 2, and so is B of `decode_batch`. `reset` allocates the KV cache for so many sequences
-of so many token columns. `prefill` and `decode` run tokens of sequences `sequence` to
+T is at least 2, and so is B where it is a batch's. `reset` allocates the KV cache for so many
+sequences of so many token columns. `prefill` and `decode` run tokens of sequences `sequence` to
 `sequence + B - 1` in columns `past` to `past + T - 1`, given that the columns before hold tokens.
 They return the logits after the last one and the first token whose logit is the largest, -1 if that
-is NaN or infinite. Sequence b counts its columns from `start[b]` on. `top_k` finds the `count`
-largest of such logits, V at most, in descending order, and the tokens that they are of; those with
-the same logit are in the order of their numbers.
+is NaN or infinite. Sequence b counts its columns from `start[b]` on. `greedy` runs `count` steps of
+`decode`, and `greedy_batch` of `decode_batch`, each but the first on the tokens that the one before
+returned; they return all of these, and the last as the next step takes them. `top_k` finds the
+`count` largest of such logits, V at most, in descending order, and the tokens that they are of;
+those with the same logit are in the order of their numbers.
 """
 
 RESET = "reset"
 PREFILL = "prefill"
 DECODE = "decode"
 DECODE_BATCH = "decode_batch"
+GREEDY = "greedy"
+GREEDY_BATCH = "greedy_batch"
 TOP_K = "top_k"
+FUNCTIONS = RESET, PREFILL, DECODE, DECODE_BATCH, GREEDY, GREEDY_BATCH, TOP_K
 
 PARAMETER_SCOPE = "model"

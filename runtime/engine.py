@@ -115,7 +115,7 @@ class Engine:
         self._chosen_view: rt.HalBufferView | None = None
         self._functions = {
             name: VmFunction(self._context, device, function, integers)
-            for name in (abi.RESET, abi.PREFILL, abi.DECODE, abi.DECODE_BATCH, abi.TOP_K)
+            for name in abi.FUNCTIONS
             if (function := program.lookup_function(name)) is not None
         }
 
@@ -156,22 +156,50 @@ class Engine:
     def decode(self, tokens: list[int], past: int, starts: list[int]) -> Output:
         """Runs one token of each sequence in column `past`; what follows each."""
         function = abi.DECODE if len(tokens) == 1 else abi.DECODE_BATCH
-        new = self._chosen_view
-        if tokens != self._chosen:
-            new = self._functions[function].upload(tokens, len(tokens), 1)
-        return self._run(function, new, starts, 0, past)
+        return self._run(function, self._given(tokens), starts, 0, past)
+
+    def greedy(
+        self, tokens: list[int], past: int, starts: list[int], count: int
+    ) -> list[list[int]]:
+        """Runs `count` tokens of each sequence in columns `past` on, each the best after the last.
+
+        Returns the best tokens after each, as `decode` does, but fewer where the module has no
+        function for several.
+        """
+        name = abi.GREEDY if len(tokens) == 1 else abi.GREEDY_BATCH
+        if count == 1 or name not in self._functions:
+            return [self.decode(tokens, past, starts).best]
+        results = self._call(name, self._given(tokens), starts, 0, past, count)
+        found = results.integers(0)
+        steps = [found[at : at + len(tokens)] for at in range(0, len(found), len(tokens))]
+        self._keep(steps[-1], results)
+        return steps
 
     def _run(
         self, name: str, new: rt.HalBufferView, starts: list[int], sequence: int, past: int
     ) -> Output:
+        results = self._call(name, new, starts, sequence, past)
+        best = results.integers(1)
+        self._keep(best, results)
+        return Output(best, results, self._functions.get(abi.TOP_K))
+
+    def _call(self, name: str, new: rt.HalBufferView, starts: list[int], *integers: int) -> Results:
         function = self._functions[name]
         if starts != self._starts:
             self._starts = list(starts)
             self._uploaded_starts = function.upload(starts, len(starts))
-        results = function(new, self._uploaded_starts, sequence, past)
+        return function(new, self._uploaded_starts, *integers)
+
+    def _keep(self, chosen: list[int], results: Results) -> None:
+        """Remembers the last tokens that a call chose, and where they lie on the device."""
+        self._chosen = list(chosen)
         self._chosen_view = results.view(1)
-        self._chosen = results.integers(1)
-        return Output(list(self._chosen), results, self._functions.get(abi.TOP_K))
+
+    def _given(self, tokens: list[int]) -> rt.HalBufferView:
+        """One token of each sequence as an argument."""
+        if tokens == self._chosen:
+            return self._chosen_view
+        return self._functions[abi.DECODE].upload(tokens, len(tokens), 1)
 
 
 def _largest(logits: np.ndarray, count: int) -> tuple[list[int], list[float]]:

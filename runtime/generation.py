@@ -1,5 +1,6 @@
 """The decode loop: from token ids to text, one token at a time."""
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +10,11 @@ from llmc.runtime.errors import UserError
 from llmc.runtime.sampling import Sampler, SamplingOptions, require_finite
 from llmc.runtime.text_stream import TextStream
 from llmc.runtime.tokenizer import Tokenizer
+
+# So many greedy tokens at most come from one call of the engine, and as many as take so long: more
+# would make the text jerk, and be computed in vain where it ends.
+STEPS_AT_ONCE = 4
+_SECONDS_AT_ONCE = 0.02
 
 
 @dataclass(frozen=True)
@@ -66,34 +72,15 @@ class _Writer:
         self.done = False
         self._eos = frozenset(eos)
         self._limit = options.max_new_tokens
-        self._greedy = options.sampling.greedy
+        self.greedy = options.sampling.greedy
         self._candidates = options.sampling.candidates
         self._sampler = Sampler(options.sampling)
         self._stream = TextStream(tokenizer, stop=options.stop)
 
-    def write(self, output: Output, row: int, room: int) -> str:
-        """Chooses the next token by `row` of `output`; returns the text that is now certain.
-
-        `room` is how many tokens the context still has, the new one included.
-        """
-        result = self.result
-        token = self._choose(output, row)
-        result.token_ids.append(token)
-        self.history.append(token)
-        if token in self._eos:
-            return self._end("stop", self._stream.finish())
-        piece = self._stream.push(token)
-        if self._stream.stopped:
-            return self._end("stop", piece)
-        if len(result.token_ids) >= self._limit or room <= 1:
-            return self._end("length", piece + self._stream.finish())
-        result.pieces.append(piece)
-        return piece
-
-    def _choose(self, output: Output, row: int) -> int:
-        """Leaves on the device what it need not see of the logits."""
+    def choose(self, output: Output, row: int) -> int:
+        """The next token by `row` of `output`, on which it leaves what it need not see."""
         best = require_finite(output.best[row])
-        if self._greedy:
+        if self.greedy:
             return best
         if self._candidates is not None:
             token = self._sampler.sample_top(*output.top(self._candidates, row))
@@ -101,11 +88,65 @@ class _Writer:
                 return token
         return self._sampler.sample(output.logits[row], self.history)
 
+    def write(self, token: int, room: int) -> str:
+        """Takes the next token; returns the text that is now certain.
+
+        `room` is how many tokens the context still has for more.
+        """
+        result = self.result
+        result.token_ids.append(require_finite(token))
+        self.history.append(token)
+        if token in self._eos:
+            return self._end("stop", self._stream.finish())
+        piece = self._stream.push(token)
+        if self._stream.stopped:
+            return self._end("stop", piece)
+        if self.left(room) <= 0:
+            return self._end("length", piece + self._stream.finish())
+        result.pieces.append(piece)
+        return piece
+
+    def left(self, room: int) -> int:
+        """How many tokens may come, where the context has room for so many."""
+        return min(self._limit - len(self.result.token_ids), room)
+
     def _end(self, reason: str, piece: str) -> str:
         self.done = True
         self.result.finish_reason = reason
         self.result.pieces.append(piece)
         return piece
+
+
+class _Stepper:
+    """Decodes what several writers, of one kind of sampling, are to write next."""
+
+    def __init__(self, engine: Engine, writers: Sequence[_Writer], starts: list[int]) -> None:
+        self._engine = engine
+        self._writers = writers
+        self._starts = starts
+        self._greedy = all(writer.greedy for writer in writers)
+        self._step_s = math.inf
+
+    def step(self, past: int, left: int) -> list[list[int]]:
+        """Runs the last token of each in column `past`; the next ones, at most `left`, of each.
+
+        A list for each step. More than one are computed at once only where that takes no time that
+        a reader would notice.
+        """
+        last = [writer.history[-1] for writer in self._writers]
+        if not self._greedy:
+            output = self._engine.decode(last, past, self._starts)
+            return [
+                [
+                    last[row] if writer.done else writer.choose(output, row)
+                    for row, writer in enumerate(self._writers)
+                ]
+            ]
+        count = min(STEPS_AT_ONCE, left, int(_SECONDS_AT_ONCE / self._step_s))
+        begin = time.perf_counter()
+        steps = self._engine.greedy(last, past, self._starts, max(count, 1))
+        self._step_s = (time.perf_counter() - begin) / len(steps)
+        return steps
 
 
 def generate(
@@ -127,25 +168,28 @@ def generate(
     _check_prompt(ids, context)
     writer = _Writer(ids, tokenizer, eos, options)
     result = writer.result
-    held = len(ids)
-    if held >= context:
+    length = len(ids)
+    if length >= context:
         yield "", result
         return
-    result.prefill_tokens = held - past
+    result.prefill_tokens = length - past
     engine.require(claim)
     begin = time.perf_counter()
     output = engine.prefill(ids[past:], past)
     first = time.perf_counter()
     result.prefill_s = first - begin
+    stepper = _Stepper(engine, [writer], [0])
+    steps = [[writer.choose(output, 0)]]
     while True:
-        piece = writer.write(output, 0, context - held)
-        result.decode_s = time.perf_counter() - first
-        yield piece, result
-        if writer.done:
-            return
+        for (token,) in steps:
+            length += 1
+            piece = writer.write(token, context - length)
+            result.decode_s = time.perf_counter() - first
+            yield piece, result
+            if writer.done:
+                return
         engine.require(claim)
-        output = engine.decode([result.token_ids[-1]], held, [0])
-        held += 1
+        steps = stepper.step(length - 1, writer.left(context - length))
 
 
 def generate_batch(
@@ -175,18 +219,20 @@ def generate_batch(
         writer.result.prefill_tokens = len(ids)
         writer.result.prefill_s = time.perf_counter() - begin
         if len(ids) < context:
-            writer.write(output, 0, context - len(ids))
+            writer.write(writer.choose(output, 0), context - len(ids) - 1)
         else:
             writer.done = True
+    stepper = _Stepper(engine, writers, starts)
     first = time.perf_counter()
     while not all(writer.done for writer in writers):
-        tokens = [writer.history[-1] for writer in writers]
-        output = engine.decode(tokens, column, starts)
-        column += 1
-        for number, writer in enumerate(writers):
-            if not writer.done:
-                writer.write(output, number, context - (column - starts[number]))
-                writer.result.decode_s = time.perf_counter() - first
+        rooms = [context - 1 - (column - start) for start in starts]
+        left = [each.left(room) for each, room in zip(writers, rooms, strict=True) if not each.done]
+        for step in stepper.step(column, max(left)):
+            column += 1
+            for writer, token, start in zip(writers, step, starts, strict=True):
+                if not writer.done:
+                    writer.write(token, context - 1 - (column - start))
+                    writer.result.decode_s = time.perf_counter() - first
     return [writer.result for writer in writers]
 
 

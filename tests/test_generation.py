@@ -61,6 +61,30 @@ def test_a_step_takes_other_tokens_than_the_module_chose(model):
         np.testing.assert_allclose(logits, model.logits([*ids, token]), atol=1e-4)
 
 
+@pytest.mark.parametrize("sequences", [1, 3])
+def test_several_greedy_steps_are_those_of_single_ones(model, sequences):
+    engine, starts = model.engine, [0] * sequences
+
+    def run(counts: list[int]) -> list[list[int]]:
+        engine.reset(sequences, 8)
+        steps = [list(range(5, 5 + sequences))]
+        for count in counts:
+            steps += engine.greedy(steps[-1], len(steps) - 1, starts, count)
+        return steps
+
+    assert run([2, 5]) == run([7]) == run([1] * 7)
+
+
+@pytest.mark.parametrize("end", [2, 3, 4, 9])
+def test_what_is_computed_after_the_end_is_not_said(model, end, monkeypatch):
+    whole = model.generate(PROMPTS[0], max_new_tokens=12).token_ids
+    eos = (whole[end],)
+    monkeypatch.setattr(type(model), "_eos", eos)
+    result = model.generate(PROMPTS[0], max_new_tokens=12)
+    assert result.token_ids == whole[: whole.index(eos[0]) + 1]
+    assert result.finish_reason == "stop"
+
+
 def test_largest_logits_are_those_of_all(model):
     model.engine.reset(1, 4)
     output = model.engine.prefill([1, 2, 3], 0)

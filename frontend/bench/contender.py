@@ -68,6 +68,13 @@ class Contender(ABC):
     def decode(self, tokens: list[int], past: int) -> list[int]:
         """Runs one token `[B]` of each sequence after `past`; the likeliest next ones."""
 
+    def generate(self, tokens: list[int], past: int, count: int) -> list[list[int]]:
+        """Runs `count` greedy steps from `tokens` after `past` on; the likeliest after each."""
+        steps = [tokens]
+        for column in range(past, past + count):
+            steps.append(self.decode(steps[-1], column))
+        return steps[1:]
+
 
 def run(contender: Contender, case: Case, rows: Rows) -> Run:
     """Measures one case; `rows` holds the first `case.cached` tokens of each sequence."""
@@ -78,9 +85,8 @@ def run(contender: Contender, case: Case, rows: Rows) -> Run:
     prefill_s = time.perf_counter() - begin
     if case.cached > case.prompt:
         following = contender.prefill(rest, case.prompt)
-    tokens = []
     begin = time.perf_counter()
-    for past in range(case.cached, case.capacity):
-        tokens.append(following[0])
-        following = contender.decode(following, past)
-    return Run(prefill_s, time.perf_counter() - begin, tokens)
+    steps = contender.generate(following, case.cached, case.generated)
+    decode_s = time.perf_counter() - begin
+    tokens = [step[0] for step in (following, *steps[:-1])]
+    return Run(prefill_s, decode_s, tokens)

@@ -7,6 +7,7 @@ import iree.runtime as rt
 
 from llmc.frontend.bench.contender import Contender, Rows
 from llmc.runtime.engine import Engine
+from llmc.runtime.generation import STEPS_AT_ONCE
 from llmc.runtime.hal_device import cpu_device
 from llmc.runtime.manifest import MODULE, PARAMETERS
 
@@ -37,6 +38,15 @@ class Compiled(Contender):
     def decode(self, tokens: list[int], past: int) -> list[int]:
         """One step of all sequences."""
         return self._engine.decode(tokens, past, [0] * len(tokens)).best
+
+    def generate(self, tokens: list[int], past: int, count: int) -> list[list[int]]:
+        """As `llmc run` does it, some steps in a call."""
+        starts = [0] * len(tokens)
+        steps = [tokens]
+        while (done := len(steps) - 1) < count:
+            at_once = min(STEPS_AT_ONCE, count - done)
+            steps += self._engine.greedy(steps[-1], past + done, starts, at_once)
+        return steps[1:]
 
 
 def _bytes_per_step(archive: Path) -> int:

@@ -1,6 +1,7 @@
 """The passes of llmc, one in each file, and all of them by name."""
 
 from llmc.pipelines.passes.add_early import AddEarly
+from llmc.pipelines.passes.add_greedy import AddGreedy
 from llmc.pipelines.passes.add_top_k import AddTopK
 from llmc.pipelines.passes.apply_schedule import ApplySchedule
 from llmc.pipelines.passes.attend_in_place import AttendInPlace
@@ -51,6 +52,7 @@ PASSES: dict[str, type[Pass]] = {
     pass_.name: pass_
     for pass_ in (
         AddEarly,
+        AddGreedy,
         AddTopK,
         ApplySchedule,
         AttendInPlace,

@@ -14,9 +14,9 @@ def argument_names(function: func.FuncOp) -> list[tuple[str, ...]]:
         return [("sequences",), ("capacity",)]
     if function.sym_name.value == TOP_K and ranks == [2, None]:
         return [("batch", "vocabulary"), ("count",)]
-    if ranks in ([2, 2], [2, 1, None, None]) and _are_numbers(types):
+    if ranks in ([2, 2], [2, 1, *[None] * 2], [2, 1, *[None] * 3]) and _are_numbers(types):
         per_rank = {1: ("batch",), 2: ("batch", "tokens")}
-        scalars = iter((("sequence",), ("past",)))
+        scalars = iter((("sequence",), ("past",), ("count",)))
         return [next(scalars) if rank is None else per_rank[rank] for rank in ranks]
     # An integer may be negative, and is not named; few are extents.
     return [

@@ -163,6 +163,17 @@ def _for(frame: Frame, op: ir.Operation) -> Values:
     return carried
 
 
+@evaluates("scf.while")
+def _while(frame: Frame, op: ir.Operation) -> Values:
+    check, step = (region.blocks[0] for region in op.regions)
+    carried = frame.operands(op)
+    while True:
+        goes_on, *carried = frame.run(check, carried)
+        if not goes_on:
+            return carried
+        carried = frame.run(step, carried)
+
+
 @evaluates("cf.assert")
 def _assert(frame: Frame, op: ir.Operation) -> Values:
     assert np.all(frame.operands(op)[0]), op.attributes["msg"]
