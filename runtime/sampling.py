@@ -153,9 +153,11 @@ def weights_of_all(
     if options.top_k:
         ids = _top_k(logits, options.top_k)
         logits = logits[ids]
-    below = logits.astype(np.float64) - peak
+    # One array, computed in place: another for each step would cost more than the arithmetic.
+    weights = np.subtract(logits, peak, dtype=np.float64)
     with np.errstate(over="ignore"):  # near temperature 0 all but the peak are infinitely far
-        weights = np.exp(below / options.temperature)
+        weights /= options.temperature
+    np.exp(weights, out=weights)
     if options.top_p < 1:
         kept = _top_p(weights, options.top_p)
         ids, weights = ids[kept], weights[kept]
@@ -204,15 +206,18 @@ def _top_p(weights: npt.NDArray[np.float64], p: float) -> npt.NDArray[np.intp]:
     Holtzman et al., nucleus sampling (2019), https://arxiv.org/abs/1904.09751. The nucleus is
     mostly small: sorts the head of the distribution, and a larger one if that does not hold `p`.
     """
-    size = len(weights)
-    border = p * weights.sum()
+    total = weights.sum()
+    border = p * total
+    # All that are lighter sum to at most half of what the nucleus may leave out.
+    heavy = np.flatnonzero(weights >= (total - border) / (2 * len(weights)))
+    weights, size = weights[heavy], len(heavy)
     count = min(256, size)
     while True:
         head = np.argpartition(weights, size - count)[size - count :]
         head = head[np.argsort(-weights[head], kind="stable")]
         sums = np.cumsum(weights[head])
         if sums[-1] >= border or count == size:
-            return head[: np.searchsorted(sums, border) + 1]
+            return heavy[head[: np.searchsorted(sums, border) + 1]]
         count = min(16 * count, size)
 
 

@@ -78,6 +78,14 @@ def test_distribution_is_that_of_transformers(options, spread):
         np.testing.assert_allclose(ours, theirs, rtol=1e-11)
 
 
+@pytest.mark.parametrize(("vocab", "kept"), [(1, 0), (512, 0), (512, 300), (4096, 4095)])
+def test_a_nucleus_of_equals_has_as_many_as_it_takes(vocab, kept):
+    """Powers of two, of which sums and shares are exact."""
+    options = SamplingOptions(temperature=1.0, top_p=kept / vocab)
+    ids, _ = weights_of_all(np.zeros(vocab, np.float32), options)
+    assert len(set(ids)) == len(ids) == max(kept, 1)
+
+
 def test_tokens_that_tie_with_the_last_of_top_k_stay():
     logits = np.array([1, 3, 2, 2, 2, 0], dtype=np.float32)
     options = SamplingOptions(temperature=1.0, top_k=2)
