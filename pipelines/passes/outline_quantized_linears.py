@@ -31,7 +31,11 @@ LONGEST = 16384
 """The longest row that fits on a workgroup's stack once it is quantised."""
 
 _LARGEST = 32 * 1024 * 1024
-"""Bytes of a weight that so many workgroups share that not each should quantise the row."""
+"""Bytes of a weight that so many workgroups share that not each should quantise the row.
+
+A layer with such a weight does not persist, since how many rows are quantised is not static there:
+as phases its workgroups, which go to threads in turns, take some 6% longer than as dispatches.
+"""
 
 Quantized = Callable[[Sequence[ir.Value]], QuantizedRows]
 """Gives quantised rows within a kernel, from the kernel's arguments."""
@@ -43,10 +47,10 @@ class OutlineQuantizedLinears(Pass):
 
     One row is one kernel, `quantized_matvec`: the norm of the row where the layer alone reads it,
     its quantisation, the product, and the elementwise operations that follow, be they on two halves
-    of the outputs. Of several rows, or longer ones than a workgroup's stack holds, norm and
-    quantisation are a kernel of their own, `quantize_rows`, and the rest is a `quantized_matmul`.
-    Before a large weight, as that of the logits, one row has a `quantize_rows` of its own too.
-    Layers of one panel are left alone: there is nothing to distribute.
+    of the outputs. Of several rows norm and quantisation are a kernel of their own,
+    `quantize_rows`, and the rest is a `quantized_matmul`. One row has a `quantize_rows` of its own
+    too where it is longer than a workgroup's stack holds, and before a large weight, as that of the
+    logits. Layers of one panel are left alone: there is nothing to distribute.
     Changes numerics where there is a norm: the order of a sum.
     """
 
@@ -112,8 +116,9 @@ class _Layer(QuantizedLayer):
         self.norm = norm_before(linear)
         self.x = linear.x if self.norm is None else self.norm.x
         *leading, inputs = self.x.type.shape
-        self.is_one_row = prod(leading) == 1 and inputs <= LONGEST
-        self.quantizes_within = self.is_one_row and prod(linear.weight.type.shape) <= _LARGEST
+        self.is_one_row = prod(leading) == 1
+        is_small = inputs <= LONGEST and prod(linear.weight.type.shape) <= _LARGEST
+        self.quantizes_within = self.is_one_row and is_small
 
     @property
     def quantization(self) -> tuple[object, ...]:
