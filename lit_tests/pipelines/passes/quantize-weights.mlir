@@ -104,6 +104,17 @@ func.func @router(%x: tensor<3x64xf32>) -> (tensor<3x2xf32>, tensor<3x2xi64>) {
   return %weights, %experts : tensor<3x2xf32>, tensor<3x2xi64>
 }
 
+// So does what gives one number, by which much is weighed.
+// CHECK-LABEL: func.func @gate
+// CHECK:         "llmc.linear"
+// STORED-LABEL: func.func @gate
+func.func @gate(%x: tensor<3x64xf32>) -> tensor<3x1xf32> {
+  %w = "llmc.parameter"() {sources = ["gate"]} : () -> tensor<1x64xf32>
+  %y = "llmc.linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
+     : (tensor<3x64xf32>, tensor<1x64xf32>) -> tensor<3x1xf32>
+  return %y : tensor<3x1xf32>
+}
+
 // A table that is looked up in alone keeps its form, unless it is stored as blocks.
 // CHECK-LABEL: func.func @table
 // CHECK:         "llmc.embedding"(%arg0, %{{.+}}) : (tensor<3xi64>, tensor<8x64xf32>)
