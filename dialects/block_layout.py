@@ -97,11 +97,23 @@ def read_integers(packed: ir.Value, format_: BlockFormat) -> ir.Value:
     return collapse(both, [*[1] * len(lead), 2])
 
 
+def pack_in_order(integers: ir.Value, format_: BlockFormat) -> ir.Value:
+    """The bytes i8 `[..., S]` of `integers [..., G]` of blocks, neighbours together in a byte."""
+    if format_.bits == 8:
+        return integers
+    *leading, _ = sizes(integers)
+    count = format_.values // 2
+    pairs = expand(integers, [*[[size] for size in leading], [count, 2]])
+    extents = [*leading, count, 1]
+    at = [0] * len(leading)
+    low, high = (slice_of(pairs, [*at, 0, half], extents, extents[:-1]) for half in (0, 1))
+    return _joined(low, high, format_)
+
+
 def _packed_integers(integers: ir.Value, format_: BlockFormat) -> ir.Value:
     if format_.bits == 8:
         return integers
     *leading, _ = sizes(integers)
-    lead, i8 = letters(len(leading)), integers.type.element_type
     count = format_.values // 2
     rows = expand(integers, [*[[size] for size in leading], [2, count]])
     extents = [*leading, count]
@@ -109,12 +121,18 @@ def _packed_integers(integers: ir.Value, format_: BlockFormat) -> ir.Value:
         slice_of(rows, [*[0] * len(leading), half, 0], [*leading, 1, count], extents)
         for half in (0, 1)
     )
+    return _joined(low, high, format_)
+
+
+def _joined(low: ir.Value, high: ir.Value, format_: BlockFormat) -> ir.Value:
+    """The bytes i8 `[..., S]` whose halves stand for integers `[..., S]`."""
+    lead, i8 = letters(low.type.rank), low.type.element_type
 
     def join(low: ir.Value, high: ir.Value, _: ir.Value) -> ir.Value:
         low, high = (arith.addi(each, constant(format_.offset, i8)) for each in (low, high))
         return arith.ori(low, arith.shli(high, constant(4, i8)))
 
-    return pointwise(f"{lead}b,{lead}b->{lead}b", join, low, high)
+    return pointwise(f"{lead},{lead}->{lead}", join, low, high)
 
 
 def read_halves(both: ir.Value) -> ir.Value:

@@ -56,6 +56,13 @@ class BlockFormat:
         stored = np.concatenate([packed & 15, packed >> 4], axis=-1)
         return stored.astype(np.int8) - np.int8(self.offset)
 
+    def in_order(self, blocks: np.ndarray) -> np.ndarray:
+        """The stored integers, pairs of 4 bits in a byte: blocks `[...]` -> int8 `[..., S]`."""
+        if self.bits == 8:
+            return np.ascontiguousarray(blocks["packed"]).view(np.int8)
+        stored = (self.integers(blocks) + np.int8(self.offset)).view(np.uint8)
+        return (stored[..., ::2] | stored[..., 1::2] << 4).view(np.int8)
+
     def decode(self, blocks: np.ndarray) -> np.ndarray:
         """The values: blocks `[..., K / G]` -> float32 `[..., K]`."""
         values = blocks["scale"].astype(np.float32)[..., None] * self.integers(blocks)

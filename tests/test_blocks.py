@@ -131,6 +131,25 @@ def test_dequantize(arrays, format_):
 
 
 @EACH_FORMAT
+def test_fields(arrays, format_):
+    blocks = random_blocks(arrays, format_, 3, 2)
+    cases = []
+    for field in ("integers", *format_.floats):
+        values = dialects.BlockFieldOp.reference(blocks, field)
+        result = Operand(values, "nbs" if field == "integers" else "nb")
+        operands, attributes = [Operand(blocks, "nb")], f'field = "{field}"'
+        cases.append(Case(field, "llmc.block_field", operands, attributes, result, tolerance=0))
+    check(cases)
+
+
+def test_integers_lie_in_the_order_of_values(arrays):
+    blocks = random_blocks(arrays, Q4_0, 3, 2)
+    pairs = dialects.BlockFieldOp.reference(blocks, "integers").view(np.uint8)
+    values = np.stack([pairs & 15, pairs >> 4], axis=-1).reshape(3, 2, 32).astype(np.int8) - 8
+    np.testing.assert_array_equal(values, Q4_0.integers(blocks))
+
+
+@EACH_FORMAT
 def test_quantize(arrays, format_):
     x = on_grid(arrays, format_)
     blocks = dialects.QuantizeOp.reference(x, format_)

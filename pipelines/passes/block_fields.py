@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith
+from torch_mlir.dialects import arith, tensor
 
 from llmc.dialects import BitcastOp, BlockFieldOp
 from llmc.dialects.blocks import BlockFormat
-from llmc.dialects.index_notation import collapse, constant, expand, pointwise, size
+from llmc.dialects.index_notation import constant, expand, size
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class BlockFields:
         packed_type = ir.RankedTensorType.get([*shape, format_.bytes_of("packed")[1]], byte)
         half_type = ir.RankedTensorType.get(shape, ir.F16Type.get())
         with ir.InsertionPoint.after(weight.owner), weight.owner.location:
-            packed = BlockFieldOp(weight, ir.StringAttr.get("packed"), packed_type).out
+            packed = BlockFieldOp(weight, ir.StringAttr.get("integers"), packed_type).out
             halves = tuple(
                 BlockFieldOp(weight, ir.StringAttr.get(name), half_type).out
                 for name in format_.floats
@@ -36,7 +36,7 @@ class BlockFields:
 
     @cached_property
     def integers(self) -> ir.Value:
-        """The integers, of 4 or 8 bits, in the order in which they lie: `[..., B, G]`."""
+        """The integers themselves, of 4 or 8 bits: `[..., B, G]`."""
         if self.format.bits == 8:
             return self.packed
         *shape, _ = self.packed.type.shape
@@ -56,11 +56,12 @@ class BlockFields:
         value = arith.mulf(scale, arith.sitofp(f32, wide))
         return arith.addf(value, minimum[0]) if minimum else value
 
+    def value_at(self, block: list[ir.Value], number: ir.Value) -> ir.Value:
+        """What the integer of that `number` stands for in the block at the place `block`."""
+        integer = tensor.extract(self.integers, [*block, number])
+        return self.value(integer, *(tensor.extract(each, block) for each in self.halves))
 
-def in_order(x: ir.Value, format_: BlockFormat) -> ir.Value:
-    """`[T, B, G]` of `x [T, K]`, in the order of the bits: byte i holds two values of 4 bits."""
-    rows, blocks = size(x, 0), x.type.shape[1] // format_.values
-    if format_.bits == 8:
-        return expand(x, [[rows], [blocks, format_.values]])
-    halves = expand(x, [[rows], [blocks, 2, format_.values // 2]])
-    return collapse(pointwise("tbhi->tbih", lambda value, _: value, halves), [1, 1, 2])
+
+def in_blocks(x: ir.Value, format_: BlockFormat) -> ir.Value:
+    """`[T, B, G]` of `x [T, K]`."""
+    return expand(x, [[size(x, 0)], [x.type.shape[1] // format_.values, format_.values]])

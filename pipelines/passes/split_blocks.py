@@ -5,17 +5,16 @@ from math import prod
 from typing import Annotated, ClassVar
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, tensor
+from torch_mlir.dialects import arith
 
 from llmc.dialects import EmbeddingOp, ExpertLinearOp, LinearOp, QuantizedLinearOp
 from llmc.dialects.attributes import i64
-from llmc.dialects.block_layout import BlockParts, read_integers, values
 from llmc.dialects.block_types import block_format
-from llmc.dialects.embedding import look_up
 from llmc.dialects.index_notation import (
     as_value,
     collapse,
     expand,
+    letters,
     loop_index,
     pointwise,
     reduce,
@@ -24,7 +23,7 @@ from llmc.dialects.index_notation import (
 )
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass, find
-from llmc.pipelines.passes.block_fields import BlockFields, in_order
+from llmc.pipelines.passes.block_fields import BlockFields, in_blocks
 from llmc.pipelines.recipes.recipe import recipe_of
 
 
@@ -34,8 +33,8 @@ class SplitBlocks(Pass):
 
     That is `llmc.quantized_linear`, `llmc.expert_linear` and `llmc.embedding`. Each field of a
     weight expression is one too, which the archive stores apart, once for all that read it:
-    integers can then be read in whole words. A row's weights are multiplied in the order in which
-    their bits lie, and never are in memory but in these; of experts those that are chosen are read.
+    integers can then be read in whole words. A row's weights never are in memory but in these
+    fields; of experts those that are chosen are read.
     Where so many rows as are a multiple of `rows` would read them again and again, `llmc.linear`
     gets them as float16. Changes numerics: by rounding alone, with many rows to float16.
     """
@@ -66,7 +65,7 @@ class SplitBlocks(Pass):
         *leading, _ = sizes(linear.x)
         merged = len(leading) > 1
         x = collapse(linear.x, [len(leading), 1]) if merged else linear.x
-        x = in_order(x, fields.format)
+        x = in_blocks(x, fields.format)
         known = all(isinstance(extent, int) for extent in leading)
         many = known and prod(leading) % self.rows == 0
         y = _multiply_halves(x, fields) if many else _multiply_read(x, fields)
@@ -85,26 +84,29 @@ def _is_on_floats(op: ir.Operation) -> bool:
 
 def _look_up(ids: ir.Value, fields: BlockFields) -> ir.Value:
     """The rows that `ids [...]` name of the table `[V, B]`: `[..., K]`."""
-    f32 = ir.F32Type.get()
-    packed = look_up(ids, fields.packed)
-    scale, *minimum = (look_up(ids, each, f32) for each in fields.halves)
-    integers = read_integers(packed, fields.format)
-    return values(BlockParts(integers, scale, minimum[0] if minimum else None))
+    rank = ids.type.rank
+
+    def value(id_: ir.Value, _: ir.Value) -> ir.Value:
+        block = [arith.index_cast(ir.IndexType.get(), id_), loop_index(rank)]
+        return fields.value_at(block, loop_index(rank + 1))
+
+    *_, blocks, values = fields.integers.type.shape
+    lead, f32 = letters(rank), ir.F32Type.get()
+    y = pointwise(f"{lead}->{lead}bv", value, ids, element=f32, b=blocks, v=values)
+    return collapse(y, [*[1] * rank, 2])
 
 
 def _multiply_chosen(op: ExpertLinearOp, fields: BlockFields) -> ir.Value:
     """Row r of `op.x [R, K]`, `top_k` times, through the matrix that `op.expert` says."""
 
     def multiply_add(x: ir.Value, expert: ir.Value, sum_: ir.Value) -> ir.Value:
-        row = [arith.index_cast(ir.IndexType.get(), expert), loop_index(2), loop_index(3)]
-        integer = tensor.extract(fields.integers, [*row, loop_index(4)])
-        halves = (tensor.extract(each, row) for each in fields.halves)
-        return arith.addf(sum_, arith.mulf(x, fields.value(integer, *halves)))
+        block = [arith.index_cast(ir.IndexType.get(), expert), loop_index(2), loop_index(3)]
+        return arith.addf(sum_, arith.mulf(x, fields.value_at(block, loop_index(4))))
 
     count, top_k = size(op.expert, 0), op.top_k.value
     rows = count // top_k if isinstance(count, int) else as_value(size(op.x, 0))
     chosen = expand(op.expert, [[rows, top_k]])
-    x, outputs = in_order(op.x, fields.format), op.out.type.shape[-1]
+    x, outputs = in_blocks(op.x, fields.format), op.out.type.shape[-1]
     y = reduce("rbv,rc->rcn", multiply_add, 0.0, x, chosen, n=outputs)
     return collapse(y, [2, 1])
 

@@ -7,7 +7,6 @@ import numpy as np
 from torch_mlir import ir
 
 from llmc.dialects import BlockFieldOp
-from llmc.dialects.blocks import format_of
 from llmc.pipelines.recipes.step import Step
 
 
@@ -27,7 +26,4 @@ class BlockField(Step):
     def compute(self, *weights: np.ndarray) -> np.ndarray:
         """The field."""
         (weight,) = weights
-        format_ = format_of(weight)
-        if format_ is None or self.field not in (weight.dtype.names or ()):
-            raise ValueError(f"{weight.dtype} holds no blocks with a '{self.field}'")
         return BlockFieldOp.reference(weight, self.field)

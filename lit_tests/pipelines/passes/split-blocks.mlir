@@ -1,14 +1,12 @@
 // RUN: llmc-opt %s --split-blocks | filecheck %s
 
-// Integers of 4 bits are read as they lie, and what they multiply is put in their order.
+// Integers of 4 bits are read as they lie, in the order of what they multiply.
 // CHECK-LABEL: func.func @row(
 // CHECK:         %[[W:.+]] = "llmc.parameter"()
-// CHECK:         "llmc.block_field"(%[[W]]) {field = "packed"}
+// CHECK:         "llmc.block_field"(%[[W]]) {field = "integers"}
 // CHECK:         %[[SCALE:.+]] = "llmc.block_field"(%[[W]]) {field = "scale"}
 // CHECK:         %[[MINIMUM:.+]] = "llmc.block_field"(%[[W]]) {field = "minimum"}
-// CHECK:         %[[HALVES:.+]] = tensor.expand_shape %{{.+}} output_shape [1, 2, 2, 16]
-// CHECK:         %[[TURNED:.+]] = linalg.generic {{.+}} ins(%[[HALVES]] : tensor<1x2x2x16xf32>) outs(%{{.+}} : tensor<1x2x16x2xf32>)
-// CHECK:         %[[X:.+]] = tensor.collapse_shape %[[TURNED]]
+// CHECK:         %[[X:.+]] = tensor.expand_shape %{{.+}} output_shape [1, 2, 32]
 // CHECK:         linalg.generic {{.+}} iterator_types = ["parallel", "parallel", "reduction", "reduction"]} ins(%[[X]], %{{.+}}, %[[SCALE]], %[[MINIMUM]] : tensor<1x2x32xf32>, tensor<3x2x32xi4>, tensor<3x2xf16>, tensor<3x2xf16>)
 // CHECK:           arith.extui
 // CHECK-NOT:     llmc.quantized_linear
@@ -32,9 +30,9 @@ func.func @rows(%x: tensor<16x64xf32>) -> tensor<16x3xf32> {
 
 // What a lookup reads are the same fields.
 // CHECK-LABEL: func.func @lookup(
-// CHECK-DAG:     %[[PACKED:.+]] = "llmc.block_field"(%{{.+}}) {field = "packed"}
+// CHECK-DAG:     %[[INTEGERS:.+]] = "llmc.block_field"(%{{.+}}) {field = "integers"}
 // CHECK-DAG:     %[[SCALE:.+]] = "llmc.block_field"(%{{.+}}) {field = "scale"}
-// CHECK:         tensor.extract %[[PACKED]]
+// CHECK:         tensor.extract %[[INTEGERS]]
 // CHECK:         tensor.extract %[[SCALE]]
 // CHECK-NOT:     llmc.embedding
 func.func @lookup(%ids: tensor<?xi64>) -> tensor<?x64xf32> {
