@@ -50,21 +50,31 @@ def narrow_cache() -> Iterator[None]:
 
 
 @contextmanager
-def rounded_cache() -> Iterator[None]:
+def rounded_cache(prompt: int) -> Iterator[None]:
     """While open, models with our attention attend to keys and values in blocks.
 
-    In float16 where heads are no whole blocks.
+    Queries after the `prompt`'s are rounded too, as decoding does. In float16 where heads are no
+    whole blocks.
     """
-    with replaced(torch_ops, "attention", _on_rounded):
+
+    def attention(query: Tensor, key: Tensor, value: Tensor, *options: float) -> Tensor:
+        if any(rows.shape[-1] % Q8_0.values for rows in (key, value)):
+            return _on_halves(query, key, value, *options)
+        held = (torch.from_numpy(Q8_0.decode(Q8_0.encode(rows.numpy()))) for rows in (key, value))
+        prefilled, decoded = query.tensor_split([prompt], dim=-2)
+        query = torch.cat([prefilled, rounded_query(decoded)], dim=-2)
+        return _ATTENTION(query, *held, *options)
+
+    with replaced(torch_ops, "attention", attention):
         yield
+
+
+def rounded_query(query: Tensor) -> Tensor:
+    """Queries as they meet keys in blocks: in steps of a 127th of the largest of each 32."""
+    blocks = query.unflatten(-1, (-1, Q8_0.values))
+    step = blocks.abs().amax(-1, keepdim=True) / 127
+    return (blocks / step).round().mul(step).flatten(-2)
 
 
 def _on_halves(query: Tensor, key: Tensor, value: Tensor, *options: float) -> Tensor:
     return _ATTENTION(query, key.half().float(), value.half().float(), *options)
-
-
-def _on_rounded(query: Tensor, key: Tensor, value: Tensor, *options: float) -> Tensor:
-    if any(rows.shape[-1] % Q8_0.values for rows in (key, value)):
-        return _on_halves(query, key, value, *options)
-    held = (torch.from_numpy(Q8_0.decode(Q8_0.encode(rows.numpy()))) for rows in (key, value))
-    return _ATTENTION(query, *held, *options)

@@ -130,12 +130,12 @@ def test_logits_are_pytorchs_but_for_a_cache_of_blocks(family, tmp_path):
     reference.load_state_dict(dict(model.weights()), strict=False)
     reference.tie_weights()
     exact = logits(reference)
-    with rounded_cache():
+    with rounded_cache(PROMPT):
         rounded = logits(reference)
     options = CompileOptions(dtype="f32", kv_dtype="q8_0", context=64)
     found = compiled_logits(model, options, tmp_path / "bundle")
     off, rounding = (np.abs(a - rounded[PLACES]).max() for a in (found, exact[PLACES]))
-    # Beside blocks, decoding rounds queries and weights to 14 bits.
+    # Beside blocks, decoding rounds weights to 14 bits.
     assert off <= TOLERANCE * exact.std() < rounding
 
 

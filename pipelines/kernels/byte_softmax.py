@@ -1,8 +1,9 @@
 """Attention over caches of cells of 8 bits: products of bytes in integers.
 
 Lanes are columns where keys are multiplied, and channels where values are added up, as they lie in
-cells. What meets the bytes becomes integers of two digits of 7 bits, multiplied one by one: beside
-the rounding of a cache's numbers to 8 bits, theirs is lost.
+cells. Queries are rounded to 8 bits as keys are. Weights, of which many small ones count as much as
+a large one, become integers of two digits of 7 bits, multiplied one by one: beside the rounding of
+values to 8 bits, theirs is lost.
 """
 
 from itertools import product
@@ -29,12 +30,11 @@ from llmc.pipelines.kernels.vectors import (
 from llmc.pipelines.schedules.byte_instructions import INSTRUCTIONS, vpdpbusd
 from llmc.pipelines.schedules.byte_instructions import splat as integers
 
-# Bits of a digit, of which a number has two.
+# Bits of a digit, of which a weight has two.
 _BITS = 7
 _DIGITS = range(2)
-# What the largest of a block's queries becomes, and a weight of 1 by the largest scale. A query's
-# low digit is at least -64.
-_QUERY, _WEIGHT = 127.0 * 2**_BITS / 2, 2.0 ** (2 * _BITS) - 1
+# What the largest of a block's queries becomes, and a weight of 1 by the largest scale.
+_QUERY, _WEIGHT = 127.0, 2.0 ** (2 * _BITS) - 1
 # What a number is taken for at least, so that it divides.
 _LEAST = 1e-30
 # Sums of 32 bits of instructions that have as many whatever the register.
@@ -46,7 +46,7 @@ _SUMS = {16: 24, 8: 12, 4: 12}
 class ByteSoftmax(OnlineSoftmax):
     """`OnlineSoftmax` over keys and values in cells, as `cache_rows` says, by an `instruction`.
 
-    Buffers of the queries: `digits [heads, cells, 2, 32]`, of which 1 is worth `steps [heads,
+    Buffers of the queries: `rounded [heads, cells, 32]`, of which 1 is worth `steps [heads,
     cells]`, and `starts [heads, cells]` for the sums of products. Of a block of columns: digits of
     weights by scales `shares [heads, cells, 2, columns]`, of which 1 is worth `units [cells]`.
     """
@@ -63,7 +63,7 @@ class ByteSoftmax(OnlineSoftmax):
         self.words = ir.VectorType.get([self.lanes], i32)
         self.bytes_of_words = ir.VectorType.get([PART * self.lanes], byte)
         in_key, in_value = caches.channels // Q8_0.values, caches.value_channels // Q8_0.values
-        self.digits = buffer(heads, in_key, len(_DIGITS), Q8_0.values, element=byte)
+        self.rounded = buffer(heads, in_key, Q8_0.values, element=byte)
         self.steps, self.starts = buffer(heads, in_key), buffer(heads, in_key, element=i32)
         self.shares = buffer(heads, in_value, len(_DIGITS), BLOCK, element=byte)
         self.units = buffer(in_value)
@@ -72,7 +72,7 @@ class ByteSoftmax(OnlineSoftmax):
     def bytes(heads: int, caches: Caches, lanes: int) -> int:
         """What the buffers take."""
         in_key, in_value = caches.channels // Q8_0.values, caches.value_channels // Q8_0.values
-        of_head = in_key * (2 * Q8_0.values + 8) + in_value * 2 * BLOCK
+        of_head = in_key * (Q8_0.values + 8) + in_value * 2 * BLOCK
         return OnlineSoftmax.bytes(heads, caches, lanes) + heads * of_head + 4 * in_value
 
     def attend(self, begin: ir.Value, end: ir.Value) -> None:
@@ -153,8 +153,8 @@ class ByteSoftmax(OnlineSoftmax):
             scf.yield_([])
 
     def _round_query(self, head: ir.Value, block: ir.Value) -> None:
-        """Makes digits of 32 channels."""
-        f32, i32 = ir.F32Type.get(), self.words.element_type
+        """Makes integers of 32 channels."""
+        f32, i32, i8 = ir.F32Type.get(), self.words.element_type, self.rounded.type.element_type
         at = [head, arith.muli(block, index(Q8_0.values))]
         numbers = vector.load(floats(Q8_0.values), self.query, at)
         largest = arith.maximumf(
@@ -163,17 +163,10 @@ class ByteSoftmax(OnlineSoftmax):
         )
         memref.store(arith.divf(largest, constant(_QUERY, f32)), self.steps, [head, block])
         inverse = arith.divf(constant(_QUERY, f32), largest)
-        wide = ir.VectorType.get([Q8_0.values], i32)
         nearest = math.roundeven(arith.mulf(numbers, vector.broadcast(numbers.type, inverse)))
-        whole = arith.fptosi(wide, nearest)
-        high = arith.addi(whole, integers(2 ** (_BITS - 1), wide))
-        high = arith.shrsi(high, integers(_BITS, wide))
-        low = arith.subi(whole, arith.shli(high, integers(_BITS, wide)))
-        for digit, part in zip(_DIGITS, (high, low), strict=True):
-            stored = arith.trunci(
-                ir.VectorType.get([Q8_0.values], self.digits.type.element_type), part
-            )
-            vector.store(stored, self.digits, [head, block, index(digit), index(0)])
+        whole = arith.fptosi(ir.VectorType.get([Q8_0.values], i32), nearest)
+        bytes_ = arith.trunci(ir.VectorType.get([Q8_0.values], i8), whole)
+        vector.store(bytes_, self.rounded, [head, block, index(0)])
         sum_ = vector.reduction(i32, vector.CombiningKind.ADD, whole)
         # Keys that must be unsigned have 128 too much.
         start = arith.muli(sum_, constant(0 if self.signed else -128, i32))
@@ -192,8 +185,7 @@ class ByteSoftmax(OnlineSoftmax):
     ) -> list[ir.Value]:
         """For each head the products of its queries and of a cell's keys from `column` on."""
         starts = (memref.load(self.starts, [head, cell]) for head in heads)
-        high = [integers(0, self.words)] * len(heads)
-        low = [vector.broadcast(self.words, start) for start in starts]
+        sums = [vector.broadcast(self.words, start) for start in starts]
         most = 128 if self.signed else 255
         within = arith.remui(column, index(COLUMNS))
         begin = arith.addi(self.keys.begin(column, cell), arith.muli(within, index(PART)))
@@ -202,14 +194,9 @@ class ByteSoftmax(OnlineSoftmax):
             if not self.signed:
                 key = arith.xori(key, integers(-128, key.type))
             for number, head in enumerate(heads):
-                for digit, sums in zip(_DIGITS, (high, low), strict=True):
-                    pair = (
-                        key,
-                        self._word(self.digits, [head, cell, index(digit), index(PART * word)]),
-                    )
-                    sums[number] = self.multiply(sums[number], [pair], self.signed, most)
-        shift = integers(_BITS, self.words)
-        return [arith.addi(arith.shli(x, shift), y) for x, y in zip(high, low, strict=True)]
+                query = self._word(self.rounded, [head, cell, index(PART * word)])
+                sums[number] = self.multiply(sums[number], [(key, query)], self.signed, most)
+        return sums
 
     def _words(self, panels: CellPanels, begin: ir.Value, word: int, lane: int) -> ir.Value:
         """Number `word` of each of as many lanes as a register has, from `lane` on."""
