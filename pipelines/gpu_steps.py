@@ -8,6 +8,7 @@ from llmc.pipelines.passes import (
     FuseGateUp,
     FuseQKV,
     LowerLlmc,
+    PairHalves,
     QuantizeWeights,
     RemoveDeadParameters,
     RoundActivations,
@@ -17,6 +18,7 @@ from llmc.pipelines.passes import (
 )
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.bind_parameters import STORAGES
+from llmc.pipelines.targets.gpu import GPUTarget
 from llmc.pipelines.targets.gpu_facts import GPUFacts
 
 _SIMPLIFY = "canonicalize,cse"
@@ -46,17 +48,18 @@ def gpu_weights(storage: str, facts: GPUFacts) -> tuple[Pass | str, ...]:
     )
 
 
-def gpu_linalg(target: str, facts: GPUFacts) -> tuple[Pass | str, ...]:
-    """Puts in the kernels for `target`, a GPU with `facts`, and lowers every other llmc operation.
+def gpu_linalg(name: str, target: GPUTarget) -> tuple[Pass | str, ...]:
+    """Puts in the kernels for `target`, called `name`, and lowers every other llmc operation.
 
     Changes numerics where there are tensor cores, whose operands have 16 bits.
     """
     return (
         FuseDecodeAttention(),
+        *((PairHalves(),) if target.kind == "cuda" else ()),  # IREE's own loop of two is slow
         SplitArgmax(),
-        *((RoundActivations(),) if facts.tensor_cores else ()),
+        *((RoundActivations(),) if target.gpu.tensor_cores else ()),
         "convert-scf-to-cf",  # IREE 3.13 does not convert the types of calls in regions
-        CallGPUKernels(target=target),
+        CallGPUKernels(target=name),
         LowerLlmc(),
         _SIMPLIFY,
         "resolve-ranked-shaped-type-result-dims",

@@ -205,7 +205,7 @@ class LinalgStage(Stage):
         """What makes the kernels."""
         target = parse_target(self.target)
         if isinstance(target, GPUTarget):
-            return gpu_linalg(self.target, target.gpu)
+            return gpu_linalg(self.target, target)
         return (
             GroupExpertRows(tile=target.rows // 2),  # two panels are computed together
             AddEarly(),

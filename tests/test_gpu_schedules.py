@@ -13,6 +13,7 @@ from llmc.pipelines.driver.execution import run
 from llmc.pipelines.iree import OPTIONS
 from llmc.pipelines.kernels.launch import MARKER
 from llmc.pipelines.passes.lower_llmc import LowerLlmc
+from llmc.pipelines.passes.pair_halves import PairHalves
 from llmc.pipelines.passes.round_activations import RoundActivations
 from llmc.pipelines.passes.split_argmax import SplitArgmax
 from llmc.pipelines.passes.to_iree import ToIREE
@@ -22,7 +23,7 @@ from llmc.pipelines.targets.gpu_facts import GPUFacts
 from tests.arrays import assert_same
 from tests.interpreter import Machine
 
-ROUNDED = (SplitArgmax(), RoundActivations())
+ROUNDED = (PairHalves(), SplitArgmax(), RoundActivations())
 AMPERE = GPUFacts(32, 1024, 163840, True, True, True, True, tensor_cores=True)
 LEAST = GPUFacts(64, 128, 16384, False, False, False, False, tensor_cores=False)
 VULKAN = ["--iree-hal-target-device=vulkan", "--iree-input-demote-i64-to-i32"]
@@ -77,6 +78,34 @@ def blocks(outputs: int, inputs: int, values: int, bits: int) -> str:
         linalg.yield %next : f32
       }} -> {y}
       return %y : {y}
+    }}"""
+
+
+def gated(inputs: int, outputs: int, weight: str) -> str:
+    """A row's two halves, which are multiplied by one another."""
+    x, w, y = (
+        f"tensor<1x{inputs}xf32>",
+        f"tensor<{2 * outputs}x{inputs}x{weight}>",
+        f"tensor<1x{2 * outputs}xf32>",
+    )
+    half = f"tensor<1x{outputs}xf32>"
+    return f"""
+    func.func @gated(%x: {x}, %w: {w}) -> {half} {{
+      %y = "llmc.linear"(%x, %w) {{operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}}
+         : ({x}, {w}) -> {y}
+      %gate = tensor.extract_slice %y[0, 0] [1, {outputs}] [1, 1] : {y} to {half}
+      %up = tensor.extract_slice %y[0, {outputs}] [1, {outputs}] [1, 1] : {y} to {half}
+      %room = tensor.empty() : {half}
+      %product = linalg.generic {{
+        indexing_maps = [affine_map<(t, n) -> (t, n)>, affine_map<(t, n) -> (t, n)>,
+                         affine_map<(t, n) -> (t, n)>],
+        iterator_types = ["parallel", "parallel"]}}
+        ins(%gate, %up : {half}, {half}) outs(%room : {half}) {{
+      ^bb0(%a: f32, %b: f32, %old: f32):
+        %ab = arith.mulf %a, %b : f32
+        linalg.yield %ab : f32
+      }} -> {half}
+      return %product : {half}
     }}"""
 
 
@@ -161,6 +190,29 @@ def test_blocks_are_read_by_128_bits_too(arch, values, bits, loads):
 
 
 @ARCHITECTURES
+def test_both_halves_of_a_row_and_what_joins_them_are_one_kernel(arch):
+    text = gated(576, 96, "f16")
+    flow = scheduled(text, "cuda", AMPERE, cuda(arch))
+    assert len(re.findall("flow.dispatch @", flow)) == 1
+    ptx = ptx_of(text, arch)
+    assert "ld.global.nc.v4" in ptx
+    assert "shfl.sync" in ptx
+    assert "bar.sync" not in ptx
+
+
+def test_halves_are_those_of_the_whole():
+    random = np.random.default_rng(0)
+    x = random.standard_normal((1, 24)).astype(np.float32)
+    weight = random.standard_normal((10, 24)).astype(np.float16)
+    module = parsed(gated(24, 5, "f16"))
+    run((PairHalves(),), module)
+    (y,) = Machine(module, {}).call("gated", x, weight)
+    gate, up = np.split(x.astype(np.float64) @ weight.astype(np.float64).T, 2, axis=1)
+    # Sums of 24 products of about 10, rounded to 24 bits each, and then their product.
+    assert_same(y.astype(np.float64), gate * up, 48 * 10 * 10 * 2**-24)
+
+
+@ARCHITECTURES
 def test_many_rows_meet_weights_of_16_bits_in_tensor_cores(arch):
     ptx = ptx_of(linear(64, 96, 128, "f16"), arch)
     assert "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32" in ptx
@@ -188,6 +240,8 @@ def test_tensor_cores_round_activations_alone():
         (linear(1, 96, 90, "f16"), "cuda", AMPERE, cuda("sm_80"), []),
         (linear(1, 3, 32, "f16"), "cuda", AMPERE, cuda("sm_80"), []),
         (linear(64, 96, 128, "f16"), "cuda", AMPERE, cuda("sm_80"), []),
+        (gated(576, 96, "f32"), "cuda", AMPERE, cuda("sm_80"), ["gpu_matvec"]),
+        (gated(576, 96, "f32"), "vulkan", LEAST, VULKAN, []),
         (blocks(1024, 256, 32, 4), "cuda", AMPERE, cuda("sm_80"), ["gpu_block_matvec"]),
         (blocks(1023, 256, 32, 4), "cuda", AMPERE, cuda("sm_80"), []),
         (linear(1, 96, 576, "f32"), "vulkan", LEAST, VULKAN, []),

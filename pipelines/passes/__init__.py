@@ -30,6 +30,7 @@ from llmc.pipelines.passes.outline_quantized_linears import OutlineQuantizedLine
 from llmc.pipelines.passes.outline_rows import OutlineRows
 from llmc.pipelines.passes.pack_blocks import PackBlocks
 from llmc.pipelines.passes.pack_weights import PackWeights
+from llmc.pipelines.passes.pair_halves import PairHalves
 from llmc.pipelines.passes.persist_layers import PersistLayers
 from llmc.pipelines.passes.propagate_shapes import PropagateShapes
 from llmc.pipelines.passes.quantize_activations import QuantizeActivations
@@ -80,6 +81,7 @@ PASSES: dict[str, type[Pass]] = {
         OutlineRows,
         PackBlocks,
         PackWeights,
+        PairHalves,
         PersistLayers,
         QuantizeActivations,
         QuantizeWeights,

@@ -1,4 +1,4 @@
-"""`gpu_matvec`: the product of a matrix of floats and a vector, on a GPU."""
+"""`gpu_matvec`: the products of one or two matrices of floats and a vector, on a GPU."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,8 +25,8 @@ class GPUMatvec:
     """A subgroup of `rows` times `lanes` threads sums so many rows, `lanes` threads one row.
 
     A thread reads `elements` numbers of its row at once, and does so `steps` times before it uses
-    any. A workgroup has `subgroups` of these. Lanes are added up by shuffles: no memory is shared.
-    Changes numerics: the order of the sum.
+    any, of two matrices half as often. A workgroup has `subgroups` of these. Lanes are added up by
+    shuffles: no memory is shared. Changes numerics: the order of the sum.
     """
 
     rows: int
@@ -38,9 +38,10 @@ class GPUMatvec:
     @classmethod
     def choose(cls, generic: ir.Operation, facts: GPUFacts) -> "GPUMatvec | None":
         """Loads of 128 bits, of whole rows where possible; None where `generic` is no matvec."""
-        matrix = _matrix(generic)
-        if matrix is None:
+        matrices = _matrices(generic)
+        if not matrices:
             return None
+        matrix = matrices[0]
         outputs, inputs = matrix.shape
         elements = LOAD_BITS // matrix.element_type.width
         lanes = facts.subgroup_size
@@ -49,7 +50,7 @@ class GPUMatvec:
         rows = facts.subgroup_size // max(lanes, 1)
         if lanes < _LEAST_LANES or outputs % rows:
             return None
-        steps = divisor(inputs // (lanes * elements), _MOST_STEPS)
+        steps = divisor(inputs // (lanes * elements), _MOST_STEPS // len(matrices))
         subgroups = divisor(outputs // rows, _MOST_SUBGROUPS)
         return cls(rows, lanes, elements, steps, subgroups)
 
@@ -67,13 +68,17 @@ class GPUMatvec:
         set_schedule(generic, "gpu_matvec", gpu_tiles(tiles), vector_distribute(), threads, lanes)
 
 
-def _matrix(generic: ir.Operation) -> ir.RankedTensorType | None:
-    """The type of the matrix of floats that `generic` multiplies by a vector, if that is it."""
+def _matrices(generic: ir.Operation) -> list[ir.RankedTensorType]:
+    """The types of the matrices of floats that `generic` multiplies by one vector, if that is it.
+
+    There are one or two, of one shape and element type.
+    """
     loops = loops_of(generic)
     if loops.reduced != (False, True) or not loops.are_static:
-        return None
-    *inputs, _ = zip(read_dims(generic), generic.operands, strict=True)
-    if sorted(dims for dims, _ in inputs) != [(0, 1), (1,)]:
-        return None
-    (matrix,) = (value.type for dims, value in inputs if dims == (0, 1))
-    return matrix if isinstance(matrix.element_type, ir.FloatType) else None
+        return []
+    read = list(zip(read_dims(generic), generic.operands, strict=True))[: -len(generic.results)]
+    matrices = [value.type for dims, value in read if dims == (0, 1)]
+    are_floats = all(isinstance(each.element_type, ir.FloatType) for each in matrices)
+    others = [dims for dims, _ in read if dims != (0, 1)]
+    is_matvec = others == [(1,)] and len(matrices) in (1, 2) and len(set(matrices)) == 1
+    return matrices if is_matvec and are_floats else []
