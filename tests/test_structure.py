@@ -49,8 +49,8 @@ def decodes():
 
 
 def step_of(text: str) -> str:
-    """The function that runs a step."""
-    step = text[text.index("util.func public @decode") :]
+    """The function that runs a step, behind the one that is public."""
+    step = text[text.index("util.func private @_decode(") :]
     return step[: step.index("util.return")]
 
 
