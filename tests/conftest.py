@@ -1,10 +1,14 @@
 """What the tests share: options for those that take long, and one tiny compiled model."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
 import pytest
+
+# PyTorch's threads wait for each other in loops, and so take the CPU from the other test process.
+os.environ["OMP_NUM_THREADS"] = "1"
 
 _OPTIONS = {
     "thorough": "run the tests that compare much text with PyTorch",
