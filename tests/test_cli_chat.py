@@ -263,7 +263,9 @@ def test_ctrl_c_stops_the_answer_and_not_the_chat(terminal):
     kept = terminal.read_until("of 8192 tokens").split("context")[-1]
     assert 30 < int(kept.split()[0]) < 8000
     terminal.read_until("> ")
-    terminal.type("half a line\x03")
+    terminal.type("half a line")
+    terminal.read_until("half a line")  # before that, readline may miss the signal
+    terminal.type("\x03")
     terminal.read_until("> ")
     terminal.type("\x04")
     assert terminal.wait() == 0

@@ -8,7 +8,7 @@ from llmc.frontend.compile import CompileOptions, compile_model
 from llmc.frontend.source import SAMPLE, open_model
 from tests.prompts import PROMPTS, QUICK
 
-NEW_TOKENS = 48
+NEW_TOKENS = 32
 CONTEXT = 1024
 
 

@@ -201,7 +201,7 @@ def spelt(pass_: Pass) -> str:
 
 @pytest.mark.parametrize("name", sorted(PASSES))
 @pytest.mark.parametrize(
-    ("plans", "examples"), [(models, 8), (functions, 5)], ids=["models", "functions"]
+    ("plans", "examples"), [(models, 4), (functions, 3)], ids=["models", "functions"]
 )
 def test_a_pass_keeps_values(name, plans, examples, request):
     @bounded(examples, request)
