@@ -32,11 +32,8 @@ def append(heads: TokenHeads, rotated: bool, format_: CellFormat | None) -> Kern
         writer = RowWriter(cache, heads.widest, format_)
         for row, sequence, head, token in heads.each(x, tile, number, tokens):
             place = [layer, arith.addi(first, sequence), head, arith.addi(column, token)]
-            make = row.copy
-            if rotated:
-                cos, sin = tables
-                make = partial(row.rotate, Rotation(cos, sin, sequence, token))
-            writer.append(place, make)
+            rotation = Rotation(tables[0], tables[1], sequence, token) if rotated else None
+            writer.append(place, partial(row.turn, rotation))
 
     parts = ["append", "rows" if heads.offset is None else str(heads.offset)]
     return Kernel("_".join(parts if format_ is None else [*parts, format_.name]), grid, build)

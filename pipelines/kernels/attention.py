@@ -6,17 +6,17 @@ channels; narrow ones are first widened, a block at a time. The rows of the head
 head are rows together. Milakov and Gimelshein, 2018 (online softmax); Dao et al., 2022 (blocks).
 """
 
-import re
 from dataclasses import dataclass
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math, memref, scf, vector
 
+from llmc.dialects import AttentionOp, CachedAttentionOp
 from llmc.dialects.attention import HIDDEN
 from llmc.dialects.cache_cells import KEYS, VALUES, CellFormat
 from llmc.dialects.index_notation import Size, index
 from llmc.pipelines.kernels.cache_rows import holds_cells
-from llmc.pipelines.kernels.kernel import Kernel, load_index, multiply_add
+from llmc.pipelines.kernels.kernel import Kernel, in_symbol, load_index, multiply_add
 from llmc.pipelines.kernels.query_rows import QueryRows
 from llmc.pipelines.kernels.vectors import (
     LOG2_E,
@@ -41,7 +41,7 @@ _STACK_BYTES = 30_000
 
 @dataclass(frozen=True)
 class AttentionShape:
-    """What is fixed when compiling. `query [B, H, T, D]` has T open; caches hold G key heads."""
+    """What is fixed when compiling beside the number of tokens; caches hold `key_heads` heads."""
 
     batch: int
     heads: int
@@ -52,10 +52,30 @@ class AttentionShape:
     window: int
     softcap: float
 
+    @classmethod
+    def of(cls, op: AttentionOp | CachedAttentionOp, key_heads: int) -> "AttentionShape":
+        """What `op`, of a fixed number of sequences, says."""
+        batch, heads, _, channels = op.query.type.shape
+        return cls(
+            batch,
+            heads,
+            key_heads,
+            channels,
+            op.out.type.shape[3],
+            op.scale.value,
+            op.window.value,
+            op.softcap.value,
+        )
+
     @property
     def sharing(self) -> int:
         """Query heads for each key head."""
         return self.heads // self.key_heads
+
+    @property
+    def text(self) -> str:
+        """What the types of a kernel's operands do not say, as part of a symbol."""
+        return in_symbol(self.scale, self.window, self.softcap)
 
     def tile(self, widest: int, widened: bool) -> tuple[int, int]:
         """Query rows of a workgroup and columns of a block: as many as the stack bears."""
@@ -104,8 +124,7 @@ def attention(shape: AttentionShape, widest: int, widened: bool) -> Kernel:
         tile = _Tile(shape, lanes, block, rows, keys, values, where)
         tile.run(query, load_index(start, batch), out)
 
-    constants = f"{shape.scale!r}_{shape.window}_{shape.softcap!r}"
-    return Kernel(f"attention_{re.sub(r'[^0-9a-z_]', 'p', constants)}", grid, build)
+    return Kernel(f"attention_{shape.text}", grid, build)
 
 
 class _Tile:

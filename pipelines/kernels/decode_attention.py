@@ -6,7 +6,6 @@ combines what the parts gave, so that few heads and a long cache keep all cores 
 cache is not cut up at all. Dao et al., "Flash-Decoding", 2023.
 """
 
-import re
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,8 +18,8 @@ from llmc.dialects.index_notation import Size, index
 from llmc.pipelines.kernels.byte_softmax import ByteSoftmax
 from llmc.pipelines.kernels.cache_rows import RowWriter, holds_cells
 from llmc.pipelines.kernels.float_softmax import FloatSoftmax
-from llmc.pipelines.kernels.head_row import HeadNorm, HeadRow, Rotation, Write
-from llmc.pipelines.kernels.kernel import Kernel, load_index
+from llmc.pipelines.kernels.head_row import HeadNorm, HeadRow, Rotation
+from llmc.pipelines.kernels.kernel import Kernel, in_symbol, load_index
 from llmc.pipelines.kernels.online_softmax import BLOCK, Caches, OnlineSoftmax
 from llmc.pipelines.kernels.partial_attention import PARTS, Parts
 from llmc.pipelines.kernels.vectors import LOG2_E, divisor, splat
@@ -77,7 +76,7 @@ class DecodeShape:
         rows = (self.head_stride, self.query_offset, self.key_offset, self.value_offset)
         scores = (self.scale, self.window, self.softcap)
         norm = (self.norm_epsilon, self.norm_offset)
-        return re.sub(r"[^0-9a-z_]", "p", "_".join(map(repr, (*rows, *scores, *norm))))
+        return in_symbol(*rows, *scores, *norm)
 
 
 def decode_attention(
@@ -194,7 +193,7 @@ class _Step:
         with ir.InsertionPoint(branch.then_block):
             row = self._row(key, offset, self.head, caches.channels)
             row = row.normed(self.key_norm) if self.key_norm else row
-            keys.append([*caches.head, past], partial(self._turn, row))
+            keys.append([*caches.head, past], partial(row.turn, self.rotation))
             row = self._row(value, self.shape.value_offset, self.head, caches.value_channels)
             values.append([*caches.head, past], row.copy)
             scf.yield_([])
@@ -241,15 +240,9 @@ class _Step:
             scaled = arith.mulf(x, splat(self.shape.scale * LOG2_E, x.type.shape[0]))
             vector.store(scaled, buffer, [place, at])
 
-        self._turn(row, write)
+        row.turn(self.rotation, write)
 
     def _row(self, buffer: ir.Value, offset: int, head: ir.Value, channels: int) -> HeadRow:
         stride = self.shape.head_stride or channels
         first = arith.addi(index(offset), arith.muli(head, index(stride)))
         return HeadRow(buffer, [self.row], first, channels, self.lanes)
-
-    def _turn(self, row: HeadRow, write: Write) -> None:
-        if self.rotation is None:
-            row.copy(write)
-        else:
-            row.rotate(self.rotation, write)

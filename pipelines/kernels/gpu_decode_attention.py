@@ -12,7 +12,7 @@ from torch_mlir.dialects import arith, math, memref, scf
 
 from llmc.dialects.index_notation import Size, constant, index
 from llmc.pipelines.kernels.decode_attention import DecodeShape
-from llmc.pipelines.kernels.head_row import HeadNorm, HeadRow, Rotation, Write
+from llmc.pipelines.kernels.head_row import HeadNorm, HeadRow, Rotation
 from llmc.pipelines.kernels.kernel import Kernel, load_index, multiply_add
 from llmc.pipelines.kernels.launch import Launch
 from llmc.pipelines.kernels.online_softmax import Caches
@@ -220,7 +220,8 @@ class _Step:
         def write(x: ir.Value, at: ir.Value) -> None:
             store_lanes(arith.mulf(x, splat(by, x.type.shape[0])), buffer, [place, at])
 
-        self._turn(row.normed(self.query_norm) if self.query_norm else row, write)
+        row = row.normed(self.query_norm) if self.query_norm else row
+        row.turn(self.rotation, write)
 
     def _load_key(self, key: ir.Value, buffer: ir.Value) -> None:
         """As the cache will have it."""
@@ -230,7 +231,8 @@ class _Step:
         def write(x: ir.Value, at: ir.Value) -> None:
             store_lanes(rounded(x, element), buffer, [at])
 
-        self._turn(row.normed(self.key_norm) if self.key_norm else row, write)
+        row = row.normed(self.key_norm) if self.key_norm else row
+        row.turn(self.rotation, write)
 
     def _own_values(self, value: ir.Value) -> list[ir.Value]:
         """This thread's channels of the new value, as the cache will have them."""
@@ -264,12 +266,6 @@ class _Step:
         """Where a head begins in its row."""
         stride = self.shape.head_stride or channels
         return arith.addi(index(offset), arith.muli(head, index(stride)))
-
-    def _turn(self, row: HeadRow, write: Write) -> None:
-        if self.rotation is None:
-            row.copy(write)
-        else:
-            row.rotate(self.rotation, write)
 
 
 def _at_least_one(count: ir.Value) -> ir.Value:

@@ -92,6 +92,13 @@ class HeadRow:
         """Passes all channels to `write(values, at)`, vector by vector."""
         self._each(0, self.channels, width_of(self.lanes, self.channels), self._load, write)
 
+    def turn(self, rotation: Rotation | None, write: Write) -> None:
+        """As `rotate` where there is a rotation, and as `copy` where not."""
+        if rotation is None:
+            self.copy(write)
+        else:
+            self.rotate(rotation, write)
+
     def rotate(self, rotation: Rotation, write: Write) -> None:
         """As `copy`, turned as `llmc.rotary` says."""
         turned = rotation.channels

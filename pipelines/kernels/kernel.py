@@ -6,6 +6,7 @@ beside the functions. IREE's dialects are unknown to this MLIR: their operations
 unregistered and print in the generic form, which IREE reads.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -96,6 +97,11 @@ def dispatch(
         },
     )
     return list(op.results)
+
+
+def in_symbol(*constants: float | None) -> str:
+    """Constants as part of a kernel's name."""
+    return re.sub(r"[^0-9a-z_]", "p", "_".join(map(repr, constants)))
 
 
 def module_around(op: ir.Operation) -> ir.Operation:

@@ -7,7 +7,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, scf
 
 from llmc.dialects.index_notation import Size, index
-from llmc.pipelines.kernels.head_row import HeadRow
+from llmc.pipelines.kernels.head_row import HeadRow, Loop, in_turn
 
 # Tokens of a workgroup.
 _TOKENS = 16
@@ -39,15 +39,21 @@ class TokenHeads:
         begin = arith.muli(tile, index(_TOKENS))
         end = arith.minui(arith.addi(begin, index(_TOKENS)), tokens)
         for token in scf.for_(begin, end, index(1)):
-            yield self._row(buffer, sequence, head, token), sequence, head, token
+            yield self.row(buffer, sequence, head, token), sequence, head, token
             scf.yield_([])
 
-    def _row(
-        self, buffer: ir.Value, sequence: ir.Value, head: ir.Value, token: ir.Value
+    def row(
+        self,
+        buffer: ir.Value,
+        sequence: ir.Value,
+        head: ir.Value,
+        token: ir.Value,
+        loop: Loop = in_turn,
     ) -> HeadRow:
+        """That of a head of a token, passed on in a `loop`."""
         if self.offset is None:
             place, first = [sequence, head, token], index(0)
         else:
             place = [sequence, token]
             first = arith.addi(index(self.offset), arith.muli(head, index(self.channels)))
-        return HeadRow(buffer, place, first, self.channels, self.widest)
+        return HeadRow(buffer, place, first, self.channels, self.widest, loop)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, linalg, tensor
+from torch_mlir.dialects import arith
 
 from llmc.dialects import (
     ArgmaxOp,
@@ -35,11 +35,10 @@ from llmc.pipelines.kernels.kernel import Kernel, dispatch, module_around
 from llmc.pipelines.kernels.partial_attention import PARTS, room_size, room_type
 from llmc.pipelines.kernels.rotary import rotary
 from llmc.pipelines.kernels.route import route
-from llmc.pipelines.kernels.token_heads import TokenHeads
 from llmc.pipelines.kernels.top_k import top_k
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass, find, is_used
-from llmc.pipelines.passes.head_rows import made_by, token_rows
+from llmc.pipelines.passes.head_rows import heads_of, made_by, where_they_lie
 from llmc.pipelines.schedules.byte_instructions import INSTRUCTIONS
 
 
@@ -104,7 +103,7 @@ def _append(op: CacheAppendOp, cpu: CallKernels) -> list[ir.Value]:
     turned = made_by(op.rows, "llmc.rotary")
     tables = [] if turned is None else [turned.opview.cos, turned.opview.sin]
     heads = op.rows if turned is None else turned.opview.x
-    x, token_heads = _where_they_lie(heads, cpu.lanes)
+    x, token_heads = where_they_lie(heads, cpu.lanes)
     new = dispatch(
         append(token_heads, bool(tables), cell_format(op.cache.type)),
         [x, *tables],
@@ -120,18 +119,8 @@ def _holds_f32(op: DecodeAttentionOp) -> bool:
 
 
 def _attend(op: CachedAttentionOp, cpu: CallKernels) -> list[ir.Value]:
-    batch, heads, _, channels = op.query.type.shape
-    value_channels = op.out.type.shape[3]
-    shape = AttentionShape(
-        batch,
-        heads,
-        op.keys.type.shape[2],
-        channels,
-        value_channels,
-        op.scale.value,
-        op.window.value,
-        op.softcap.value,
-    )
+    batch, heads, _, value_channels = op.out.type.shape
+    shape = AttentionShape.of(op, op.keys.type.shape[2])
     tokens = size(op.query, 2)
     extents = [batch, ir.ShapedType.get_dynamic_size(), heads, value_channels]
     (rows,) = dispatch(
@@ -141,9 +130,7 @@ def _attend(op: CachedAttentionOp, cpu: CallKernels) -> list[ir.Value]:
         [tokens],
         scalars=[op.layer, op.sequence, op.past],
     )
-    # As the linear layer after it wants the rows, whose own transposition this one undoes.
-    room = tensor.empty([batch, heads, tokens, value_channels], op.out.type.element_type)
-    return list(linalg.transpose(rows, outs=[room], permutation=[0, 2, 1, 3]).results)
+    return [heads_of(rows, tokens)]
 
 
 def _argmax(op: ArgmaxOp, cpu: CallKernels) -> list[ir.Value]:
@@ -221,17 +208,8 @@ def _dynamic_rows(per_row: ir.Value) -> list[ir.Value]:
 
 
 def _rotary(op: RotaryOp, cpu: CallKernels) -> list[ir.Value]:
-    x, heads = _where_they_lie(op.x, cpu.lanes)
+    x, heads = where_they_lie(op.x, cpu.lanes)
     return dispatch(rotary(heads), [x, op.cos, op.sin], [op.out.type], [size(op.x, 2)])
-
-
-def _where_they_lie(heads: ir.Value, lanes: int) -> tuple[ir.Value, TokenHeads]:
-    """What holds `heads [B, H, T, D]`: the rows that they are cut from, or they."""
-    batch, count, _, channels = heads.type.shape
-    rows = token_rows(heads)
-    if rows is None:
-        return heads, TokenHeads(batch, count, channels, None, lanes)
-    return rows.value, TokenHeads(batch, count, channels, rows.offset, lanes)
 
 
 def _route(op: RouteOp, cpu: CallKernels) -> list[ir.Value]:

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 from torch_mlir import ir
-from torch_mlir.dialects import tensor
+from torch_mlir.dialects import linalg, tensor
 
-from llmc.dialects.index_notation import collapse
+from llmc.dialects.index_notation import Size, collapse
+from llmc.pipelines.kernels.token_heads import TokenHeads
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,16 @@ def made_by(value: ir.Value, name: str) -> ir.Operation | None:
     owner = value.owner
     is_it = not isinstance(owner, ir.Block) and owner.operation.name == name
     return owner.operation if is_it else None
+
+
+def heads_of(rows: ir.Value, tokens: Size) -> ir.Value:
+    """Heads `[B, H, T, E]` of `rows [B, T, H, E]`, T being `tokens`.
+
+    The linear layer after attention wants the rows, and undoes the transposition.
+    """
+    batch, _, heads, width = rows.type.shape
+    room = tensor.empty([batch, heads, tokens, width], rows.type.element_type)
+    return linalg.transpose(rows, outs=[room], permutation=[0, 2, 1, 3]).results[0]
 
 
 def rows_of_heads(*all_heads: ir.Value) -> list[HeadRows]:
@@ -55,7 +66,19 @@ def _own_row(heads: ir.Value) -> HeadRows:
     return HeadRows(collapse(heads, [1, 3]), 0)
 
 
-def token_rows(heads: ir.Value) -> HeadRows | None:
+def where_they_lie(heads: ir.Value, lanes: int) -> tuple[ir.Value, TokenHeads]:
+    """What holds `heads [B, H, T, D]`: the rows that they are cut from, or they.
+
+    A kernel reads them in vectors of `lanes` numbers at most.
+    """
+    batch, count, _, channels = heads.type.shape
+    rows = _token_rows(heads)
+    if rows is None:
+        return heads, TokenHeads(batch, count, channels, None, lanes)
+    return rows.value, TokenHeads(batch, count, channels, rows.offset, lanes)
+
+
+def _token_rows(heads: ir.Value) -> HeadRows | None:
     """The rows `[B, T or more, N]` that `heads [B, H, T, D]` are cut from; None if from none."""
     rows = _row_before_cutting(heads)
     slice_ = rows and made_by(rows, "tensor.extract_slice")

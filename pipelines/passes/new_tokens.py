@@ -1,0 +1,104 @@
+"""What attention does with the tokens that it is computed for, from a linear layer's rows on."""
+
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from llmc.dialects import AttentionOp, CacheAppendOp
+from llmc.pipelines.passes.head_norms import HeadNorms, without_norms
+from llmc.pipelines.passes.head_rows import made_by
+
+
+@dataclass(frozen=True)
+class NewTokens:
+    """Heads `[B, H or G, T, D or E]` as they are before `norms` and before `tables` turn them.
+
+    The tables are the cosines and sines of `llmc.rotary`, or none. Keys and values are appended to
+    the caches of `appends`, from which `attention` reads them.
+    """
+
+    attention: AttentionOp
+    query: ir.Value
+    key: ir.Value
+    value: ir.Value
+    norms: HeadNorms
+    tables: list[ir.Value]
+    appends: tuple[CacheAppendOp, CacheAppendOp]
+
+    @classmethod
+    def of(cls, attention: AttentionOp) -> "NewTokens | None":
+        """Those of `attention`, built before it; None where it reads what was not appended for it.
+
+        Only a fixed number of tokens is known to be all that was appended.
+        """
+        keys, values = (_appended(attention, held) for held in (attention.key, attention.value))
+        if attention.start is None or not keys or not values:
+            return None
+        query, key, tables = _without_rotary(attention.query, keys.rows)
+        with ir.InsertionPoint(attention), attention.location:
+            query, key, norms = without_norms(query, key, keys.layer)
+        return cls(attention, query, key, values.rows, norms, tables, (keys, values))
+
+    @property
+    def caches(self) -> list[ir.Value]:
+        """Keys and values before the appends."""
+        return [append.cache for append in self.appends]
+
+    @property
+    def place(self) -> list[ir.Value]:
+        """The layer, the first sequence and the first column that are appended to."""
+        keys, _ = self.appends
+        return [keys.layer, keys.sequence, keys.column]
+
+    def replace(self, out: ir.Value, caches: list[ir.Value]) -> None:
+        """Puts the attention's result and the new caches in the place of attention and appends."""
+        reads = [self.attention.key.owner, self.attention.value.owner]
+        self.attention.out.replace_all_uses_with(out)
+        self.attention.operation.erase()
+        for read in reads:
+            read.erase()
+        for append, new in zip(self.appends, caches, strict=True):
+            append.out.replace_all_uses_with(new)
+            append.operation.erase()
+
+
+def _appended(attention: AttentionOp, held: ir.Value) -> CacheAppendOp | None:
+    """The append to the cache that `held` is read from, for this attention before all others.
+
+    None where `held` is not all columns up to the last that is appended, of the same sequences.
+    """
+    reader = made_by(held, "llmc.cache_read")
+    appender = reader and made_by(reader.opview.cache, "llmc.cache_append")
+    if not reader or not appender or len(list(held.uses)) > 1:  # as keys and values, or elsewhere
+        return None
+    append, read = appender.opview, reader.opview
+    past, tokens = append.column, attention.query.type.shape[2]
+    where = [append.layer, append.sequence, past]
+    alike = where == [read.layer, read.sequence, attention.past]
+    follows = _is_sum(read.columns, past, tokens) and append.rows.type.shape[2] == tokens
+    users = [use.owner.operation for use in append.out.uses if use.owner != read.operation]
+    last = all(_is_after(user, attention) for user in users)
+    return append if alike and follows and last else None
+
+
+def _is_sum(columns: ir.Value, past: ir.Value, tokens: int) -> bool:
+    """Whether `columns` is `past + tokens`."""
+    sum_ = made_by(columns, "arith.addi")
+    if sum_ is None or sum_.operands[0] != past:
+        return False
+    constant = made_by(sum_.operands[1], "arith.constant")
+    return constant is not None and constant.opview.literal_value == tokens
+
+
+def _is_after(user: ir.Operation, attention: AttentionOp) -> bool:
+    operation = attention.operation
+    return user.block == operation.block and operation.is_before_in_block(user)
+
+
+def _without_rotary(query: ir.Value, key: ir.Value) -> tuple[ir.Value, ir.Value, list[ir.Value]]:
+    """Query and key as they are before they are turned, and the tables if both are by the same."""
+    turned = [op.opview for value in (query, key) if (op := made_by(value, "llmc.rotary"))]
+    tables = [[op.cos, op.sin] for op in turned]
+    if len(turned) < 2 or tables[0] != tables[1]:
+        return query, key, []
+    return turned[0].x, turned[1].x, tables[0]
