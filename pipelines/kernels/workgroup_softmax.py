@@ -82,12 +82,12 @@ class RowTile:
     threads: int
 
     @classmethod
-    def choose(cls, sharing: int, channels: int, value_channels: int, facts: GPUFacts) -> "RowTile":
-        """A thread for each channel of values, and as many rows, a divisor of `sharing`, as fit."""
+    def choose(cls, rows: int, channels: int, value_channels: int, facts: GPUFacts) -> "RowTile":
+        """A thread for each channel of values, and as many rows, a divisor of `rows`, as fit."""
         wanted = _SUBGROUP * ceil(value_channels / _SUBGROUP)
         threads = min(wanted, _MOST_THREADS, facts.workgroup_threads)
         most = (facts.shared_memory_bytes // 4 - channels) // (channels + 2 * threads)
-        return cls(divisor(sharing, max(1, min(most, _MOST_ROWS))), threads)
+        return cls(divisor(rows, max(1, min(most, _MOST_ROWS))), threads)
 
 
 class WorkgroupSoftmax:

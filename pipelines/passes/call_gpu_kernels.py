@@ -6,13 +6,20 @@ from typing import ClassVar
 
 from torch_mlir import ir
 
-from llmc.dialects import DecodeAttentionOp
+from llmc.dialects import AttentionOp, DecodeAttentionOp
 from llmc.dialects.index_notation import size
+from llmc.pipelines.kernels.attention import AttentionShape
 from llmc.pipelines.kernels.decode_attention import DecodeShape
+from llmc.pipelines.kernels.gpu_append import append_tokens
+from llmc.pipelines.kernels.gpu_attention import attend_to_tokens
 from llmc.pipelines.kernels.gpu_decode_attention import add_parts, attend_to_parts, room_type
 from llmc.pipelines.kernels.kernel import dispatch
+from llmc.pipelines.kernels.raw_heads import RawHeads
+from llmc.pipelines.kernels.threads import LANES
 from llmc.pipelines.kernels.workgroup_softmax import RowTile
 from llmc.pipelines.passes.base import Pass, find
+from llmc.pipelines.passes.head_rows import heads_of, where_they_lie
+from llmc.pipelines.passes.new_tokens import NewTokens
 from llmc.pipelines.targets.gpu import GPUTarget
 from llmc.pipelines.targets.parse import parse_gpu
 
@@ -22,8 +29,10 @@ class CallGPUKernels(Pass):
     """Puts the kernels into the module, each once, and dispatches them where they are needed.
 
     They use the threads and the memory of `target`. Attention over a KV cache of cells, or of other
-    floats than f32, has no kernel and is left alone. Changes numerics: a softmax is taken tile by
-    tile.
+    floats than f32, has no kernel and is left alone, and so is that of many tokens unless they are
+    a fixed number, which are appended for it; the kernels then take in the appends, the
+    `llmc.rotary` and the `llmc.rms_norm` of query and key, and the cutting of linear layers' rows
+    into heads. Changes numerics: a softmax is taken tile by tile.
     """
 
     name: ClassVar[str] = "call-gpu-kernels"
@@ -36,12 +45,17 @@ class CallGPUKernels(Pass):
         """Rewrites operation by operation."""
         module.context.allow_unregistered_dialects = True
         for op in find(module.operation, "llmc.decode_attention"):
-            if _holds_floats(op.opview):
+            if _holds_floats(op.opview.query, op.opview.keys, op.opview.values):
                 with ir.InsertionPoint(op), op.location:
                     results = self._decode(op.opview)
                 for old, new in zip(op.results, results, strict=True):
                     old.replace_all_uses_with(new)
                 op.erase()
+        for op in find(module.operation, "llmc.attention"):
+            tokens = NewTokens.of(op.opview) if _is_of_fixed_size(op.opview) else None
+            if tokens and _holds_floats(tokens.query, *tokens.caches):
+                with ir.InsertionPoint(op), op.location:
+                    self._prefill(tokens)
 
     @cached_property
     def _target(self) -> GPUTarget:
@@ -68,9 +82,53 @@ class CallGPUKernels(Pass):
         out = dispatch(kernel, [room, op.start], [op.out.type], extents, scalars=[op.past])
         return [*out, *new]
 
+    def _prefill(self, new: NewTokens) -> None:
+        caches = self._append(new)
+        tokens = new.query.type.shape[2]
+        new.replace(heads_of(self._attend(new, caches), tokens), caches)
 
-def _holds_floats(op: DecodeAttentionOp) -> bool:
+    def _append(self, new: NewTokens) -> list[ir.Value]:
+        """The new caches."""
+        key, keys, factors = _raw(new, new.key, new.norms.key)
+        value, values = where_they_lie(new.value, LANES)
+        kernel = append_tokens(keys, values, new.key.type.shape[2], self._target.integers)
+        operands = [key, value, *factors]
+        return dispatch(kernel, operands, [], scalars=new.place, updated=new.caches)
+
+    def _attend(self, new: NewTokens, caches: list[ir.Value]) -> ir.Value:
+        """Rows `[B, T, H, E]`."""
+        attention, (batch, heads, tokens, _) = new.attention, new.query.type.shape
+        query, queries, factors = _raw(new, new.query, new.norms.query)
+        shape = AttentionShape.of(attention, new.key.type.shape[1])
+        target, rows = self._target, tokens * shape.sharing
+        tile = RowTile.choose(rows, shape.channels, shape.value_channels, target.gpu)
+        extents = [batch, tokens, heads, shape.value_channels]
+        (out,) = dispatch(
+            attend_to_tokens(shape, queries, tokens, tile, target.integers),
+            [query, *caches, attention.start, *factors],
+            [ir.RankedTensorType.get(extents, attention.out.type.element_type)],
+            scalars=new.place,
+        )
+        return out
+
+
+def _raw(
+    new: NewTokens, heads: ir.Value, norm: ir.Value | None
+) -> tuple[ir.Value, RawHeads, list[ir.Value]]:
+    """What holds `heads`, how they lie there, and the factors that kernels make them by."""
+    held, places = where_they_lie(heads, LANES)
+    if norm is None:
+        return held, RawHeads(places, bool(new.tables), None), new.tables
+    raw = RawHeads(places, bool(new.tables), (new.norms.epsilon, new.norms.offset))
+    return held, raw, [*new.tables, norm]
+
+
+def _is_of_fixed_size(attention: AttentionOp) -> bool:
+    return not any(attention.query.type.is_dynamic_dim(dim) for dim in range(4))
+
+
+def _holds_floats(query: ir.Value, *caches: ir.Value) -> bool:
     """Whether query and caches are of floats, the query of f32."""
-    elements = [each.type.element_type for each in (op.keys, op.values)]
+    elements = [cache.type.element_type for cache in caches]
     of_floats = all(isinstance(element, ir.FloatType) for element in elements)
-    return of_floats and op.query.type.element_type == ir.F32Type.get()
+    return bool(of_floats and query.type.element_type == ir.F32Type.get())
