@@ -48,6 +48,11 @@ def room_type(batch: int | None, heads: int, value_channels: int) -> ir.RankedTe
     return ir.RankedTensorType.get([rows, heads, _PARTS, value_channels + 2], ir.F32Type.get())
 
 
+def slot_type() -> ir.RankedTensorType:
+    """Of `slot`: the first sequence and the column of the token."""
+    return ir.RankedTensorType.get([2], ir.IntegerType.get_signless(32))
+
+
 def attend_to_parts(
     shape: DecodeShape,
     batch: int | None,
@@ -58,15 +63,18 @@ def attend_to_parts(
 ) -> Kernel:
     """Operands and what is updated are those of `decode_attention`, but for `done`.
 
-    The result is `room_type`. The scalars are the layer, the first sequence and the column of the
-    token. `batch` is B, None where dynamic; the heads of a `tile` share a key head.
+    The result is `room_type`. Before the caches comes `slot`, as `slot_type` has it, and the
+    scalar is the layer: what changes from token to token is read from memory, and the grid is that
+    of a full cache, so that the commands for one token are those for the next. `batch` is B, None
+    where dynamic; the heads of a `tile` share a key head.
     """
     turns = shape.sharing // tile.rows
 
     def grid(extents: list[ir.Value]) -> tuple[Size, Size]:
+        *_, capacity = extents[: -2 if batch is None else -1]
         rows = extents[0] if batch is None else index(batch)
-        most = _Columns.of(shape, tile, extents[-1]).parts
-        return most, arith.muli(rows, index(shape.key_heads * turns))
+        tiles = arith.ceildivui(capacity, index(tile.threads))
+        return arith.minui(tiles, index(_PARTS)), arith.muli(rows, index(shape.key_heads * turns))
 
     def build(
         part: ir.Value,
@@ -78,9 +86,9 @@ def attend_to_parts(
         start: ir.Value,
         *rest: ir.Value,
     ) -> None:
-        *read, keys, values, room = rest
+        *read, slot, keys, values, room = rest
         tables, norms = read[: 2 * rotated], read[2 * rotated :]
-        layer, sequence, past = extents[-3:]
+        layer, (sequence, past) = extents[-1], _load_slot(slot)
         group, turn = (op(group, index(turns)) for op in (arith.divui, arith.remui))
         row, head = (op(group, index(shape.key_heads)) for op in (arith.divui, arith.remui))
         caches = Caches(keys, values, [layer, arith.addi(sequence, row), head])
@@ -101,9 +109,9 @@ def attend_to_parts(
 
 
 def add_parts(shape: DecodeShape, batch: int | None, tile: RowTile, integers: Integers) -> Kernel:
-    """Operands `room`, as `attend_to_parts` leaves it, and `start [B]`; result `[B, H * E]`.
+    """Operands `room`, as `attend_to_parts` leaves it, `start [B]` and `slot`.
 
-    The scalar is the column of the token. `batch` is B, None where dynamic.
+    The result is `[B, H * E]`. `batch` is B, None where dynamic.
     """
 
     def grid(extents: list[ir.Value]) -> tuple[Size, Size]:
@@ -115,9 +123,11 @@ def add_parts(shape: DecodeShape, batch: int | None, tile: RowTile, integers: In
         extents: list[ir.Value],
         room: ir.Value,
         start: ir.Value,
+        slot: ir.Value,
         out: ir.Value,
     ) -> None:
-        columns = _Columns.of(shape, tile, extents[-1], load_index(start, row))
+        _, past = _load_slot(slot)
+        columns = _Columns.of(shape, tile, past, load_index(start, row))
         width = room.type.shape[3] - 2
         state = _sum(room, [row, head], columns.parts, own_channels(width, tile.threads))
         first = arith.muli(head, index(width))
@@ -137,14 +147,12 @@ class _Columns:
     parts: ir.Value
 
     @classmethod
-    def of(
-        cls, shape: DecodeShape, tile: RowTile, past: ir.Value, start: ir.Value | None = None
-    ) -> "_Columns":
-        """Those that a token in column `past` sees before its own; at least a tile is a part.
+    def of(cls, shape: DecodeShape, tile: RowTile, past: ir.Value, start: ir.Value) -> "_Columns":
+        """Those from `start` on that a token in column `past` sees before its own.
 
-        Without `start`, those of a sequence that has seen the most.
+        At least a tile is a part, and as many columns in every sequence.
         """
-        least, begin = index(0), index(0) if start is None else start
+        least, begin = index(0), start
         if shape.window:
             least = arith.maxsi(arith.subi(past, index(shape.window - 1)), least)
             begin = arith.maxsi(begin, least)
@@ -266,6 +274,11 @@ class _Step:
         """Where a head begins in its row."""
         stride = self.shape.head_stride or channels
         return arith.addi(index(offset), arith.muli(head, index(stride)))
+
+
+def _load_slot(slot: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """The first sequence and the column of the token."""
+    return load_index(slot, index(0)), load_index(slot, index(1))
 
 
 def _at_least_one(count: ir.Value) -> ir.Value:

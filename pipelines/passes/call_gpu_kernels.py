@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from torch_mlir import ir
+from torch_mlir.dialects import arith, tensor
 
 from llmc.dialects import AttentionOp, DecodeAttentionOp
 from llmc.dialects.index_notation import size
@@ -12,7 +13,12 @@ from llmc.pipelines.kernels.attention import AttentionShape
 from llmc.pipelines.kernels.decode_attention import DecodeShape
 from llmc.pipelines.kernels.gpu_append import append_tokens
 from llmc.pipelines.kernels.gpu_attention import attend_to_tokens
-from llmc.pipelines.kernels.gpu_decode_attention import add_parts, attend_to_parts, room_type
+from llmc.pipelines.kernels.gpu_decode_attention import (
+    add_parts,
+    attend_to_parts,
+    room_type,
+    slot_type,
+)
 from llmc.pipelines.kernels.kernel import dispatch
 from llmc.pipelines.kernels.raw_heads import RawHeads
 from llmc.pipelines.kernels.threads import LANES
@@ -70,16 +76,17 @@ class CallGPUKernels(Pass):
         fixed, extents = (batch, []) if isinstance(batch, int) else (None, [batch])
         tables = [table for table in (op.cos, op.sin) if table is not None]
         norms = [norm for norm in (op.query_norm, op.key_norm) if norm is not None]
+        slot = _slot(op)
         room, *new = dispatch(
             attend_to_parts(shape, fixed, bool(tables), bool(norms), tile, integers),
-            [op.query, op.key, op.value, op.start, *tables, *norms],
+            [op.query, op.key, op.value, op.start, *tables, *norms, slot],
             [room_type(fixed, shape.heads, value_channels)],
             extents,
-            scalars=[op.layer, op.sequence, op.past],
+            scalars=[op.layer],
             updated=caches,
         )
         kernel = add_parts(shape, fixed, tile, integers)
-        out = dispatch(kernel, [room, op.start], [op.out.type], extents, scalars=[op.past])
+        out = dispatch(kernel, [room, op.start, slot], [op.out.type], extents)
         return [*out, *new]
 
     def _prefill(self, new: NewTokens) -> None:
@@ -110,6 +117,13 @@ class CallGPUKernels(Pass):
             scalars=new.place,
         )
         return out
+
+
+def _slot(op: DecodeAttentionOp) -> ir.Value:
+    """Where the token goes, in memory."""
+    type_ = slot_type()
+    scalars = [arith.index_cast(type_.element_type, each) for each in (op.sequence, op.past)]
+    return tensor.from_elements(type_, scalars)
 
 
 def _raw(

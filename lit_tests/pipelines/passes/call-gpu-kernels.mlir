@@ -18,11 +18,18 @@
 // CHECK:       func.func @gpu_add_parts_
 // CHECK-SAME:    {llmc.schedule = "gpu_add_parts"}
 
+// Where the token goes lies in memory, and grids depend on the size of the cache alone, so that the
+// commands for one token are those for the next.
 // CHECK-LABEL: func.func @decode
+// CHECK:         %[[SEQUENCE:.+]] = arith.index_cast %arg7 : index to i32
+// CHECK:         %[[PAST:.+]] = arith.index_cast %arg8 : index to i32
+// CHECK:         %[[SLOT:.+]] = tensor.from_elements %[[SEQUENCE]], %[[PAST]] : tensor<2xi32>
 // CHECK:         %[[PARTS:.+]]:3 = "flow.dispatch"
+// CHECK-NOT:       %arg7
+// CHECK-NOT:       %arg8
 // CHECK-SAME:      tied_operands = [-1 : index, {{[0-9]+}} : index, {{[0-9]+}} : index]
 // CHECK-SAME:      -> (tensor<1x9x16x66xf32>, tensor<2x?x3x?x64xf16>, tensor<2x?x3x?x64xf16>)
-// CHECK:         %[[OUT:.+]] = "flow.dispatch"({{.+}}, %[[PARTS]]#0, %arg5)
+// CHECK:         %[[OUT:.+]] = "flow.dispatch"(%[[PARTS]]#0, %arg5, %[[SLOT]])
 // CHECK:         return %[[OUT]], %[[PARTS]]#1, %[[PARTS]]#2
 
 // CUDA:        memref<1xi64, strided<[1], offset: ?>>
