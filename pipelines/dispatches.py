@@ -11,7 +11,7 @@ _INLINING = "inlining_policy"
 
 def inline_layers(module: ir.Module, variant: str) -> None:
     """Inlines the layer functions of `variant`, which `to-iree` has marked never to be inlined."""
-    for name, function in _functions(module).items():
+    for name, function in functions(module).items():
         if name.startswith(f"{variant}.") and _INLINING in function.attributes:
             del function.attributes[_INLINING]
     with module.context:
@@ -25,8 +25,8 @@ def separate_arguments(module: ir.Module) -> None:
     buffer, size, offset and length. Where one call passes a part and another the whole result of a
     call, it drops the length and takes the size of the buffer for it: the layer reads past its end.
     """
-    for function in _functions(module).values():
-        for call in list(_operations(function)):
+    for function in functions(module).values():
+        for call in list(operations(function)):
             if call.name == "util.call":
                 _separate_arguments(call)
 
@@ -48,22 +48,22 @@ def _separate_arguments(call: ir.Operation) -> None:
 
 def count_dispatches(module: ir.Module) -> dict[str, int]:
     """How many kernels a call of each public function dispatches, those of its callees included."""
-    functions = _functions(module)
+    named = functions(module)
 
     @cache
     def count(name: str) -> int:
         total = 0
-        for op in _operations(functions[name]):
+        for op in operations(named[name]):
             if op.name == "flow.dispatch":
                 total += 1
             elif op.name == "util.call":
                 total += count(ir.FlatSymbolRefAttr(op.attributes["callee"]).value)
         return total
 
-    return {name: count(name) for name, function in functions.items() if _is_public(function)}
+    return {name: count(name) for name, function in named.items() if _is_public(function)}
 
 
-def _functions(module: ir.Module) -> dict[str, ir.Operation]:
+def functions(module: ir.Module) -> dict[str, ir.Operation]:
     """Functions with a body, by name, in the order of the module."""
     return {
         ir.StringAttr(op.attributes["sym_name"]).value: op.operation
@@ -76,9 +76,10 @@ def _is_public(function: ir.Operation) -> bool:
     return ir.StringAttr(function.attributes["sym_visibility"]).value == "public"
 
 
-def _operations(function: ir.Operation) -> Iterator[ir.Operation]:
+def operations(function: ir.Operation) -> Iterator[ir.Operation]:
+    """Those of `function`, and of the regions of these."""
     for region in function.regions:
         for block in region:
             for op in block:
                 yield op.operation
-                yield from _operations(op.operation)
+                yield from operations(op.operation)

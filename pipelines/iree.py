@@ -10,6 +10,7 @@ from torch_mlir import ir
 
 from llmc.pipelines.dispatches import count_dispatches, inline_layers, separate_arguments
 from llmc.pipelines.errors import IREEError
+from llmc.pipelines.replay import record_once
 from llmc.pipelines.schedules.gpu_dispatches import schedule_dispatches
 from llmc.pipelines.targets.gpu import GPUTarget
 from llmc.pipelines.targets.target import Target
@@ -24,7 +25,11 @@ def compile_module(module: ir.Module, target: Target, output: Path) -> dict[str,
     Returns how many kernels a call of each public function dispatches.
     """
     flow = form_dispatches(module, target)
-    code = _compile(_text(flow.operation), target, "--compile-from=flow")
+    if isinstance(target, GPUTarget):
+        commands = record_commands(flow, target)
+        code = _compile(_text(commands.operation), target, "--compile-from=hal")
+    else:
+        code = _compile(_text(flow.operation), target, "--compile-from=flow")
     # Not by IREE, to whom a full disk is a failed compilation.
     output.write_bytes(code)
     return count_dispatches(flow)
@@ -45,6 +50,17 @@ def form_dispatches(module: ir.Module, target: Target) -> iree_ir.Module:
     if isinstance(target, GPUTarget):
         schedule_dispatches(flow, target.kind, target.gpu)
     return flow
+
+
+def record_commands(flow: iree_ir.Module, target: Target) -> iree_ir.Module:
+    """`flow` in IREE's HAL dialect, where what is the same for every token is recorded once.
+
+    Raises IREEError.
+    """
+    text = _compile(_text(flow.operation), target, "--compile-from=flow", "--compile-to=hal")
+    commands = iree_ir.Module.parse(text, iree_ir.Context())
+    record_once(commands, abi.DECODE)
+    return commands
 
 
 def _compile(text: str, target: Target, *phases: str) -> bytes:

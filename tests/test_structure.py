@@ -12,23 +12,24 @@ from llmc.frontend.interception import IMPLEMENTATION
 from llmc.frontend.programs import VARIANTS, export_variant
 from llmc.pipelines.dispatches import count_dispatches
 from llmc.pipelines.driver.execution import run
-from llmc.pipelines.iree import OPTIONS, form_dispatches
+from llmc.pipelines.iree import OPTIONS, form_dispatches, record_commands
 from llmc.pipelines.pipeline import stages
 from llmc.pipelines.targets.cpu import CPUTarget
+from llmc.pipelines.targets.parse import parse_gpu
 from llmc.runtime import abi
 from tests.tiny_models import tiny_config, tiny_model
 
 DEPTHS = (2, 5)
 
 
-def lower_decode(config: PreTrainedConfig, storage: str = "f32") -> ir.Module:
+def lower_decode(config: PreTrainedConfig, storage: str = "f32", target: str = "cpu") -> ir.Module:
     """The decode variant of a random model, as IREE is given it."""
     model = tiny_model(config)
     model.set_attn_implementation(IMPLEMENTATION)
     model.set_experts_implementation(IMPLEMENTATION)
     decode = next(variant for variant in VARIANTS if variant.name == abi.DECODE)
     module = import_programs([export_variant(model, decode, context=64)], ir.Context())
-    for stage in stages("cpu", storage):
+    for stage in stages(target, storage):
         run(stage.steps(), module)
     return module
 
@@ -50,9 +51,9 @@ def decodes():
     return {layers: compile_decode(layers) for layers in DEPTHS}
 
 
-def step_of(text: str) -> str:
-    """The function that runs a step, behind the one that is public."""
-    step = text[text.index("util.func private @_decode(") :]
+def step_of(text: str, name: str = "_decode") -> str:
+    """The function that runs a step, behind the one that is public, or another."""
+    step = text[text.index(f"util.func private @{name}(") :]
     return step[: step.index("util.return")]
 
 
@@ -73,6 +74,20 @@ def test_code_does_not_grow_with_depth(decodes):
 def test_a_step_is_submitted_once(decodes):
     for _, text in decodes.values():
         assert len(re.findall(r"stream\.cmd\.execute", step_of(text))) == 1
+
+
+@pytest.mark.parametrize("name", ["cuda:sm_80", "vulkan:baseline"])
+def test_gpus_record_once_what_layers_do(name):
+    config, target = tiny_config("llama"), parse_gpu(name)
+    config.num_hidden_layers = 5
+    flow = form_dispatches(lower_decode(config, target=name), target)
+    commands = str(record_commands(flow, target))
+    per_step, once = (
+        step_of(commands, function).count("hal.command_buffer.dispatch<")
+        for function in ("_decode", "_decode.record")
+    )
+    assert per_step + once == count_dispatches(flow)[abi.DECODE]
+    assert per_step < once / 2
 
 
 def test_dispatches_are_those_of_every_layer(decodes):
