@@ -1,6 +1,7 @@
 """The kernels of GPUs, as far as the code: what is scheduled, and which instructions it has."""
 
 import re
+from collections import Counter
 
 import iree.compiler as iree
 import numpy as np
@@ -34,7 +35,7 @@ def cuda(arch: str) -> list[str]:
     return ["--iree-hal-target-device=cuda", f"--iree-cuda-target={arch}"]
 
 
-def linear(rows: int, outputs: int, inputs: int, weight: str) -> str:
+def linear(rows: int | str, outputs: int, inputs: int, weight: str) -> str:
     x, w, y = (
         f"tensor<{rows}x{inputs}xf32>",
         f"tensor<{outputs}x{inputs}x{weight}>",
@@ -48,9 +49,13 @@ def linear(rows: int, outputs: int, inputs: int, weight: str) -> str:
     }}"""
 
 
-def blocks(outputs: int, inputs: int, values: int, bits: int) -> str:
-    """A row times integers of `bits` bits that share a scale in groups, as `split-blocks` asks."""
-    x, y = f"tensor<{inputs // values}x{values}xf32>", f"tensor<{outputs}xf32>"
+def blocks(outputs: int, inputs: int, values: int, bits: int, many: bool = False) -> str:
+    """A row times integers of `bits` bits that share a scale in groups, as `split-blocks` asks.
+
+    Or an open number of rows, where there are `many`.
+    """
+    rows, loop = ("?x", "t, ") if many else ("", "")
+    x, y = f"tensor<{rows}{inputs // values}x{values}xf32>", f"tensor<{rows}{outputs}xf32>"
     w = f"tensor<{outputs}x{inputs // values}x{values * bits // 8}xi8>"
     q, s = (
         f"tensor<{outputs}x{inputs // values}x{values}xi{bits}>",
@@ -61,12 +66,16 @@ def blocks(outputs: int, inputs: int, values: int, bits: int) -> str:
     func.func @blocks(%x: {x}, %{"w" if bits < 8 else "q"}: {w}, %s: {s}) -> {y} {{
       {cast}
       %zero = arith.constant 0.0 : f32
-      %room = tensor.empty() : {y}
+      %c0 = arith.constant 0 : index
+      {f"%rows = tensor.dim %x, %c0 : {x}" if many else ""}
+      %room = tensor.empty({"%rows" if many else ""}) : {y}
       %zeros = linalg.fill ins(%zero : f32) outs(%room : {y}) -> {y}
       %y = linalg.generic {{
-        indexing_maps = [affine_map<(n, b, v) -> (b, v)>, affine_map<(n, b, v) -> (n, b, v)>,
-                         affine_map<(n, b, v) -> (n, b)>, affine_map<(n, b, v) -> (n)>],
-        iterator_types = ["parallel", "reduction", "reduction"]}}
+        indexing_maps = [affine_map<({loop}n, b, v) -> ({loop}b, v)>,
+                         affine_map<({loop}n, b, v) -> (n, b, v)>,
+                         affine_map<({loop}n, b, v) -> (n, b)>,
+                         affine_map<({loop}n, b, v) -> ({loop}n)>],
+        iterator_types = [{'"parallel", ' if many else ""}"parallel", "reduction", "reduction"]}}
         ins(%x, %q, %s : {x}, {q}, {s}) outs(%zeros : {y}) {{
       ^bb0(%a: f32, %i: i{bits}, %h: f16, %sum: f32):
         %wide = arith.extui %i : i{bits} to i32
@@ -177,6 +186,20 @@ def test_a_matvec_reads_128_bits_at_once(arch, weight, inputs, loads):
     assert "bar.sync" not in ptx
 
 
+@pytest.mark.parametrize(
+    ("one", "many"),
+    [
+        (linear(1, 96, 576, "f16"), linear("?", 96, 576, "f16")),
+        (blocks(1024, 256, 32, 4), blocks(1024, 256, 32, 4, many=True)),
+    ],
+    ids=["floats", "blocks"],
+)
+def test_each_of_many_rows_is_multiplied_as_one_is(one, many):
+    kinds = r"(?:ld\.global|ld\.shared|fma|shfl|bar)\.\S*"
+    one, many = (Counter(re.findall(kinds, ptx_of(text, "sm_80"))) for text in (one, many))
+    assert many == one
+
+
 @ARCHITECTURES
 @pytest.mark.parametrize(
     ("values", "bits", "loads"),
@@ -239,10 +262,12 @@ def test_tensor_cores_round_activations_alone():
         # A row of which no 4 threads read 128 bits each, and few rows beside each other.
         (linear(1, 96, 90, "f16"), "cuda", AMPERE, cuda("sm_80"), []),
         (linear(1, 3, 32, "f16"), "cuda", AMPERE, cuda("sm_80"), []),
+        (linear("?", 96, 576, "f16"), "cuda", AMPERE, cuda("sm_80"), ["gpu_matvec"]),
         (linear(64, 96, 128, "f16"), "cuda", AMPERE, cuda("sm_80"), []),
         (gated(576, 96, "f32"), "cuda", AMPERE, cuda("sm_80"), ["gpu_matvec"]),
         (gated(576, 96, "f32"), "vulkan", LEAST, VULKAN, []),
         (blocks(1024, 256, 32, 4), "cuda", AMPERE, cuda("sm_80"), ["gpu_block_matvec"]),
+        (blocks(1024, 256, 32, 4, True), "cuda", AMPERE, cuda("sm_80"), ["gpu_block_matvec"]),
         (blocks(1023, 256, 32, 4), "cuda", AMPERE, cuda("sm_80"), []),
         (linear(1, 96, 576, "f32"), "vulkan", LEAST, VULKAN, []),
         (BEST, "cuda", AMPERE, cuda("sm_80"), ["gpu_search"] * 2),

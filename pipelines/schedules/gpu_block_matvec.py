@@ -1,4 +1,7 @@
-"""`gpu_block_matvec`: the product of a matrix in blocks and a vector, on a GPU."""
+"""`gpu_block_matvec`: the product of a matrix in blocks and a vector, on a GPU.
+
+Of an open number of vectors, each is multiplied by itself.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -57,13 +60,15 @@ class GPUBlockMatvec:
         return cls(rows, lanes, parts, elements, together, subgroups)
 
     def apply(self, generic: ir.Operation) -> None:
-        """Lets IREE lower `generic`, of rows, blocks and values, so."""
+        """Lets IREE lower `generic`, of vectors where open, rows, blocks and values, so."""
+        vectors = loops_of(generic).open
+        one, none, loops = [1] * vectors, [0] * vectors, list(range(vectors + 3))
         tiles: dict[str, Sequence] = {
-            "workgroup": [self.rows * self.together * self.subgroups, 0, 0],
-            "partial_reduction": [0, self.blocks, self.parts * self.elements],
-            "thread": [self.together, 1, self.elements],
-            "lane_basis": [[self.rows, self.blocks, self.parts], [0, 1, 2]],
-            "subgroup_basis": [[self.subgroups, 1, 1], [0, 1, 2]],
+            "workgroup": [*one, self.rows * self.together * self.subgroups, 0, 0],
+            "partial_reduction": [*none, 0, self.blocks, self.parts * self.elements],
+            "thread": [*one, self.together, 1, self.elements],
+            "lane_basis": [[*one, self.rows, self.blocks, self.parts], loops],
+            "subgroup_basis": [[*one, self.subgroups, 1, 1], loops],
         }
         lanes = self.rows * self.blocks * self.parts
         threads = lanes * self.subgroups
@@ -74,11 +79,12 @@ class GPUBlockMatvec:
 def _integers(generic: ir.Operation) -> ir.RankedTensorType | None:
     """The type of the integers `[N, B, G]` that `generic` multiplies by a vector, if that is it."""
     loops = loops_of(generic)
-    if loops.reduced != (False, True, True) or not loops.are_static:
+    if not loops.reduce_as(False, True, True):
         return None
+    *vectors, row, block, value = range(len(loops.sizes))
     *inputs, _ = zip(read_dims(generic), generic.operands, strict=True)
     read = dict(inputs)
-    if {(0, 1, 2), (1, 2), (0, 1)} != set(read):
+    if {(row, block, value), (*vectors, block, value), (row, block)} != set(read):
         return None
-    matrix = read[0, 1, 2].type
+    matrix = read[row, block, value].type
     return matrix if isinstance(matrix.element_type, ir.IntegerType) else None

@@ -13,9 +13,14 @@ class Loops:
     reduced: tuple[bool, ...]
 
     @property
-    def are_static(self) -> bool:
-        """Whether all sizes are known."""
-        return min(self.sizes, default=1) >= 0
+    def open(self) -> int:
+        """1 where the first loop, which sums nothing up, is of unknown size; else 0."""
+        return int(self.sizes[:1] == (-1,) and not self.reduced[0])
+
+    def reduce_as(self, *reduced: bool) -> bool:
+        """Whether those after an open one are of known sizes and sum up as `reduced` says."""
+        known = min(self.sizes[self.open :], default=0) >= 0
+        return known and self.reduced[self.open :] == reduced
 
 
 def loops_of(generic: ir.Operation) -> Loops:

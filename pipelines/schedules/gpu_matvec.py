@@ -1,4 +1,7 @@
-"""`gpu_matvec`: the products of one or two matrices of floats and a vector, on a GPU."""
+"""`gpu_matvec`: the products of one or two matrices of floats and a vector, on a GPU.
+
+Of an open number of vectors, each is multiplied by itself.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -55,13 +58,15 @@ class GPUMatvec:
         return cls(rows, lanes, elements, steps, subgroups)
 
     def apply(self, generic: ir.Operation) -> None:
-        """Lets IREE lower `generic`, of rows and columns, so."""
+        """Lets IREE lower `generic`, of vectors where open, rows and columns, so."""
+        vectors = loops_of(generic).open
+        one, none, loops = [1] * vectors, [0] * vectors, list(range(vectors + 2))
         tiles: dict[str, Sequence] = {
-            "workgroup": [self.rows * self.subgroups, 0],
-            "partial_reduction": [0, self.lanes * self.elements * self.steps],
-            "thread": [0, self.elements],
-            "lane_basis": [[self.rows, self.lanes], [0, 1]],
-            "subgroup_basis": [[self.subgroups, 1], [0, 1]],
+            "workgroup": [*one, self.rows * self.subgroups, 0],
+            "partial_reduction": [*none, 0, self.lanes * self.elements * self.steps],
+            "thread": [*none, 0, self.elements],
+            "lane_basis": [[*one, self.rows, self.lanes], loops],
+            "subgroup_basis": [[*one, self.subgroups, 1], loops],
         }
         lanes = self.rows * self.lanes
         threads = lanes * self.subgroups
@@ -69,16 +74,18 @@ class GPUMatvec:
 
 
 def _matrices(generic: ir.Operation) -> list[ir.RankedTensorType]:
-    """The types of the matrices of floats that `generic` multiplies by one vector, if that is it.
+    """The types of the matrices of floats that `generic` multiplies by a vector, if that is it.
 
     There are one or two, of one shape and element type.
     """
     loops = loops_of(generic)
-    if loops.reduced != (False, True) or not loops.are_static:
+    if not loops.reduce_as(False, True):
         return []
+    *vectors, row, column = range(len(loops.sizes))
     read = list(zip(read_dims(generic), generic.operands, strict=True))[: -len(generic.results)]
-    matrices = [value.type for dims, value in read if dims == (0, 1)]
+    matrices = [value.type for dims, value in read if dims == (row, column)]
     are_floats = all(isinstance(each.element_type, ir.FloatType) for each in matrices)
-    others = [dims for dims, _ in read if dims != (0, 1)]
-    is_matvec = others == [(1,)] and len(matrices) in (1, 2) and len(set(matrices)) == 1
+    others = [dims for dims, _ in read if dims != (row, column)]
+    are_alike = len(matrices) in (1, 2) and len(set(matrices)) == 1
+    is_matvec = others == [(*vectors, column)] and are_alike
     return matrices if is_matvec and are_floats else []
