@@ -2,9 +2,11 @@
 
 For each type of weights and each batch, prefill and decode in tokens a second, contenders in turn
 within one run, and decode as a share of what the memory's bandwidth allows. PyTorch takes part
-where its build knows the GPU.
+where its build knows the GPU. With --graphs IREE launches commands as CUDA graphs, of which it
+makes one of all that is recorded at once, and not one by one.
 
     python benchmarks/gpu.py MODEL [--device cuda] [--dtype f16,q4_0] [--batch 1,16] [--rounds 5]
+                             [--graphs]
 """
 
 import argparse
@@ -17,6 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import iree.runtime as rt
 import torch
 from rich.console import Console
 from rich.table import Table
@@ -143,7 +146,10 @@ def main() -> None:
     parser.add_argument("--dtype", default="f16,q4_0")
     parser.add_argument("--batch", default="1,16")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--graphs", action="store_true")
     arguments = parser.parse_args()
+    if arguments.graphs:
+        rt.flags.parse_flags("--cuda_use_streams=false")  # read when IREE makes its driver
     console = Console()
     packages = ("iree-base-compiler", "iree-base-runtime", "torch", "transformers")
     console.print(*(f"{name} {version(name)}" for name in packages), sep=", ")
