@@ -10,6 +10,7 @@ from torch_mlir import ir
 
 from llmc.pipelines.dispatches import count_dispatches, inline_layers, separate_arguments
 from llmc.pipelines.errors import IREEError
+from llmc.pipelines.passes.tile_prefill import TILE
 from llmc.pipelines.replay import record_once
 from llmc.pipelines.schedules.gpu_dispatches import schedule_dispatches
 from llmc.pipelines.targets.gpu import GPUTarget
@@ -38,14 +39,18 @@ def compile_module(module: ir.Module, target: Target, output: Path) -> dict[str,
 def form_dispatches(module: ir.Module, target: Target) -> iree_ir.Module:
     """`module` in IREE's flow dialect, its kernels formed and each kept once. Raises IREEError.
 
-    The layers of `decode` are inlined only now that their kernels are shared, because IREE submits
-    the work of every function by itself, at tens of microseconds a call. The other functions work
-    on many rows at a time, where that is little.
+    Layers are inlined only now that their kernels are shared, because IREE submits the work of
+    every function by itself, at tens of microseconds a call; and on CUDA the host waits for all
+    that was submitted whenever it allocates. On a CPU those of functions other than `decode` stay
+    functions, for they work on many rows at a time, where that is little.
     """
     target.mark(module)
     text = _compile(_text(module.operation), target, "--compile-to=flow")
     flow = iree_ir.Module.parse(text, iree_ir.Context())
     inline_layers(flow, abi.DECODE)
+    if isinstance(target, GPUTarget):
+        inline_layers(flow, abi.DECODE_BATCH)
+        inline_layers(flow, TILE)
     separate_arguments(flow)
     if isinstance(target, GPUTarget):
         schedule_dispatches(flow, target.kind, target.gpu)

@@ -1,6 +1,7 @@
 """What IREE makes of a model: how much code, and what a decode step moves."""
 
 import re
+from collections.abc import Sequence
 
 import iree.compiler
 import pytest
@@ -9,10 +10,11 @@ from transformers import PreTrainedConfig
 
 from llmc.frontend.importer import import_programs
 from llmc.frontend.interception import IMPLEMENTATION
-from llmc.frontend.programs import VARIANTS, export_variant
+from llmc.frontend.programs import VARIANTS, Variant, export_variant
 from llmc.pipelines.dispatches import count_dispatches
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.iree import OPTIONS, form_dispatches, record_commands
+from llmc.pipelines.passes.tile_prefill import TILE
 from llmc.pipelines.pipeline import stages
 from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.pipelines.targets.parse import parse_gpu
@@ -22,13 +24,20 @@ from tests.tiny_models import tiny_config, tiny_model
 DEPTHS = (2, 5)
 
 
-def lower_decode(config: PreTrainedConfig, storage: str = "f32", target: str = "cpu") -> ir.Module:
+def lower_decode(config: PreTrainedConfig, storage: str = "f32") -> ir.Module:
     """The decode variant of a random model, as IREE is given it."""
+    return lower(config, [variant for variant in VARIANTS if variant.name == abi.DECODE], storage)
+
+
+def lower(
+    config: PreTrainedConfig, variants: Sequence[Variant], storage: str = "f32", target: str = "cpu"
+) -> ir.Module:
+    """Variants of a random model, as IREE is given them."""
     model = tiny_model(config)
     model.set_attn_implementation(IMPLEMENTATION)
     model.set_experts_implementation(IMPLEMENTATION)
-    decode = next(variant for variant in VARIANTS if variant.name == abi.DECODE)
-    module = import_programs([export_variant(model, decode, context=64)], ir.Context())
+    programs = [export_variant(model, variant, context=64) for variant in variants]
+    module = import_programs(programs, ir.Context())
     for stage in stages(target, storage):
         run(stage.steps(), module)
     return module
@@ -76,18 +85,19 @@ def test_a_step_is_submitted_once(decodes):
         assert len(re.findall(r"stream\.cmd\.execute", step_of(text))) == 1
 
 
-@pytest.mark.parametrize("name", ["cuda:sm_80", "vulkan:baseline"])
-def test_gpus_record_once_what_layers_do(name):
-    config, target = tiny_config("llama"), parse_gpu(name)
+def test_gpus_record_what_layers_do_once_or_in_one_buffer():
+    config, target = tiny_config("llama"), parse_gpu("cuda:sm_80")
     config.num_hidden_layers = 5
-    flow = form_dispatches(lower_decode(config, target=name), target)
-    commands = str(record_commands(flow, target))
+    flow = form_dispatches(lower(config, VARIANTS, target="cuda:sm_80"), target)
+    commands, counts = str(record_commands(flow, target)), count_dispatches(flow)
     per_step, once = (
         step_of(commands, function).count("hal.command_buffer.dispatch<")
         for function in ("_decode", "_decode.record")
     )
-    assert per_step + once == count_dispatches(flow)[abi.DECODE]
+    assert per_step + once == counts[abi.DECODE]
     assert per_step < once / 2
+    for several in ("_decode_batch", TILE):
+        assert step_of(commands, several).count("hal.device.queue.execute<") == 1
 
 
 def test_dispatches_are_those_of_every_layer(decodes):

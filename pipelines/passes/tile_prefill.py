@@ -21,7 +21,8 @@ from llmc.pipelines.passes.base import (
 from llmc.pipelines.passes.specialize_tokens import SpecializeTokens
 from llmc.runtime.abi import PREFILL
 
-_TILE = f"{PREFILL}.tile"
+TILE = f"{PREFILL}.tile"
+"""The function that runs one tile."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,12 @@ class TilePrefill(Pass):
         """Copies `prefill` for a tile, and puts the loop in the place of its body."""
         named = {trunk.sym_name.value: trunk for trunk in trunks(module)}
         trunk = named.get(PREFILL)
-        if trunk is None or _TILE in ir.SymbolTable(module.operation):
+        if trunk is None or TILE in ir.SymbolTable(module.operation):
             return
         if len(trunk.arguments) != 4:
             fail(trunk, "must take tokens, start, sequence and past, as thread-kv-cache leaves it")
-        SpecializeTokens(function=PREFILL, tokens=self.tokens, copy=_TILE).apply(module)
-        tile = ir.SymbolTable(module.operation)[_TILE]
+        SpecializeTokens(function=PREFILL, tokens=self.tokens, copy=TILE).apply(module)
+        tile = ir.SymbolTable(module.operation)[TILE]
         count = self._take_tile(tile, trunk.arguments[0].type)
         self._select_by_count(tile, count)
         self._loop(trunk)
@@ -123,7 +124,7 @@ class TilePrefill(Pass):
 
 
 def _call_tile(trunk: func.FuncOp, at: ir.Value) -> list[ir.Value]:
-    return list(func.CallOp(trunk.type.results, _TILE, [*trunk.arguments, at]).results)
+    return list(func.CallOp(trunk.type.results, TILE, [*trunk.arguments, at]).results)
 
 
 def _erase_unused_layers(module: ir.Module) -> None:
