@@ -1,20 +1,15 @@
 """The decode loop: from token ids to text, one token at a time."""
 
-import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from llmc.runtime.engine import Engine, Output
 from llmc.runtime.errors import UserError
+from llmc.runtime.greedy_steps import GreedySteps
 from llmc.runtime.sampling import Sampler, SamplingOptions, require_finite
 from llmc.runtime.text_stream import TextStream
 from llmc.runtime.tokenizer import Tokenizer
-
-# So many greedy tokens at most come from one call of the engine, and as many as take so long: more
-# would make the text jerk, and be computed in vain where it ends.
-STEPS_AT_ONCE = 4
-_SECONDS_AT_ONCE = 0.02
 
 
 @dataclass(frozen=True)
@@ -125,13 +120,12 @@ class _Stepper:
         self._writers = writers
         self._starts = starts
         self._greedy = all(writer.greedy for writer in writers)
-        self._step_s = math.inf
+        self._greedy_steps = GreedySteps(engine)
 
     def step(self, past: int, left: int) -> list[list[int]]:
         """Runs the last token of each in column `past`; the next ones, at most `left`, of each.
 
-        A list for each step. More than one are computed at once only where that takes no time that
-        a reader would notice.
+        A list for each step.
         """
         last = [writer.history[-1] for writer in self._writers]
         if not self._greedy:
@@ -142,11 +136,7 @@ class _Stepper:
                     for row, writer in enumerate(self._writers)
                 ]
             ]
-        count = min(STEPS_AT_ONCE, left, int(_SECONDS_AT_ONCE / self._step_s))
-        begin = time.perf_counter()
-        steps = self._engine.greedy(last, past, self._starts, max(count, 1))
-        self._step_s = (time.perf_counter() - begin) / len(steps)
-        return steps
+        return self._greedy_steps.run(last, past, self._starts, left)
 
 
 def generate(

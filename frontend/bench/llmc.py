@@ -7,7 +7,7 @@ import iree.runtime as rt
 
 from llmc.frontend.bench.contender import Contender, Rows
 from llmc.runtime.engine import Engine
-from llmc.runtime.generation import STEPS_AT_ONCE
+from llmc.runtime.greedy_steps import GreedySteps
 from llmc.runtime.hal_device import cpu_device
 from llmc.runtime.manifest import MODULE, PARAMETERS
 
@@ -41,11 +41,11 @@ class Compiled(Contender):
 
     def generate(self, tokens: list[int], past: int, count: int) -> list[list[int]]:
         """As `llmc run` does it, some steps in a call."""
+        greedy_steps = GreedySteps(self._engine)
         starts = [0] * len(tokens)
         steps = [tokens]
         while (done := len(steps) - 1) < count:
-            at_once = min(STEPS_AT_ONCE, count - done)
-            steps += self._engine.greedy(steps[-1], past + done, starts, at_once)
+            steps += greedy_steps.run(steps[-1], past + done, starts, count - done)
         return steps[1:]
 
 
