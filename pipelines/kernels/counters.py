@@ -6,13 +6,13 @@ from torch_mlir import ir
 class Counters:
     """`count` integers of the module, shared by all dispatches of one kind."""
 
-    def __init__(self, module: ir.Operation, symbol: str, count: int) -> None:
+    def __init__(self, module: ir.Operation, symbol: str, count: int, bits: int) -> None:
         """Makes the global that holds them, where there is none yet."""
-        i32 = ir.IntegerType.get_signless(32)
-        self.type = ir.RankedTensorType.get([count], i32)
+        integer = ir.IntegerType.get_signless(bits)
+        self.type = ir.RankedTensorType.get([count], integer)
         self.reference = {"global": ir.FlatSymbolRefAttr.get(symbol)}
         if symbol not in ir.SymbolTable(module):
-            zeros = ir.DenseElementsAttr.get_splat(self.type, ir.IntegerAttr.get(i32, 0))
+            zeros = ir.DenseElementsAttr.get_splat(self.type, ir.IntegerAttr.get(integer, 0))
             with ir.InsertionPoint.at_block_begin(module.regions[0].blocks[0]):
                 ir.Operation.create(
                     "util.global",

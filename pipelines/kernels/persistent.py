@@ -1,10 +1,10 @@
 """A kernel that runs for many dispatches: the phases of all layers, one after the other.
 
-Its workgroups take tasks from a shared counter. Tasks are numbered in the order of their phases,
-and one can be taken once all tasks of the phases before are done. A workgroup that waits too long
-for that leaves, since the thread that it waits for may need its CPU; whoever does the last task of
-a phase goes on with the next, so that all are done however few remain. Gupta et al., "A Study of
-Persistent Threads Style GPU Programming for GPGPU Workloads", 2012.
+Its workgroups take tasks, numbered in the order of their phases, from a shared counter. Whoever has
+taken one waits until all tasks of the phases before are done. A workgroup that waits too long puts
+its task back and leaves, since the thread that it waits for may need its CPU; whoever does the last
+task of a phase goes on with the next, so that all are done however few remain. Gupta et al., "A
+Study of Persistent Threads Style GPU Programming for GPGPU Workloads", 2012.
 """
 
 from collections.abc import Callable
@@ -16,13 +16,18 @@ from torch_mlir.dialects import arith, memref, scf
 
 from llmc.dialects.index_notation import index
 
-COUNTERS = 48
-"""How many counters the workgroups share, 32 bits each."""
+COUNTERS = 16
+"""How many counters the workgroups share, 64 bits each."""
 
-# Each in a cache line of its own: the tasks taken, those done, the workgroups that have left.
-_TAKEN, _DONE, _LEFT = 0, 16, 32
+# Each in a cache line of its own: the tasks, and the workgroups that have left.
+_TASKS, _LEFT = 0, 8
 
-# How often a workgroup looks for a task before it leaves: some 20 microseconds.
+# Tasks taken are counted in the lower half of a counter and those done in the upper half, so that
+# one operation does both: each costs the time in which a line goes from cache to cache.
+_HALF = 32
+_TAKE, _TAKE_AFTER_DONE = 1, 1 + (1 << _HALF)
+
+# How often a workgroup looks whether its task can begin before it leaves: some 20 microseconds.
 _PATIENCE = 1000
 
 _LESS, _EQUAL = arith.CmpIPredicate.ult, arith.CmpIPredicate.eq
@@ -75,36 +80,43 @@ class _Tasks:
 
     def run_all(self, run: Callable[[ir.Value, int, ir.Value], None]) -> None:
         """Runs what this workgroup is first to take: `run(layer, phase, workgroup of its grid)`."""
-        loop = scf.WhileOp([ir.IndexType.get()], [])
-        with ir.InsertionPoint(loop.before.blocks.append()):
-            task = self._take()
-            scf.ConditionOp(arith.cmpi(_LESS, task, self.total), [task])
-        body = loop.after.blocks.append(ir.IndexType.get(), arg_locs=[ir.Location.current])
+        types, locations = [ir.IndexType.get()], [ir.Location.current]
+        loop = scf.WhileOp(types, [self._take(_TAKE)])
+        look = loop.before.blocks.append(*types, arg_locs=locations)
+        with ir.InsertionPoint(look):
+            (task,) = look.arguments
+            scf.ConditionOp(self._can_begin(task), [task])
+        body = loop.after.blocks.append(*types, arg_locs=locations)
         with ir.InsertionPoint(body):
             (task,) = body.arguments
             layer, within = (op(task, self.each) for op in (arith.divui, arith.remui))
             self._choose(within, 0, lambda *chosen: run(layer, *chosen))
-            _count(_DONE, self.counters)
-            scf.YieldOp([])
+            scf.YieldOp([self._take(_TAKE_AFTER_DONE)])
 
-    def _take(self) -> ir.Value:
-        """The next task, once what it needs is done; as many as all where none is to be had."""
-        types = [ir.IndexType.get()] * 2
-        loop = scf.WhileOp(types, [index(0), self.total])
-        locations = [ir.Location.current] * 2
-        look = loop.before.blocks.append(*types, arg_locs=locations)
+    def _take(self, how: int) -> ir.Value:
+        """The next task; there may be none of that number."""
+        taken = arith.trunci(_i32(), _count(_TASKS, self.counters, how))
+        return arith.index_castui(ir.IndexType.get(), taken)
+
+    def _can_begin(self, task: ir.Value) -> ir.Value:
+        """Waits for what `task` needs. False where there is no such task, or it was put back."""
+        needed = self._needs(task)
+        exists = arith.cmpi(_LESS, task, self.total)
+        types, locations = [ir.IndexType.get(), _i1()], [ir.Location.current] * 2
+        loop = scf.WhileOp(types, [index(0)])
+        look = loop.before.blocks.append(types[0], arg_locs=locations[:1])
         with ir.InsertionPoint(look):
-            looks, _ = look.arguments
-            task = _count(_TAKEN, self.counters, by=0)
-            is_left = arith.cmpi(_LESS, task, self.total)
-            is_early = arith.cmpi(_LESS, _count(_DONE, self.counters, by=0), self._needs(task))
-            taken = self._try_to_take(task, arith.andi(is_left, _not(is_early)))
-            goes_on = arith.andi(is_left, arith.andi(_not(taken), _is_patient(looks)))
-            scf.ConditionOp(goes_on, [looks, arith.select(taken, task, self.total)])
+            (looks,) = look.arguments
+            done = arith.shrui(_count(_TASKS, self.counters, 0), _i64(_HALF))
+            is_early = arith.cmpi(_LESS, arith.index_cast(ir.IndexType.get(), done), needed)
+            waits = arith.andi(exists, is_early)
+            is_impatient = arith.cmpi(_LESS, index(_PATIENCE), looks)
+            leaves = self._try_to_put_back(task, arith.andi(waits, is_impatient))
+            can_begin = arith.andi(exists, _not(is_early))
+            scf.ConditionOp(arith.andi(waits, _not(leaves)), [looks, can_begin])
         again = loop.after.blocks.append(*types, arg_locs=locations)
         with ir.InsertionPoint(again):
-            looks, none = again.arguments
-            scf.YieldOp([arith.addi(looks, index(1)), none])
+            scf.YieldOp([arith.addi(again.arguments[0], index(1))])
         return loop.results[1]
 
     def _needs(self, task: ir.Value) -> ir.Value:
@@ -115,14 +127,13 @@ class _Tasks:
             start = arith.select(arith.cmpi(_LESS, within, later), start, later)
         return arith.addi(arith.subi(task, within), start)
 
-    def _try_to_take(self, task: ir.Value, can: ir.Value) -> ir.Value:
-        """Whether `can` is true and this workgroup is the first to take `task`."""
-        i1 = ir.IntegerType.get_signless(1)
-        choice = scf.IfOp(can, [i1], has_else=True)
+    def _try_to_put_back(self, task: ir.Value, may: ir.Value) -> ir.Value:
+        """Whether `may` is true and nobody has taken a task after `task`, which is free again."""
+        choice = scf.IfOp(may, [_i1()], has_else=True)
         with ir.InsertionPoint(choice.then_block):
-            scf.YieldOp([_exchange(_TAKEN, self.counters, task)])
+            scf.YieldOp([_decrement(_TASKS, self.counters, arith.addi(task, index(1)))])
         with ir.InsertionPoint(choice.else_block):
-            scf.YieldOp([arith.constant(i1, 0)])
+            scf.YieldOp([arith.constant(_i1(), 0)])
         return choice.results[0]
 
     def _choose(self, within: ir.Value, number: int, run: Callable[[int, ir.Value], None]) -> None:
@@ -142,40 +153,42 @@ class _Tasks:
 
 def _leave(workgroups: int, counters: ir.Value) -> None:
     """Clears the counters if this workgroup is the last."""
-    is_last = arith.cmpi(_EQUAL, _count(_LEFT, counters), index(workgroups - 1))
+    is_last = arith.cmpi(_EQUAL, _count(_LEFT, counters, 1), _i64(workgroups - 1))
     with ir.InsertionPoint(scf.IfOp(is_last).then_block):
-        zero = _i32(0)
-        for counter in (_TAKEN, _DONE, _LEFT):
-            memref.store(zero, counters, [index(counter)])
+        for counter in (_TASKS, _LEFT):
+            memref.store(_i64(0), counters, [index(counter)])
         scf.YieldOp([])
 
 
-def _count(counter: int, counters: ir.Value, by: int = 1) -> ir.Value:
-    """Adds to a counter; returns, as an index, what it was. Orders memory: acquire and release."""
-    old = memref.atomic_rmw(arith.AtomicRMWKind.addi, _i32(by), counters, [index(counter)])
-    return arith.index_cast(ir.IndexType.get(), old)
+def _count(counter: int, counters: ir.Value, by: int) -> ir.Value:
+    """Adds to a counter; returns what it was. Orders memory: acquire and release."""
+    return memref.atomic_rmw(arith.AtomicRMWKind.addi, _i64(by), counters, [index(counter)])
 
 
-def _exchange(counter: int, counters: ir.Value, expected: ir.Value) -> ir.Value:
-    """Adds 1 to a counter if it is as `expected`; whether it was."""
-    i32 = ir.IntegerType.get_signless(32)
-    value = arith.index_cast(i32, expected)
-    update = memref.GenericAtomicRMWOp(i32, counters, [index(counter)])
-    block = update.regions[0].blocks.append(i32, arg_locs=[ir.Location.current])
+def _decrement(counter: int, counters: ir.Value, expected: ir.Value) -> ir.Value:
+    """Takes 1 from a counter if its lower half is as `expected`; whether it was."""
+    i64 = ir.IntegerType.get_signless(64)
+    value = arith.index_castui(_i32(), expected)
+    update = memref.GenericAtomicRMWOp(i64, counters, [index(counter)])
+    block = update.regions[0].blocks.append(i64, arg_locs=[ir.Location.current])
     with ir.InsertionPoint(block):
         (old,) = block.arguments
-        is_expected = arith.cmpi(_EQUAL, old, value)
-        memref.AtomicYieldOp(arith.select(is_expected, arith.addi(old, _i32(1)), old))
-    return arith.cmpi(_EQUAL, update.result, value)
-
-
-def _is_patient(looks: ir.Value) -> ir.Value:
-    return arith.cmpi(_LESS, looks, index(_PATIENCE))
+        is_expected = arith.cmpi(_EQUAL, arith.trunci(_i32(), old), value)
+        memref.AtomicYieldOp(arith.select(is_expected, arith.subi(old, _i64(1)), old))
+    return arith.cmpi(_EQUAL, arith.trunci(_i32(), update.result), value)
 
 
 def _not(value: ir.Value) -> ir.Value:
-    return arith.xori(value, arith.constant(ir.IntegerType.get_signless(1), 1))
+    return arith.xori(value, arith.constant(_i1(), 1))
 
 
-def _i32(value: int) -> ir.Value:
-    return arith.constant(ir.IntegerType.get_signless(32), value)
+def _i64(value: int) -> ir.Value:
+    return arith.constant(ir.IntegerType.get_signless(64), value)
+
+
+def _i32() -> ir.Type:
+    return ir.IntegerType.get_signless(32)
+
+
+def _i1() -> ir.Type:
+    return ir.IntegerType.get_signless(1)

@@ -144,7 +144,7 @@ def _decode_attention(op: DecodeAttentionOp, cpu: CallKernels) -> list[ir.Value]
     static = isinstance(batch, int)
     tables = [table for table in (op.cos, op.sin) if table is not None]
     norms = [norm for norm in (op.query_norm, op.key_norm) if norm is not None]
-    counters = Counters(module_around(op.operation), "decode_attention.done", PARTS)
+    counters = Counters(module_around(op.operation), "decode_attention.done", PARTS, 32)
     room = room_type(key_heads * batch if static else None, shape.sharing, width // op.heads)
     results = [op.out.type, room]
     extents = [] if static else [batch, room_size(arith.muli(batch, index(key_heads)))]

@@ -90,7 +90,7 @@ class _PersistentLayer:
         first, last = calls[0], calls[-1]
         phases = self._phases
         with ir.InsertionPoint(first), first.location:
-            counters = Counters(module_around(first), "persistent.counters", COUNTERS)
+            counters = Counters(module_around(first), "persistent.counters", COUNTERS, 64)
             known = dict(zip(self._function.arguments, first.operands, strict=True))
             scalars = [_brought(value, known) for value in phases.scalars]
             results = dispatch(

@@ -4,10 +4,10 @@
 // NONE: error: option 'workgroups' of pass 'persist-layers' must be from 1 to 1048576, not 0
 
 // Two layers become one dispatch, whose phases are the two dispatches of a layer. The kernel takes
-// tasks from a counter as soon as what they need is done, and what lies on its stack lies there
-// once. Its hidden state and its counters are written in place. It is told the first layer and how
+// a task from a counter, waits for what it needs or puts it back, and takes the next in the moment
+// in which it counts this one as done. What lies on its stack lies there once. Its hidden state and its counters are written in place. It is told the first layer and how
 // many they are: a layer that does not follow is another dispatch of the same kernel.
-// CHECK-LABEL: "util.global"() {initial_value = dense<0> : tensor<48xi32>, is_mutable, sym_name = "persistent.counters"
+// CHECK-LABEL: "util.global"() {initial_value = dense<0> : tensor<16xi64>, is_mutable, sym_name = "persistent.counters"
 // CHECK-NOT:     sym_name = "double"
 // CHECK:         "stream.return"(%c64, %c1{{.*}}, %c1{{.*}})
 // FEW:           "stream.return"(%c8, %c1{{.*}}, %c1{{.*}})
@@ -15,9 +15,12 @@
 // CHECK:           memref.alloca
 // CHECK:           %[[WIDTH:.*]] = arith.addi %[[PAST]], %c1
 // CHECK:           arith.muli %{{.*}}, %[[COUNT]]
+// CHECK:           %[[TAKE:.*]] = arith.constant 1 : i64
+// CHECK:           memref.atomic_rmw addi %[[TAKE]]
 // CHECK:           scf.while
 // CHECK:             scf.while
-// CHECK:               memref.atomic_rmw addi
+// CHECK:               %[[LOOK:.*]] = arith.constant 0 : i64
+// CHECK:               memref.atomic_rmw addi %[[LOOK]]
 // CHECK:               memref.generic_atomic_rmw
 // CHECK:             arith.divui
 // CHECK:             scf.if
@@ -32,7 +35,8 @@
 // CHECK:               "stream.binding.subspan"(%[[HIDDEN]]
 // CHECK:               memref.load %[[STACKED]][%[[LAYER]]]
 // CHECK:             }
-// CHECK:             memref.atomic_rmw addi
+// CHECK:             %[[AGAIN:.*]] = arith.constant 4294967297 : i64
+// CHECK:             memref.atomic_rmw addi %[[AGAIN]]
 // CHECK-NOT:     "stream.executable"
 // CHECK-NOT:     func.func private
 // CHECK-LABEL: func.func @decode(
