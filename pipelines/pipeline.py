@@ -19,6 +19,7 @@ from llmc.pipelines.passes import (
     DispatchKernels,
     DropAssertions,
     FoldTransposes,
+    FuseArgmax,
     FuseDecodeAttention,
     FuseGateUp,
     FusePartialRotary,
@@ -239,6 +240,7 @@ class IREEStage(Stage):
         if isinstance(target, GPUTarget):
             return (StoreBlocksAsBytes(), ToIREE())
         return (
+            FuseArgmax(),
             CallKernels(lanes=target.columns, instruction=target.byte_products.instruction),
             StoreBlocksAsBytes(),
             DispatchKernels(),

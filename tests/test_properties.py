@@ -223,11 +223,12 @@ def test_a_pass_keeps_values(name, plans, examples, request):
 def test_every_pass_finds_something_to_do(request):
     """What the programs give no pass a reason to change is not tested."""
     # The first is told what to do, the others want attention of one token to a cache of floats,
-    # layers that are not packed, layers of which IREE compiles nothing, weights of 16 bits in many
-    # rows, a vocabulary whose size is no prime number, and blocks in rows.
+    # a kernel with its schedule, layers that are not packed, layers of which IREE compiles nothing,
+    # weights of 16 bits in many rows, a vocabulary whose size is no prime number, blocks in rows.
     elsewhere = {
         "apply-schedule",
         "call-gpu-kernels",
+        "fuse-argmax",
         "pair-halves",
         "persist-layers",
         "round-activations",

@@ -14,6 +14,7 @@ from llmc.pipelines.passes.drop_assertions import DropAssertions
 from llmc.pipelines.passes.fold_norm_weights import FoldNormWeights
 from llmc.pipelines.passes.fold_rotary_tables import FoldRotaryTables
 from llmc.pipelines.passes.fold_transposes import FoldTransposes
+from llmc.pipelines.passes.fuse_argmax import FuseArgmax
 from llmc.pipelines.passes.fuse_decode_attention import FuseDecodeAttention
 from llmc.pipelines.passes.fuse_gate_up import FuseGateUp
 from llmc.pipelines.passes.fuse_partial_rotary import FusePartialRotary
@@ -65,6 +66,7 @@ PASSES: dict[str, type[Pass]] = {
         FoldNormWeights,
         FoldRotaryTables,
         FoldTransposes,
+        FuseArgmax,
         FuseDecodeAttention,
         FuseGateUp,
         FusePartialRotary,

@@ -37,9 +37,10 @@ from llmc.pipelines.kernels.rotary import rotary
 from llmc.pipelines.kernels.route import route
 from llmc.pipelines.kernels.top_k import top_k
 from llmc.pipelines.option_text import Range
-from llmc.pipelines.passes.base import Pass, find, is_used
+from llmc.pipelines.passes.base import Pass, find, is_used, upwards
 from llmc.pipelines.passes.head_rows import heads_of, made_by, where_they_lie
 from llmc.pipelines.schedules.byte_instructions import INSTRUCTIONS
+from llmc.pipelines.schedules.verbs import KIND
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class CallKernels(Pass):
         # What appends takes in the operations before it.
         found = find(module.operation, *KERNELS)
         for op in sorted(found, key=lambda op: op.name != "llmc.cache_append"):
-            if not has_kernel(op):
+            if not has_kernel(op) or _is_in_kernel(op):
                 continue
             if is_used(op):
                 with ir.InsertionPoint(op), op.location:
@@ -77,6 +78,11 @@ class CallKernels(Pass):
                 for old, new in zip(op.results, results, strict=True):
                     old.replace_all_uses_with(new)
             op.erase()
+
+
+def _is_in_kernel(op: ir.Operation) -> bool:
+    """Whether `op` is a part of what another kernel computes."""
+    return any(KIND in parent.attributes for parent in upwards(op))
 
 
 def has_kernel(op: ir.Operation) -> bool:

@@ -7,13 +7,17 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from llmc.dialects.index_notation import as_value, size
-from llmc.pipelines.kernels.kernel import dispatch, under_view
-from llmc.pipelines.passes.base import Pass, calls_of, functions, is_layer
+from llmc.pipelines.kernels.best_of_row import part_types, with_best
+from llmc.pipelines.kernels.counters import Counters
+from llmc.pipelines.kernels.kernel import Kernel, dispatch, module_around, under_view
+from llmc.pipelines.passes.base import Pass, calls_of, fail, functions, is_layer
 from llmc.pipelines.passes.kernel_functions import is_distributed, kind_of
 from llmc.pipelines.passes.scheduled_kernel import (
+    has_best,
     result_extents,
     scheduled_kernel,
     split_arguments,
+    workgroups_of_row,
 )
 
 
@@ -36,18 +40,12 @@ class DispatchKernels(Pass):
 
 
 def _dispatch(module: ir.Module, function: func.FuncOp) -> None:
-    kernel, extents = scheduled_kernel(function), result_extents(function)
+    kernel = scheduled_kernel(function)
+    run = _run_with_best if has_best(function) else _run
     for call in calls_of(module, function):
         operands = list(call.operands)
-        tensors, scalars = split_arguments(operands)
         with ir.InsertionPoint(call), call.location:
-            results = dispatch(
-                kernel,
-                tensors,
-                [result.type for result in call.results],
-                [as_value(size(operands[number], dim)) for number, dim in extents],
-                scalars,
-            )
+            results = run(kernel, function, call)
         for old, new in zip(call.results, results, strict=True):
             old.replace_all_uses_with(new)
         call.operation.erase()
@@ -56,3 +54,33 @@ def _dispatch(module: ir.Module, function: func.FuncOp) -> None:
                 operand.owner.erase()
     if is_layer(function):
         function.operation.erase()
+
+
+def _run(kernel: Kernel, function: func.FuncOp, call: func.CallOp) -> list[ir.Value]:
+    operands = list(call.operands)
+    tensors, scalars = split_arguments(operands)
+    return dispatch(
+        kernel,
+        tensors,
+        [result.type for result in call.results],
+        [as_value(size(operands[number], dim)) for number, dim in result_extents(function)],
+        scalars,
+    )
+
+
+def _run_with_best(kernel: Kernel, function: func.FuncOp, call: func.CallOp) -> list[ir.Value]:
+    tensors, scalars = split_arguments(list(call.operands))
+    row, best = (result.type for result in call.results)
+    workgroups = workgroups_of_row(function)
+    if workgroups is None:
+        fail(function, "a kernel that finds the best of a row cuts the row into equal parts")
+    counters = Counters(module_around(call.operation), "argmax.done", 1, 32)
+    row_value, best_value, _, _, done = dispatch(
+        with_best(kernel, row, workgroups),
+        tensors,
+        [row, best, *part_types(workgroups, row.element_type)],
+        scalars=scalars,
+        updated=[counters.load()],
+    )
+    counters.store(done)
+    return [row_value, best_value]

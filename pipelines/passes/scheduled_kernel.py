@@ -40,7 +40,8 @@ def scheduled_kernel(function: func.FuncOp) -> Kernel:
     What it returns are results of its `scf.forall`, the grid of workgroups, into empty tensors,
     which become the buffers of the kernel's results. What it computes before, every workgroup
     computes; what is temporary lies on the stack. A grid in the grid is its width. Arguments are
-    tensors and index values. A diagnostic and PassError where the function is not of that form.
+    tensors and index values. The best of a row, after the grid, is left out. A diagnostic and
+    PassError where the function is not of that form.
     """
     module = _in_buffers(function)
 
@@ -79,6 +80,34 @@ def result_extents(function: func.FuncOp) -> list[tuple[int, int]]:
     return places
 
 
+def workgroups_of_row(function: func.FuncOp) -> int | None:
+    """How many workgroups cut what the grid computes, a row, into equal parts in their order.
+
+    None where that is several rows or tensors, or is distributed otherwise.
+    """
+    if [value.type.has_static_shape for value in _returned(function)] != [True]:
+        return None
+    grid = _grid(function)
+    (bound, *others), step = ir.DenseI64ArrayAttr(grid.staticUpperBound), _steps(grid)[0]
+    inserted = list(grid.body.operations[-1].regions[0].blocks[0])
+    if others or len(_grids(function)) > 1 or len(inserted) != 1 or bound % step:
+        return None
+    insertion = inserted[0]
+    shape, part = insertion.dest.type.shape, list(insertion.static_sizes)
+    whole = [number for number, extent in enumerate(shape) if extent == bound != part[number]]
+    if [list(insertion.offsets), len(whole)] != [list(grid.induction_variables), 1]:
+        return None
+    (cut,) = whole
+    is_row = all(extent == 1 for extent in shape[:cut])
+    is_even = part == [*shape[:cut], step, *shape[cut + 1 :]]
+    return bound // step if is_row and is_even else None
+
+
+def has_best(function: func.FuncOp) -> bool:
+    """Whether the last result is the best of the one before, which is a row."""
+    return len(_computed_after(function)) > 0
+
+
 def split_arguments(values: list[ir.Value]) -> tuple[list[ir.Value], list[ir.Value]]:
     """The tensors or buffers among a kernel's arguments, and the index values."""
     index_type = ir.IndexType.get()
@@ -90,6 +119,7 @@ def _in_buffers(function: func.FuncOp) -> ir.Module:
     """A module of the function alone, on buffers, those of its results being arguments too."""
     module = ir.Module.create(function.location)
     module.body.append(function.operation.clone())
+    _leave_out_best(_kernel_of(module))
     _take_destinations(_kernel_of(module))
     PassManager.parse(f"builtin.module({','.join(_INTO_BUFFERS)})").run(module.operation)
     for op in find(module.operation, "memref.alloca"):
@@ -102,6 +132,26 @@ def _in_buffers(function: func.FuncOp) -> ir.Module:
 def _kernel_of(module: ir.Module) -> func.FuncOp:
     (kernel,) = functions(module)
     return kernel
+
+
+def _leave_out_best(function: func.FuncOp) -> None:
+    after = _computed_after(function)
+    if after:
+        return_ = function.entry_block.operations[-1]
+        row, _ = return_.operands
+        with ir.InsertionPoint(return_), return_.location:
+            func.ReturnOp([row])
+        for op in (return_, *reversed(after)):
+            op.operation.erase()
+        type_ = ir.FunctionType.get(function.type.inputs, [row.type])
+        function.attributes["function_type"] = ir.TypeAttr.get(type_)
+
+
+def _computed_after(function: func.FuncOp) -> list[ir.OpView]:
+    """What finds the best of a row, after the grid."""
+    *body, _ = function.entry_block
+    names = [op.operation.name for op in body[-2:]]
+    return body[-2:] if names == ["tensor.collapse_shape", "llmc.argmax"] else []
 
 
 def _take_destinations(function: func.FuncOp) -> None:
@@ -128,6 +178,8 @@ def _grid(function: func.FuncOp) -> scf.ForallOp:
 def _returned(function: func.FuncOp) -> list[ir.Value]:
     """What the function returns: results of its grid, which begin as empty tensors."""
     grid, values = _grid(function), list(list(function.entry_block)[-1].operands)
+    if has_best(function):
+        values.pop()
     for value in values:
         if value.owner != grid.operation:
             fail(function, "a scheduled kernel returns what its grid computes")

@@ -100,3 +100,65 @@ func.func private @other(%x: tensor<4xf32>) -> tensor<4xf32> attributes {llmc.ke
   }
   return %x : tensor<4xf32>
 }
+
+// -----
+
+// Each workgroup finds the best of its part once it has computed it; the last to be done compares
+// what they found, and leaves the counter as it was.
+// CHECK-LABEL: "util.global"() {initial_value = dense<0> : tensor<1xi32>, is_mutable, sym_name = "argmax.done"
+// CHECK:         func.func @row_best_1x4x16xf32_1xi32_1x4x16xf32_1xi64_2xf32_2xi32
+// CHECK:           %[[X:.*]] = "stream.dispatch.workgroup.id"() {dimension = 0 : index}
+// CHECK:           memref.copy
+// CHECK:           %[[BEGIN:.*]] = arith.muli %[[X]], %c32
+// CHECK:           "stream.binding.subspan"{{.*}} memref<1x64xf32>
+// CHECK:           %[[END:.*]] = arith.addi %[[BEGIN]], %c32
+// CHECK:           scf.for %{{.*}} = %[[BEGIN]] to %[[END]]
+// CHECK:             arith.maximumf {{.*}} vector<32xf32>
+// CHECK:           memref.store %{{.*}}, %{{.*}}[%[[X]]] : memref<2xf32>
+// CHECK:           memref.store %{{.*}}, %{{.*}}[%[[X]]] : memref<2xi32>
+// CHECK:           %[[BEFORE:.*]] = memref.atomic_rmw addi
+// CHECK:           %[[LAST:.*]] = arith.cmpi eq, %[[BEFORE]], %c1_i32
+// CHECK:           scf.if %[[LAST]]
+// CHECK:             memref.store %c0_i32
+// CHECK:           scf.if %[[LAST]]
+// CHECK:             memref.store %{{.*}} : memref<1xi64>
+// CHECK-LABEL: func.func @calls_row_best
+// CHECK:         %[[OUT:.*]]:5 = "flow.dispatch"
+// CHECK:         "util.global.store"(%[[OUT]]#4) {global = @argmax.done}
+// CHECK:         return %[[OUT]]#0, %[[OUT]]#1
+func.func private @row_best(%x: tensor<1x4x16xf32>) -> (tensor<1x4x16xf32>, tensor<1xi64>) attributes {llmc.kernel = "row"} {
+  %room = tensor.empty() : tensor<1x4x16xf32>
+  %y = scf.forall (%i) = (0) to (4) step (2) shared_outs(%out = %room) -> (tensor<1x4x16xf32>) {
+    %part = tensor.extract_slice %x[0, %i, 0] [1, 2, 16] [1, 1, 1] : tensor<1x4x16xf32> to tensor<1x2x16xf32>
+    scf.forall.in_parallel {
+      tensor.parallel_insert_slice %part into %out[0, %i, 0] [1, 2, 16] [1, 1, 1] : tensor<1x2x16xf32> into tensor<1x4x16xf32>
+    }
+  }
+  %flat = tensor.collapse_shape %y [[0], [1, 2]] : tensor<1x4x16xf32> into tensor<1x64xf32>
+  %best = "llmc.argmax"(%flat) : (tensor<1x64xf32>) -> tensor<1xi64>
+  return %y, %best : tensor<1x4x16xf32>, tensor<1xi64>
+}
+func.func @calls_row_best(%x: tensor<1x4x16xf32>) -> (tensor<1x4x16xf32>, tensor<1xi64>) {
+  %y, %best = call @row_best(%x) : (tensor<1x4x16xf32>) -> (tensor<1x4x16xf32>, tensor<1xi64>)
+  return %y, %best : tensor<1x4x16xf32>, tensor<1xi64>
+}
+
+// -----
+
+// expected-error@+1 {{a kernel that finds the best of a row cuts the row into equal parts}}
+func.func private @rows_best(%x: tensor<2x4x4xf32>) -> (tensor<2x4x4xf32>, tensor<2xi64>) attributes {llmc.kernel = "row"} {
+  %room = tensor.empty() : tensor<2x4x4xf32>
+  %y = scf.forall (%i) in (4) shared_outs(%out = %room) -> (tensor<2x4x4xf32>) {
+    %part = tensor.extract_slice %x[0, %i, 0] [2, 1, 4] [1, 1, 1] : tensor<2x4x4xf32> to tensor<2x1x4xf32>
+    scf.forall.in_parallel {
+      tensor.parallel_insert_slice %part into %out[0, %i, 0] [2, 1, 4] [1, 1, 1] : tensor<2x1x4xf32> into tensor<2x4x4xf32>
+    }
+  }
+  %flat = tensor.collapse_shape %y [[0], [1, 2]] : tensor<2x4x4xf32> into tensor<2x16xf32>
+  %best = "llmc.argmax"(%flat) : (tensor<2x16xf32>) -> tensor<2xi64>
+  return %y, %best : tensor<2x4x4xf32>, tensor<2xi64>
+}
+func.func @calls_rows_best(%x: tensor<2x4x4xf32>) -> (tensor<2x4x4xf32>, tensor<2xi64>) {
+  %y, %best = call @rows_best(%x) : (tensor<2x4x4xf32>) -> (tensor<2x4x4xf32>, tensor<2xi64>)
+  return %y, %best : tensor<2x4x4xf32>, tensor<2xi64>
+}

@@ -1,0 +1,77 @@
+"""`fuse-argmax`: lets the kernel that computes a row of logits find the best token of it."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch_mlir import ir
+from torch_mlir.dialects import func
+
+from llmc.dialects import ArgmaxOp
+from llmc.pipelines.passes.base import Pass, clone_with, find
+from llmc.pipelines.passes.kernel_functions import is_distributed, kind_of
+from llmc.pipelines.passes.scheduled_kernel import workgroups_of_row
+
+
+@dataclass(frozen=True)
+class FuseArgmax(Pass):
+    """Moves `llmc.argmax` of what a scheduled kernel returns into the function of the kernel.
+
+    It must be one row, which the kernel's workgroups cut into equal parts: each of them finds the
+    best of its own, where else a dispatch would wait for all, and one core look through the row.
+    """
+
+    name: ClassVar[str] = "fuse-argmax"
+
+    def apply(self, module: ir.Module) -> None:
+        """Rewrites operation by operation; a kernel that others call stays beside the new one."""
+        symbols = ir.SymbolTable(module.operation)
+        for op in find(module.operation, "llmc.argmax"):
+            call = _call_of_kernel(op, symbols)
+            if call is not None:
+                _fuse(op, call, symbols)
+
+
+def _call_of_kernel(argmax: ir.Operation, symbols: ir.SymbolTable) -> func.CallOp | None:
+    """The call that gives the one row of `argmax`, if of a kernel that can find its best."""
+    reshape = argmax.operands[0].owner
+    if isinstance(reshape, ir.Block) or reshape.name != "tensor.collapse_shape":
+        return None
+    call = reshape.operands[0].owner
+    if isinstance(call, ir.Block) or call.name != "func.call" or len(call.results) != 1:
+        return None
+    kernel = symbols[call.opview.callee.value]
+    is_scheduled = kind_of(kernel) is not None and is_distributed(kernel)
+    return call.opview if is_scheduled and workgroups_of_row(kernel) is not None else None
+
+
+def _fuse(argmax: ir.Operation, call: func.CallOp, symbols: ir.SymbolTable) -> None:
+    name = _kernel_with_best(symbols[call.callee.value], argmax, symbols)
+    with ir.InsertionPoint(call), call.location:
+        types = [call.results[0].type, argmax.results[0].type]
+        row, best = func.CallOp(types, name, list(call.operands)).results
+    argmax.results[0].replace_all_uses_with(best)
+    argmax.erase()
+    call.results[0].replace_all_uses_with(row)
+    call.operation.erase()
+
+
+def _kernel_with_best(kernel: func.FuncOp, argmax: ir.Operation, symbols: ir.SymbolTable) -> str:
+    """The name of a kernel that returns what `kernel` does and then what `argmax` does."""
+    name = f"{kernel.sym_name.value}_best"
+    if name in symbols:
+        return name
+    extended = kernel.operation.clone(ip=ir.InsertionPoint(kernel)).opview
+    return_ = extended.entry_block.operations[-1]
+    (row,) = return_.operands
+    with ir.InsertionPoint(return_), argmax.location:
+        reshape = argmax.operands[0].owner
+        known = {reshape.operands[0]: row}
+        clone_with(reshape, known)
+        best = ArgmaxOp(known[reshape.results[0]], argmax.results[0].type).out
+        func.ReturnOp([row, best])
+    return_.operation.erase()
+    type_ = ir.FunctionType.get(list(kernel.type.inputs), [row.type, best.type])
+    extended.attributes["function_type"] = ir.TypeAttr.get(type_)
+    extended.attributes["sym_name"] = ir.StringAttr.get(name)
+    symbols.insert(extended)
+    return name
