@@ -134,6 +134,28 @@ EXPERTS = """
     }"""
 
 
+def table(bits: int) -> str:
+    """A row of integers of `bits` bits, which another tensor says."""
+    held = f"tensor<8x64xi{bits}>"
+    return f"""
+    func.func @look_up(%id: tensor<1xi64>, %w: tensor<8x{64 * bits // 8}xi8>) -> tensor<1x64xf32> {{
+      %table = "llmc.bitcast"(%w) : (tensor<8x{64 * bits // 8}xi8>) -> {held}
+      %room = tensor.empty() : tensor<1x64xf32>
+      %row = linalg.generic {{
+        indexing_maps = [affine_map<(t, n) -> (t)>, affine_map<(t, n) -> (t, n)>],
+        iterator_types = ["parallel", "parallel"]}}
+        ins(%id : tensor<1xi64>) outs(%room : tensor<1x64xf32>) {{
+      ^bb0(%i: i64, %old: f32):
+        %n = linalg.index 1 : index
+        %place = arith.index_cast %i : i64 to index
+        %found = tensor.extract %table[%place, %n] : {held}
+        %number = arith.sitofp %found : i{bits} to f32
+        linalg.yield %number : f32
+      }} -> tensor<1x64xf32>
+      return %row : tensor<1x64xf32>
+    }}"""
+
+
 def parsed(text: str) -> ir.Module:
     context = ir.Context()
     dialects.load(context)
@@ -274,13 +296,15 @@ def test_tensor_cores_round_activations_alone():
         (BEST, "vulkan", LEAST, VULKAN, ["gpu_search"] * 2),
         (EXPERTS, "cuda", AMPERE, cuda("sm_80"), ["gpu_chosen"]),
         (EXPERTS, "vulkan", LEAST, VULKAN, ["gpu_chosen"]),
+        (table(4), "cuda", AMPERE, cuda("sm_80"), ["gpu_chosen"]),
+        (table(16), "cuda", AMPERE, cuda("sm_80"), []),
     ],
 )
 def test_a_kernel_has_the_schedule_that_fits(text, kind, facts, flags, names):
     assert schedules(text, kind, facts, flags) == names
 
 
-@pytest.mark.parametrize("text", [BEST, EXPERTS.replace("f16", "f32")])
+@pytest.mark.parametrize("text", [BEST, EXPERTS.replace("f16", "f32"), table(4)])
 def test_what_reads_places_compiles_for_every_device(text):
     for kind, facts, flags in (("cuda", AMPERE, cuda("sm_80")), ("vulkan", LEAST, VULKAN)):
         assert compiled(scheduled(text, kind, facts, flags), flags)

@@ -1,4 +1,4 @@
-"""`gpu_chosen`: products with matrices that the kernel chooses as it runs, as those of experts."""
+"""`gpu_chosen`: what the kernel chooses as it runs, as rows of a table or matrices of experts."""
 
 from dataclasses import dataclass
 
@@ -11,9 +11,10 @@ from llmc.pipelines.targets.gpu_facts import GPUFacts
 
 @dataclass(frozen=True)
 class GPUChosen:
-    """A workgroup of `threads` threads, each of which sums an output by itself.
+    """A workgroup of `threads` threads, each of which computes an output by itself.
 
-    IREE 3.13 has no vectors of places, and so none of what lies where another tensor says.
+    IREE 3.13 has no vectors of places in sums, nor among integers of less than a byte, and so none
+    of what lies where another tensor says.
     """
 
     threads: int
@@ -21,12 +22,17 @@ class GPUChosen:
     @classmethod
     def choose(cls, generic: ir.Operation, facts: GPUFacts) -> "GPUChosen | None":
         """Two subgroups; None where `generic` looks nothing up, or sums to a single number."""
-        body = generic.regions[0].blocks[0]
-        looks_up = any(op.operation.name == "tensor.extract" for op in body)
-        if not looks_up or all(loops_of(generic).reduced):
+        body, reduced = generic.regions[0].blocks[0], loops_of(generic).reduced
+        found = [op.result.type for op in body if op.operation.name == "tensor.extract"]
+        is_scalar = any(reduced) or any(_is_narrow(type_) for type_ in found)
+        if not found or not is_scalar or all(reduced):
             return None
         return cls(min(2 * facts.subgroup_size, facts.workgroup_threads))
 
     def apply(self, generic: ir.Operation, kind: Kind) -> None:
         """Lets IREE lower `generic` so, the last loop that sums nothing going over threads."""
         set_lone_threads(generic, "gpu_chosen", self.threads, kind)
+
+
+def _is_narrow(type_: ir.Type) -> bool:
+    return isinstance(type_, ir.IntegerType) and type_.width < 8

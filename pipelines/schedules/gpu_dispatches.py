@@ -6,6 +6,7 @@ from iree.compiler import ir
 
 from llmc.pipelines.schedules.gpu_block_matvec import GPUBlockMatvec
 from llmc.pipelines.schedules.gpu_chosen import GPUChosen
+from llmc.pipelines.schedules.gpu_loops import loops_of
 from llmc.pipelines.schedules.gpu_lowering import Kind
 from llmc.pipelines.schedules.gpu_matvec import GPUMatvec
 from llmc.pipelines.schedules.gpu_search import GPUSearch
@@ -22,13 +23,14 @@ def schedule_dispatches(flow: ir.Module, kind: Kind, facts: GPUFacts) -> None:
     with flow.context, ir.Location.unknown():
         for executable in flow.body:
             if executable.operation.name == "flow.executable":
-                sums = list(_sums(executable.operation))
-                if sums:
-                    _schedule(sums[-1], kind, facts)
+                generics = list(_generics(executable.operation))
+                roots = [each for each in generics if any(loops_of(each).reduced)] or generics
+                if roots:
+                    _schedule(roots[-1], kind, facts)
 
 
 def _schedule(root: ir.Operation, kind: Kind, facts: GPUFacts) -> None:
-    """Sets the schedule of a dispatch by the last of its sums, which IREE tiles first."""
+    """Sets the schedule of a dispatch by the last of its sums, if any, which IREE tiles first."""
     if alone := GPUSearch.choose(root, facts) or GPUChosen.choose(root, facts):
         alone.apply(root, kind)
     elif kind == "cuda" and (matvec := _choose_matvec(root, facts)):
@@ -39,12 +41,11 @@ def _choose_matvec(root: ir.Operation, facts: GPUFacts) -> GPUMatvec | GPUBlockM
     return GPUMatvec.choose(root, facts) or GPUBlockMatvec.choose(root, facts)
 
 
-def _sums(op: ir.Operation) -> Iterator[ir.Operation]:
-    """The generic operations under `op` that sum up, or otherwise fold, something."""
+def _generics(op: ir.Operation) -> Iterator[ir.Operation]:
+    """The generic operations under `op`."""
     for region in op.regions:
         for block in region:
             for inner in block:
-                kinds = inner.operation.attributes.get("iterator_types", ())
-                if inner.operation.name == "linalg.generic" and "reduction" in str(kinds):
+                if inner.operation.name == "linalg.generic":
                     yield inner.operation
-                yield from _sums(inner.operation)
+                yield from _generics(inner.operation)
