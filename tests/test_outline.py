@@ -10,8 +10,8 @@ from llmc.dialects.index_notation import constant, contract, pointwise, reduce, 
 from llmc.pipelines.passes.apply_schedule import ApplySchedule
 from llmc.pipelines.passes.base import find, functions
 from llmc.pipelines.passes.outline_kernels import OutlineKernels
+from llmc.pipelines.schedules.handles import KIND
 from llmc.pipelines.schedules.registry import SCHEDULES
-from llmc.pipelines.schedules.verbs import KIND
 from tests.scheduled import call, into_dispatches, new_context
 
 _CHANNELS = 24

@@ -15,7 +15,8 @@ from tests.scheduled import new_context
 _FILE = """\
 from dataclasses import dataclass
 
-from llmc.pipelines.schedules.verbs import Handle, match, tile
+from llmc.pipelines.schedules.handles import Handle, match
+from llmc.pipelines.schedules.verbs import tile
 
 NUMBER = 1
 
@@ -79,8 +80,8 @@ def test_a_function_writes_a_script(mine):
         ("{path}:sized{columns=4}", "schedule 'sized' has no option 'columns'"),
         ("{path}:sized{rows=x}", "option 'rows' of schedule 'sized' must be of type int"),
         ("{path}:sized{rows=3}", "schedule 'sized': rows must be a multiple of 4"),
-        ("{path}:failing", "{path}:30: KeyError: 'a key'"),
-        ("{path}:misnamed", "{path}:34: ValueError: sizes are given for the loops 'k'"),
+        ("{path}:failing", "{path}:31: KeyError: 'a key'"),
+        ("{path}:misnamed", "{path}:35: ValueError: sizes are given for the loops 'k'"),
         ("{path}.absent.py:plain", "cannot read {path}.absent.py: No such file"),
         ("{path}.absent.mlir", "cannot read {path}.absent.mlir: No such file"),
     ],
@@ -107,7 +108,7 @@ def test_a_file_that_cannot_be_run(mine, content, message):
 
 def test_the_line_is_told_of_a_relative_path_too(mine, monkeypatch):
     monkeypatch.chdir(mine.parent)
-    with pytest.raises(UserError, match=r"^mine\.py:30: KeyError: 'a key'$"):
+    with pytest.raises(UserError, match=r"^mine\.py:31: KeyError: 'a key'$"):
         _script("mine.py:failing")
 
 

@@ -24,7 +24,7 @@ from llmc.dialects.index_notation import (
 )
 from llmc.dialects.quantize import times_inverse
 from llmc.pipelines.kernels.kernel import multiply_add
-from llmc.pipelines.schedules.verbs import RESULT, STAGE
+from llmc.pipelines.schedules.handles import RESULT, STAGE
 
 WORD = 4
 """Bytes that lie together of a row, which one lane of an instruction multiplies."""

@@ -14,7 +14,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from llmc.pipelines.option_text import check_ranges
-from llmc.pipelines.schedules.verbs import KIND
+from llmc.pipelines.schedules.handles import KIND
 
 PART = "llmc.part"
 """Marks a private function that calls layers as a public one does, for which it works."""

@@ -40,7 +40,7 @@ from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass, find, is_used, upwards
 from llmc.pipelines.passes.head_rows import heads_of, made_by, where_they_lie
 from llmc.pipelines.schedules.byte_instructions import INSTRUCTIONS
-from llmc.pipelines.schedules.verbs import KIND
+from llmc.pipelines.schedules.handles import KIND
 
 
 @dataclass(frozen=True)

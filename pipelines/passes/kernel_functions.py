@@ -6,7 +6,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from llmc.pipelines.passes.base import find, walk
-from llmc.pipelines.schedules.verbs import KIND, RESULT
+from llmc.pipelines.schedules.handles import KIND, RESULT
 
 EXPERT_MATVEC, EXPERT_MATMUL = "quantized_expert_matvec", "quantized_expert_matmul"
 """The kinds of kernels that are a loop over experts, or rows of them, before any schedule."""

@@ -1,14 +1,13 @@
 """The verbs of schedules for sums of products of bytes, which `byte_dots.py` describes."""
 
 from torch_mlir import ir
-from torch_mlir.dialects import transform
 
 from llmc.pipelines.schedules.byte_products import ByteProductsOp
+from llmc.pipelines.schedules.handles import Handle, any_op, verb
 from llmc.pipelines.schedules.tile_products import TileProductsOp
 from llmc.pipelines.schedules.transform_dialect import load
 from llmc.pipelines.schedules.unpack_words import UnpackWordsOp
 from llmc.pipelines.schedules.use_tile_registers import UseTileRegistersOp
-from llmc.pipelines.schedules.verbs import Handle, verb
 
 
 @verb
@@ -26,7 +25,7 @@ def unpack_words(dots: Handle, loops: str) -> Handle:
     What multiplies has `loops`: one over the parts of a block before that over the words of each.
     """
     load(dots.value.context)
-    return Handle(UnpackWordsOp(dots.value, transform.AnyOpType.get()).plain, loops)
+    return Handle(UnpackWordsOp(dots.value, any_op()).plain, loops)
 
 
 @verb

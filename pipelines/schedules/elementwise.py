@@ -2,17 +2,13 @@
 
 from dataclasses import dataclass
 
+from llmc.pipelines.schedules.handles import Handle, each, kernels, match, returned
 from llmc.pipelines.schedules.schedule import Parameters
 from llmc.pipelines.schedules.verbs import (
-    Handle,
-    each,
     fuse,
     fuse_elementwise,
     generalize,
-    kernels,
-    match,
     read_in_place,
-    returned,
     simplify,
     vectorize,
 )

@@ -2,20 +2,15 @@
 
 from dataclasses import dataclass
 
+from llmc.pipelines.schedules.handles import Handle, each, either, kernels, match, returned
 from llmc.pipelines.schedules.schedule import Parameters
 from llmc.pipelines.schedules.verbs import (
-    Handle,
-    each,
-    either,
     fuse,
     fuse_into,
     generalize,
     keep_in_registers,
-    kernels,
     lower_contractions,
-    match,
     read_in_place,
-    returned,
     simplify,
     tile,
     vectorize,

@@ -2,19 +2,14 @@
 
 from dataclasses import dataclass
 
+from llmc.pipelines.schedules.handles import Handle, each, either, kernels, match, returned
 from llmc.pipelines.schedules.schedule import Parameters
 from llmc.pipelines.schedules.verbs import (
-    Handle,
-    each,
-    either,
     fuse,
     generalize,
     keep_in_registers,
-    kernels,
     lower_reductions,
-    match,
     read_in_place,
-    returned,
     simplify,
     tile_reduction,
     vectorize,

@@ -4,26 +4,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from llmc.pipelines.schedules.handles import (
+    Handle,
+    each,
+    either,
+    kernels,
+    match,
+    operations,
+    returned,
+)
 from llmc.pipelines.schedules.prefetch import ROWS
 from llmc.pipelines.schedules.schedule import Parameters, share_evenly
 from llmc.pipelines.schedules.verbs import (
-    Handle,
     distribute,
     drop_unit_loops,
-    each,
-    either,
     fuse,
     fuse_into,
     generalize,
     inserted,
     keep_in_registers,
-    kernels,
-    match,
-    operations,
     part,
     prefetch,
     read_in_place,
-    returned,
     simplify,
     splat_reads,
     tile,

@@ -5,25 +5,27 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from llmc.pipelines.option_text import Range
+from llmc.pipelines.schedules.handles import (
+    Handle,
+    each,
+    either,
+    kernels,
+    match,
+    operations,
+    returned,
+)
 from llmc.pipelines.schedules.prefetch import ROWS
 from llmc.pipelines.schedules.schedule import MOST, Parameters, share_evenly
 from llmc.pipelines.schedules.verbs import (
-    Handle,
     distribute,
     drop_unit_loops,
-    each,
-    either,
     fuse,
     fuse_into,
     generalize,
     keep_in_registers,
-    kernels,
     lower_reductions,
-    match,
-    operations,
     prefetch,
     read_in_place,
-    returned,
     simplify,
     splat_reads,
     tile,

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
+from llmc.pipelines.schedules.handles import Handle, each, kernels, stage
 from llmc.pipelines.schedules.quantized_matvec import into_registers, quantize_block_by_block
 from llmc.pipelines.schedules.schedule import Parameters
-from llmc.pipelines.schedules.verbs import Handle, each, fuse_into, kernels, stage, workgroups
+from llmc.pipelines.schedules.verbs import fuse_into, workgroups
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """`quantized_expert_matvec`, `quantized_expert_matmul`: rows times the matrices of experts."""
 
+from llmc.pipelines.schedules.handles import Handle, each, kernels
 from llmc.pipelines.schedules.quantized_matmul import QuantizedMatmulParameters, multiply_rows
 from llmc.pipelines.schedules.quantized_matvec import QuantizedMatvecParameters, multiply_row
-from llmc.pipelines.schedules.verbs import Handle, each, kernels
 
 
 def quantized_expert_matvec(payload: Handle, parameters: QuantizedMatvecParameters) -> None:

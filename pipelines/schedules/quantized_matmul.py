@@ -10,23 +10,18 @@ from llmc.pipelines.schedules.byte_verbs import (
     unpack_words,
     use_tile_registers,
 )
+from llmc.pipelines.schedules.handles import Handle, around, each, kernels, result, stage
 from llmc.pipelines.schedules.quantized_matvec import PANELS, STRANDS, into_registers
 from llmc.pipelines.schedules.schedule import Parameters, share_evenly
 from llmc.pipelines.schedules.tile_registers import ROWS
 from llmc.pipelines.schedules.verbs import (
-    Handle,
-    around,
     distribute,
-    each,
     expand_affine,
     fuse,
     fuse_into,
-    kernels,
     peel,
     prefetch,
-    result,
     simplify,
-    stage,
     tile,
     vectorize_late,
 )

@@ -6,24 +6,19 @@ from typing import Annotated, ClassVar
 
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.schedules.byte_verbs import byte_products
+from llmc.pipelines.schedules.handles import Handle, each, kernels, match, result, stage
 from llmc.pipelines.schedules.prefetch import PANELS
 from llmc.pipelines.schedules.schedule import MOST, Parameters, share_evenly
 from llmc.pipelines.schedules.verbs import (
-    Handle,
     distribute,
     drop_unit_loops,
-    each,
     fuse,
     fuse_into,
     keep_in_registers,
-    kernels,
     lower_reductions,
-    match,
     prefetch,
     read_in_place,
-    result,
     simplify,
-    stage,
     tile,
     vectorize_all,
     vectorize_late,

@@ -3,21 +3,23 @@
 from dataclasses import dataclass
 
 from llmc.pipelines.schedules.elementwise import LOOPS
-from llmc.pipelines.schedules.schedule import Parameters
-from llmc.pipelines.schedules.verbs import (
+from llmc.pipelines.schedules.handles import (
     Handle,
-    decompose,
     each,
     either,
+    kernels,
+    match,
+    operations,
+    returned,
+)
+from llmc.pipelines.schedules.schedule import Parameters
+from llmc.pipelines.schedules.verbs import (
+    decompose,
     fuse,
     generalize,
     keep_in_registers,
-    kernels,
     lower_reductions,
-    match,
-    operations,
     read_in_place,
-    returned,
     simplify,
     tile,
     tile_reduction,

@@ -2,19 +2,15 @@
 
 from dataclasses import dataclass
 
+from llmc.pipelines.schedules.handles import Handle, each, kernels, match, returned
 from llmc.pipelines.schedules.schedule import Parameters
 from llmc.pipelines.schedules.verbs import (
-    Handle,
     distribute,
-    each,
     fuse,
     generalize,
     keep_in_registers,
-    kernels,
     lower_reductions,
-    match,
     read_in_place,
-    returned,
     simplify,
     tile_reduction,
     vectorize,

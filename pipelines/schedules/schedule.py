@@ -10,7 +10,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import transform
 
 from llmc.pipelines.option_text import check_ranges, options_text
-from llmc.pipelines.schedules.verbs import Handle
+from llmc.pipelines.schedules.handles import Handle
 
 ENTRY = "__transform_main"
 """The sequence of a transform script that MLIR's interpreter begins with."""

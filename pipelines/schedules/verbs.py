@@ -8,12 +8,7 @@ A verb acts on what a `Handle` holds: none, one or several operations of the pay
 takes sizes by the letters of loops. A diagnostic names the line of the schedule that called it.
 """
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import wraps
-from typing import ParamSpec, TypeVar
+from collections.abc import Callable, Sequence
 
 from torch_mlir import ir
 from torch_mlir.dialects import transform
@@ -21,6 +16,7 @@ from torch_mlir.dialects.bufferization import LayoutMapOption
 from torch_mlir.dialects.transform import bufferization, loop, structured, tensor, vector
 
 from llmc.pipelines.schedules.expand_affine import ExpandAffineOp
+from llmc.pipelines.schedules.handles import Handle, any_op, operations, verb
 from llmc.pipelines.schedules.prefetch import PrefetchOp
 from llmc.pipelines.schedules.splat_reads import SplatReadsOp
 from llmc.pipelines.schedules.transform_dialect import load
@@ -28,129 +24,12 @@ from llmc.pipelines.schedules.vectorize_late import VectorizeLateOp
 from llmc.pipelines.schedules.whole_rounds import WholeRoundsOp
 from llmc.pipelines.schedules.widen_operand import WidenOperandOp
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
-KIND = "llmc.kernel"
-"""The attribute of a function that is a kernel; its value is the kind of kernel."""
-
-STAGE = "llmc.stage"
-"""The attribute of an operation of a kernel by which schedules name it."""
-
-RESULT = "llmc.result"
-"""The attribute of the operation that computes a kernel's result, whatever its name."""
-
-
-@dataclass(frozen=True)
-class Handle:
-    """Operations of the payload that a script has hold of, and a letter for each of their loops."""
-
-    value: ir.Value
-    loops: str = ""
-
-
-def verb(function: Callable[P, R]) -> Callable[P, R]:
-    """Gives the operations that `function` emits the place from which a schedule calls it."""
-
-    @wraps(function)
-    def located(*args: P.args, **kwargs: P.kwargs) -> R:
-        caller = sys._getframe(1)
-        if caller.f_code.co_filename == __file__:
-            return function(*args, **kwargs)
-        with ir.Location.file(caller.f_code.co_filename, caller.f_lineno, 0):
-            return function(*args, **kwargs)
-
-    return located
-
-
-@contextmanager
-def each(ops: Handle) -> Iterator[Handle]:
-    """What stands below `with` is done to each operation of a handle, one by one."""
-    loop_ = transform.ForeachOp([], [ops.value])
-    with ir.InsertionPoint(loop_.body):
-        yield Handle(loop_.bodyTargets[0], ops.loops)
-        transform.YieldOp()
-
-
-@verb
-def kernels(payload: Handle, kind: str) -> Handle:
-    """The functions marked `llmc.kernel = kind`."""
-    marked = structured.MatchOp(
-        _any_op(),
-        payload.value,
-        ops=["func.func"],
-        op_attrs=ir.DictAttr.get({KIND: ir.StringAttr.get(kind)}),
-    )
-    return Handle(marked.results_)
-
-
-@verb
-def match(scope: Handle, loops: str, reduced: str = "") -> Handle:
-    """The linalg.generic operations in `scope` with these loops, those `reduced` being reductions.
-
-    Each loop has a letter, from the outermost in. `generalize` makes generic operations of others.
-    """
-    kinds = ["reduction" if letter in reduced else "parallel" for letter in loops]
-    iterators = [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
-    matched = structured.MatchOp(
-        _any_op(),
-        scope.value,
-        ops=["linalg.generic"],
-        op_attrs=ir.DictAttr.get({"iterator_types": ir.ArrayAttr.get(iterators)}),
-    )
-    return Handle(matched.results_, loops)
-
-
-@verb
-def stage(scope: Handle, name: str, loops: str) -> Handle:
-    """The operations in `scope` that the kernel names so, and a letter for each of their loops."""
-    named = structured.MatchOp(
-        _any_op(), scope.value, op_attrs=ir.DictAttr.get({STAGE: ir.StringAttr.get(name)})
-    )
-    return Handle(named.results_, loops)
-
-
-@verb
-def result(scope: Handle, loops: str) -> Handle:
-    """What computes the kernel's result in `scope`, and a letter for each of its loops."""
-    marked = structured.MatchOp(
-        _any_op(), scope.value, op_attrs=ir.DictAttr.get({RESULT: ir.UnitAttr.get()})
-    )
-    return Handle(marked.results_, loops)
-
-
-@verb
-def around(op: Handle) -> Handle:
-    """The operation that holds another, such as the loop around it."""
-    return Handle(transform.GetParentOp(_any_op(), op.value).parent)
-
-
-@verb
-def operations(scope: Handle, name: str, loops: str = "") -> Handle:
-    """The operations in `scope` that bear `name`, and a letter for each of their loops."""
-    type_ = transform.OperationType.get(name)
-    return Handle(structured.MatchOp.match_op_names(type_, scope.value, name).results_, loops)
-
-
-@verb
-def returned(kernel: Handle, loops: str = "") -> Handle:
-    """What computes the first result of a function, and a letter for each of its loops."""
-    end = operations(kernel, "func.return")
-    return Handle(transform.GetProducerOfOperand(_any_op(), end.value, 0).producer, loops)
-
-
-@verb
-def either(*handles: Handle) -> Handle:
-    """What any of several handles holds, with the loops of the one that has the fewest."""
-    merged = transform.MergeHandlesOp([handle.value for handle in handles])
-    return Handle(merged.result, min((handle.loops for handle in handles), key=len))
-
 
 @verb
 def generalize(scope: Handle) -> None:
     """Makes linalg.generic operations of all linalg operations in `scope`."""
     named = structured.MatchOp(
-        _any_op(), scope.value, interface=structured.MatchInterfaceEnum.LinalgOp
+        any_op(), scope.value, interface=structured.MatchInterfaceEnum.LinalgOp
     )
     structured.GeneralizeOp(named.results_)
 
@@ -158,13 +37,13 @@ def generalize(scope: Handle) -> None:
 @verb
 def decompose(op: Handle) -> None:
     """Makes simpler linalg operations of a softmax and its like."""
-    structured.DecomposeInterfaceOp(_any_op(), op.value)
+    structured.DecomposeInterfaceOp(any_op(), op.value)
 
 
 @verb
 def fuse_elementwise(kernel: Handle) -> Handle:
     """Moves elementwise operations, and reshapes between, into the operations that use them."""
-    fused = transform.ApplyRegisteredPassOp(_any_op(), kernel.value, "linalg-fuse-elementwise-ops")
+    fused = transform.ApplyRegisteredPassOp(any_op(), kernel.value, "linalg-fuse-elementwise-ops")
     return Handle(fused.result)
 
 
@@ -176,7 +55,7 @@ def widen(op: Handle, number: int, loops: str) -> Handle:
     """
     load(op.value.context)
     at = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
-    return Handle(WidenOperandOp(op.value, at, _any_op()).wide, loops)
+    return Handle(WidenOperandOp(op.value, at, any_op()).wide, loops)
 
 
 @verb
@@ -223,7 +102,7 @@ def workgroups(op: Handle, **sizes: int) -> Handle:
 @verb
 def fuse_into(loop_: Handle, producer: Handle) -> Handle:
     """Computes what `producer` makes where a loop reads it, a slice at a time."""
-    fused = structured.FuseIntoContainingOp(_any_op(), _any_op(), producer.value, loop_.value)
+    fused = structured.FuseIntoContainingOp(any_op(), any_op(), producer.value, loop_.value)
     return Handle(fused.fused_op, producer.loops)
 
 
@@ -236,9 +115,9 @@ def tile_reduction(op: Handle, **sizes: int) -> dict[str, Handle]:
     """
     given = _by_letter(op, sizes, absent=0)
     tiled = structured.TileReductionUsingForOp(
-        [_any_op()],
-        _any_op(),
-        _any_op(),
+        [any_op()],
+        any_op(),
+        any_op(),
         *_for_ops(sizes),
         op.value,
         reduction_dims=[op.loops.index(letter) for letter in sizes],
@@ -252,8 +131,8 @@ def pad(op: Handle, **multiples: int) -> Handle:
     """Fills the operands up with zeros so that loops run over `multiples`."""
     given = _by_letter(op, multiples, absent=0)
     padded = structured.PadTilingInterfaceOp(
-        _any_op(),
-        _any_op(),
+        any_op(),
+        any_op(),
         op.value,
         [],
         static_padding_sizes=given,
@@ -269,11 +148,11 @@ def peel(loop_: Handle) -> Handle:
     Where all rounds are complete, the handle returned holds nothing.
     """
     mode = transform.FailurePropagationMode.Suppress
-    attempt = transform.SequenceOp(mode, [_any_op()], loop_.value)
+    attempt = transform.SequenceOp(mode, [any_op()], loop_.value)
     with ir.InsertionPoint(attempt.body):
-        peeled = loop.LoopPeelOp(_any_op(), _any_op(), attempt.bodyTarget)
+        peeled = loop.LoopPeelOp(any_op(), any_op(), attempt.bodyTarget)
         transform.YieldOp([peeled.remainder_loop])
-    return Handle(attempt.results_[0] if hasattr(attempt, "results_") else attempt.results[0])
+    return Handle(attempt.results_[0])
 
 
 @verb
@@ -286,7 +165,7 @@ def expand_affine(loop_: Handle) -> None:
 @verb
 def part(loop_: Handle) -> tuple[Handle, Handle]:
     """Parts a loop of a dynamic number of rounds: those that are complete, and what is left."""
-    parted = loop.LoopPeelOp(_any_op(), _any_op(), loop_.value)
+    parted = loop.LoopPeelOp(any_op(), any_op(), loop_.value)
     load(loop_.value.context)
     WholeRoundsOp(parted.peeled_loop)
     return Handle(parted.peeled_loop), Handle(parted.remainder_loop)
@@ -296,8 +175,8 @@ def part(loop_: Handle) -> tuple[Handle, Handle]:
 def inserted(loop_: Handle, loops: str) -> Handle:
     """What computes the slice that each round of a loop inserts into its result."""
     end = operations(loop_, "scf.yield")
-    insertion = transform.GetProducerOfOperand(_any_op(), end.value, 0)
-    result = transform.GetProducerOfOperand(_any_op(), insertion.producer, 0)
+    insertion = transform.GetProducerOfOperand(any_op(), end.value, 0)
+    result = transform.GetProducerOfOperand(any_op(), insertion.producer, 0)
     return Handle(result.producer, loops)
 
 
@@ -340,7 +219,7 @@ def vectorize_all(kernel: Handle) -> Handle:
 @verb
 def vectorize_contraction(op: Handle, **sizes: int) -> None:
     """As `vectorize`, of a sum of products, into a vector.contract."""
-    contraction = structured.SpecializeOp(_any_op(), op.value, emit_category=True)
+    contraction = structured.SpecializeOp(any_op(), op.value, emit_category=True)
     vectorized = structured.VectorizeOp(contraction.transformed, _by_letter(op, sizes))
     vectorized.create_named_contraction = True
 
@@ -458,10 +337,6 @@ def _nest(op: Handle, sizes: dict[str, int], loops: Sequence[ir.Value]) -> dict[
     """The loops over tiles by their letters."""
     tiled = [letter for letter in op.loops if sizes.get(letter)]
     return {letter: Handle(value) for letter, value in zip(tiled, loops, strict=True)}
-
-
-def _any_op() -> ir.Type:
-    return transform.AnyOpType.get()
 
 
 def _for_ops(sizes: dict[str, int]) -> list[ir.Type]:

@@ -9,7 +9,7 @@ from torch_mlir import ir
 from llmc.pipelines.driver.execution import Observer, SinglePass
 from llmc.pipelines.passes.apply_schedule import ApplySchedule
 from llmc.pipelines.passes.base import walk
-from llmc.pipelines.schedules.verbs import KIND
+from llmc.pipelines.schedules.handles import KIND
 
 
 @dataclass

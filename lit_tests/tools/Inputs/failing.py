@@ -1,6 +1,6 @@
 """A schedule that fails, for ../reproducer.mlir, which knows the lines."""
 
-from llmc.pipelines.schedules.verbs import Handle
+from llmc.pipelines.schedules.handles import Handle
 
 
 def schedule(payload: Handle) -> None:

@@ -3,12 +3,10 @@
 from dataclasses import dataclass
 
 from llmc.pipelines.schedules import matmul
+from llmc.pipelines.schedules.handles import Handle, match, operations
 from llmc.pipelines.schedules.verbs import (
-    Handle,
     bufferize,
     generalize,
-    match,
-    operations,
     pad,
     peel,
     simplify,
