@@ -190,11 +190,18 @@ def attention(
 
 
 def check_attention(
-    shape: Shape, attend: Callable[..., list[np.ndarray]], past: int, starts: list[int]
+    shape: Shape,
+    attend: Callable[..., list[np.ndarray]],
+    past: int,
+    starts: list[int],
+    loudness: float = 1.0,
 ) -> None:
-    """Runs `attend`, compiled from the module, where `past` columns are held from `starts` on."""
+    """Runs `attend`, compiled from the module, where `past` columns are held from `starts` on.
+
+    What is new is `loudness` times as large as what is held.
+    """
     generator = torch.Generator().manual_seed(past)
-    rows = torch.randn(shape.batch, shape.tokens, shape.row, generator=generator)
+    rows = torch.randn(shape.batch, shape.tokens, shape.row, generator=generator) * loudness
     rows[..., 0] = float("nan")
     cos, sin = torch.randn(2, 1, shape.tokens, shape.rotated, generator=generator)
     norms = torch.randn(2, LAYERS, shape.channels, generator=generator)
@@ -226,5 +233,5 @@ def check_attention(
     for b, start in enumerate(starts):
         seen = (cache[1, 1 + b, :, :columns].nan_to_num().double() for cache in new)
         expected = attention(shape, query[b], *seen, start, past)
-        # Scores of about 40 are summed in float32.
-        torch.testing.assert_close(out[b].double(), expected, atol=3e-5, rtol=0)
+        # Scores of about 40 are summed in float32: more where both factors are loud, as values are.
+        torch.testing.assert_close(out[b].double(), expected, atol=3e-5 * loudness**3, rtol=0)

@@ -1,8 +1,8 @@
 """Attention of some query rows over a run of cached columns, by the threads of a workgroup.
 
 A thread has a column of each tile while scores are weighed, and channels of the values while these
-are added up. Each follows the peaks and totals of all rows by itself, so that no reduction crosses
-threads. Milakov and Gimelshein, 2018 (online softmax); Dao et al., 2022 (tiles).
+are added up. The highest scores of a tile are found in parts; each thread follows the totals of all
+rows by itself. Milakov and Gimelshein, 2018 (online softmax); Dao et al., 2022 (tiles).
 """
 
 from collections.abc import Callable
@@ -16,11 +16,19 @@ from llmc.dialects.attention import HIDDEN
 from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.kernels.kernel import multiply_add
 from llmc.pipelines.kernels.online_softmax import Caches
-from llmc.pipelines.kernels.threads import LANES, load_one, row_of, shared, store_one, thread, wait
+from llmc.pipelines.kernels.threads import (
+    LANES,
+    load_one,
+    row_of,
+    shared,
+    spread,
+    store_one,
+    thread,
+    wait,
+)
 from llmc.pipelines.kernels.vectors import (
     LOG2_E,
     divisor,
-    floats,
     load,
     maximum,
     splat,
@@ -34,7 +42,7 @@ NOTHING = HIDDEN / 2
 
 _SUBGROUP = 32
 _MOST_THREADS = 128
-_MOST_ROWS = 8
+_MOST_ROWS = 16
 
 Seen = Callable[[int, ir.Value], ir.Value | None]
 """Whether a row sees a column; None where all do."""
@@ -86,7 +94,7 @@ class RowTile:
         """A thread for each channel of values, and as many rows, a divisor of `rows`, as fit."""
         wanted = _SUBGROUP * ceil(value_channels / _SUBGROUP)
         threads = min(wanted, _MOST_THREADS, facts.workgroup_threads)
-        most = (facts.shared_memory_bytes // 4 - channels) // (channels + 2 * threads)
+        most = (facts.shared_memory_bytes // 4 - channels) // (channels + 2 * threads + LANES)
         return cls(divisor(rows, max(1, min(most, _MOST_ROWS))), threads)
 
 
@@ -101,6 +109,7 @@ class WorkgroupSoftmax:
         self.caches, self.softcap = caches, softcap
         self.query = shared(self.rows, caches.channels)
         self._scores, self._weights = (shared(self.rows, self.threads) for _ in range(2))
+        self._highs = shared(self.rows, LANES)
 
     def nothing(self) -> State:
         """What rows have seen at first."""
@@ -167,19 +176,28 @@ class WorkgroupSoftmax:
 
     def _peaks(self, old: list[ir.Value]) -> list[ir.Value]:
         """The highest scores so far, the tile's included."""
-        lanes = width_of(LANES, self.threads)
-        highest = [vector.broadcast(floats(lanes), peak) for peak in old]
-        loop = scf.ForOp(index(0), index(self.threads), index(lanes), highest)
-        with ir.InsertionPoint(loop.body):
-            at = loop.induction_variable
-            scf.YieldOp(
-                [
-                    maximum(load(self._scores, [index(row), at], lanes), peak)
-                    for row, peak in enumerate(loop.inner_iter_args)
-                ]
-            )
+        for number in spread(self.threads)(0, self.rows * LANES, 1):
+            row, part = (op(number, index(LANES)) for op in (arith.divui, arith.remui))
+            memref.store(self._highest(row, part), self._highs, [row, part])
+            scf.yield_([])
+        wait()
         f32, kind = ir.F32Type.get(), vector.CombiningKind.MAXNUMF
-        return [vector.reduction(f32, kind, peaks) for peaks in loop.results]
+        return [
+            vector.reduction(f32, kind, load(self._highs, [index(row), index(0)], LANES), acc=peak)
+            for row, peak in enumerate(old)
+        ]
+
+    def _highest(self, row: ir.Value, part: ir.Value) -> ir.Value:
+        """Of a row's scores of the tile, which are cut into as many parts as a vector has lanes."""
+        count = self.threads // LANES
+        first = arith.muli(part, index(count))
+        lowest = splat(HIDDEN, LANES)
+        loop = scf.ForOp(index(0), index(count), index(LANES), [lowest])
+        with ir.InsertionPoint(loop.body):
+            at = arith.addi(first, loop.induction_variable)
+            scf.YieldOp([maximum(load(self._scores, [row, at], LANES), loop.inner_iter_args[0])])
+        f32, kind = ir.F32Type.get(), vector.CombiningKind.MAXNUMF
+        return vector.reduction(f32, kind, loop.results[0])
 
     def _weigh(self, scores: list[ir.Value], peaks: list[ir.Value]) -> None:
         """Lets all threads see the weights of this thread's column."""
