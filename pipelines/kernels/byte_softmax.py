@@ -204,11 +204,17 @@ class ByteSoftmax(OnlineSoftmax):
         return panels.read(begin, offset, PART * self.lanes)
 
     def _round_weights(self, heads: list[ir.Value], column: ir.Value, count: ir.Value) -> None:
-        """Makes digits of a block's weights by the scales of values; the weights are 1 at most."""
+        """Makes digits of a block's weights by the scales of values; the weights are 1 at most.
+
+        Memory, of which this asks nothing else, gives the keys of the next block meanwhile.
+        """
         stored = ir.VectorType.get([self.lanes], self.shares.type.element_type)
-        for cell in range(self.units.type.shape[0]):
+        (cells,) = self.units.type.shape
+        for cell in range(cells):
             inverse = vector.broadcast(floats(self.lanes), self._unit(cell, column, count))
             for at in scf.for_(index(0), count, index(self.lanes)):
+                next_ = arith.addi(arith.addi(column, at), index(BLOCK))
+                self.keys.prefetch(next_, part=cell, parts=cells)
                 factor = arith.mulf(self._value_scales(cell, column, at), inverse)
                 for head in heads:
                     weight = load(self.scores, [head, at], self.lanes)
@@ -246,8 +252,6 @@ class ByteSoftmax(OnlineSoftmax):
         with ir.InsertionPoint(loop.body):
             at, sums = loop.induction_variable, list(loop.inner_iter_args)
             place = arith.addi(column, at)
-            if chunks.start == 0:
-                self.keys.prefetch(arith.addi(place, index(BLOCK)))
             places = [divmod(chunk * self.lanes, Q8_0.values) for chunk in chunks]
             begins = [self.values.begin(place, index(cell)) for cell, _ in places]
             for word in range(VALUES.words):

@@ -41,9 +41,12 @@ class CellPanels:
         """`count` bytes, `offset` of them after `begin`."""
         return read_bytes(self._buffer, [arith.addi(begin, index(offset))], count)
 
-    def prefetch(self, column: ir.Value) -> None:
-        """Asks memory for the panel of `column`, for caches are read once for a token."""
+    def prefetch(self, column: ir.Value, part: int = 0, parts: int = 1) -> None:
+        """Asks memory for lines of the panel of `column`, of all those that number `part`.
+
+        They are wanted in no cache for long: a token reads them once.
+        """
         begin = self.begin(column, index(0))
-        for offset in range(0, self._bytes, _LINE):
+        for offset in range(part * _LINE, self._bytes, parts * _LINE):
             where = [arith.addi(begin, index(offset))]
             memref.prefetch(self._buffer, where, False, 2, True)
