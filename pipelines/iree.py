@@ -64,7 +64,8 @@ def record_commands(flow: iree_ir.Module, target: Target) -> iree_ir.Module:
     """
     text = _compile(_text(flow.operation), target, "--compile-from=flow", "--compile-to=hal")
     commands = iree_ir.Module.parse(text, iree_ir.Context())
-    record_once(commands, abi.DECODE)
+    for step in (abi.DECODE, abi.DECODE_BATCH):
+        record_once(commands, step)
     return commands
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import chain, groupby, pairwise
 
 from iree.compiler import ir
-from iree.compiler.dialects import arith, hal, util
+from iree.compiler.dialects import arith, hal, scf, util
 
 from llmc.pipelines.dispatches import functions, operations
 
@@ -20,17 +20,19 @@ _FREE = "hal.device.queue.dealloca"
 _LOAD = "util.global.load"
 _STORE = "util.global.store"
 # What gives the same in every call where its operands are the same, beside arithmetic.
-_SAME = (_LOAD, "hal.executable.lookup.function")
+_SAME = (_LOAD, "hal.executable.lookup.function", "util.align")
 
 _REUSABLE = 0
 """The mode of a command buffer that may be submitted many times."""
 
 
 def record_once(module: ir.Module, name: str) -> None:
-    """Takes most commands out of function `name`, to be recorded where the KV cache is allocated.
+    """Takes most commands out of function `name`, and records them when their buffers are new.
 
     These are what lies between two barriers and touches neither arguments nor results, if it is
-    the greater part. What a call needs for a time then lies in one place for all calls.
+    the greater part. They are recorded by the first call after the KV cache was allocated, and
+    again where the arguments have other sizes. What a call needs for a time lies in one place
+    until then.
     """
     named = functions(module)
     function = named.get(f"_{name}", named.get(name))  # the former, where the module calls it too
@@ -48,13 +50,15 @@ def record_once(module: ir.Module, name: str) -> None:
 class _Commands:
     """Those of the only command buffer of a function, of which `once` are the same in every call.
 
-    `temporaries` are the buffers that the function allocates and frees.
+    `temporaries` are the buffers that the function allocates and frees, and `sizes` the arguments
+    that `once` depends on.
     """
 
     function: ir.Operation
     create: ir.Operation
     finalize: ir.Operation
     execute: ir.Operation
+    sizes: list[ir.Value]
     temporaries: list[ir.Operation]
     before: list[ir.Operation]
     once: list[ir.Operation]
@@ -70,14 +74,17 @@ class _Commands:
             return None
         (create,) = creates
         *commands, finalize, execute = (op for op in ops if create.result in op.operands)
-        temporaries = _temporaries(ops)
-        fixed = _fixed_values(ops, temporaries) | {create.result}
+        sizes = [each for each in create.block.arguments if isinstance(each.type, ir.IndexType)]
+        fixed = _fixed_values(ops, sizes) | {create.result}
+        temporaries = [op for op in ops if op.name == _ALLOCATE and op.result in fixed]
         groups = _split_at_barriers(commands)
         are_fixed = [all(fixed.issuperset(op.operands) for op in group) for group in groups]
         first, last = _longest_run(are_fixed)
         parts = groups[:first], groups[first:last], groups[last:]
         before, once, after = (list(chain.from_iterable(part)) for part in parts)
-        return cls(function, create, finalize, execute, temporaries, before, once, after)
+        read = _sources(once)
+        sizes = [size for size in sizes if size in read]
+        return cls(function, create, finalize, execute, sizes, temporaries, before, once, after)
 
     @property
     def are_worth_it(self) -> bool:
@@ -85,59 +92,73 @@ class _Commands:
         return len(self.once) > len(self.before) + len(self.after)
 
     def split(self, allocating: list[ir.Operation]) -> None:
-        """Lets the functions `allocating` record the commands `once`, and this one submit them."""
+        """Lets the function submit `once` as another records it, until one of `allocating` runs."""
         name = ir.StringAttr(self.function.attributes["sym_name"]).value
-        for number, temporary in enumerate(self.temporaries):
-            self._keep(temporary, f"{name}.temporary{number}")
-        record, recorded = f"{name}.record", f"{name}.recorded"
-        self._outline(record)
-        self._declare(recorded, self.create.result.type, is_mutable=True)
+        recorded = self._declare(f"{name}.recorded", self.create.result)
+        sizes = [self._declare(f"{name}.size{at}", size) for at, size in enumerate(self.sizes)]
+        temporaries = [
+            self._declare(f"{name}.temporary{at}", temporary.result)
+            for at, temporary in enumerate(self.temporaries)
+        ]
+        record = self._outline(f"{name}.record", [*sizes, *temporaries, recorded])
         for function in allocating:
             with ir.InsertionPoint.at_block_terminator(_last_block(function)):
-                call = util.CallOp([self.create.result.type], record, [])
-                util.GlobalStoreOp(call.results[0], recorded)
+                util.GlobalStoreOp(util.NullOp(self.create.result.type).result, recorded)
+        self._record_where_stale(record, recorded, sizes)
+        for temporary, symbol in zip(self.temporaries, temporaries, strict=True):
+            _keep(temporary, symbol)
         self._submit(recorded)
 
-    def _declare(self, symbol: str, type_: ir.Type, is_mutable: bool = False) -> None:
+    def _declare(self, symbol: str, value: ir.Value) -> str:
+        """Adds a global for `value`; its name."""
+        type_ = ir.TypeAttr.get(value.type)
         with ir.InsertionPoint(self.function):
-            util.GlobalOp(
-                symbol, ir.TypeAttr.get(type_), sym_visibility="private", is_mutable=is_mutable
-            )
+            util.GlobalOp(symbol, type_, sym_visibility="private", is_mutable=True)
+        return symbol
 
-    def _keep(self, temporary: ir.Operation, symbol: str) -> None:
-        """Allocates a temporary when the module is loaded, and for good."""
-        self._declare(symbol, temporary.result.type)
-        device, affinity, *_, memory, usage, size = temporary.operands
-        with ir.InsertionPoint(self.function):
-            initializer = util.InitializerOp(ir.TypeAttr.get(ir.FunctionType.get([], [])))
-        with ir.InsertionPoint(initializer.regions[0].blocks.append()):
-            copies = _Copies()
-            allocator = hal.DeviceAllocatorOp(copies.of(device)).result
-            rest = [copies.of(value) for value in (affinity, memory, usage, size)]
-            util.GlobalStoreOp(hal.AllocatorAllocateOp(allocator, *rest).result, symbol)
-            util.ReturnOp([])
-        with ir.InsertionPoint(temporary):
-            held = util.GlobalLoadOp(temporary.result.type, symbol, is_immutable=True).result
-        frees = [op for op in _users(temporary.result) if op.name == _FREE]
-        temporary.result.replace_all_uses_with(held)
-        for op in (temporary, *frees):
-            _skip(op)
+    def _outline(self, name: str, kept: list[str]) -> str:
+        """Adds a function that takes the sizes, allocates the temporaries and records `once`.
 
-    def _outline(self, name: str) -> None:
-        """Adds a function that records the commands `once`."""
-        type_ = ir.FunctionType.get([], [self.create.result.type])
+        All of them it keeps in the globals `kept`. Returns its name.
+        """
+        type_ = ir.FunctionType.get([size.type for size in self.sizes], [])
         with ir.InsertionPoint(self.function):
             function = util.FuncOp(name, ir.TypeAttr.get(type_), sym_visibility="private")
-        with ir.InsertionPoint(function.regions[0].blocks.append()):
-            copies = _Copies()
+        places = [ir.Location.current] * len(self.sizes)
+        block = function.regions[0].blocks.append(*type_.inputs, arg_locs=places)
+        with ir.InsertionPoint(block):
+            copies = _Copies(dict(zip(self.sizes, block.arguments, strict=True)))
+            for temporary in self.temporaries:
+                device, affinity, _, _, _, *room = temporary.operands
+                allocator = hal.DeviceAllocatorOp(copies.of(device)).result
+                rest = [copies.of(value) for value in (affinity, *room)]
+                copies.values[temporary.result] = hal.AllocatorAllocateOp(allocator, *rest).result
             buffer = copies.of(self.create.result)
             modes = self.create.attributes["modes"].type
             buffer.owner.attributes["modes"] = ir.IntegerAttr.get(modes, _REUSABLE)
             for op in (*self.once, self.finalize):
                 copies.add(op)
-            util.ReturnOp([buffer])
+            made = [*self.sizes, *(each.result for each in self.temporaries), self.create.result]
+            for value, symbol in zip(made, kept, strict=True):
+                util.GlobalStoreOp(copies.of(value), symbol)
+            util.ReturnOp([])
         for op in self.once:
             op.erase()
+        return name
+
+    def _record_where_stale(self, record: str, recorded: str, sizes: list[str]) -> None:
+        """Calls `record` where there is nothing recorded, or for other sizes."""
+        type_ = self.create.result.type
+        with ir.InsertionPoint.at_block_begin(self.create.block):
+            held, none = util.GlobalLoadOp(type_, recorded).result, util.NullOp(type_).result
+            is_stale = util.CmpEQOp(held, none).result
+            for size, symbol in zip(self.sizes, sizes, strict=True):
+                old = util.GlobalLoadOp(size.type, symbol).result
+                is_stale = arith.ori(is_stale, arith.cmpi(arith.CmpIPredicate.ne, old, size))
+            branch = scf.IfOp(is_stale)
+            with ir.InsertionPoint(branch.then_block):
+                util.CallOp([], record, self.sizes)
+                scf.YieldOp([])
 
     def _submit(self, recorded: str) -> None:
         """Submits what is before, what is recorded, and what is after."""
@@ -156,17 +177,17 @@ class _Commands:
         self.execute.erase()
 
 
+@dataclass(frozen=True)
 class _Copies:
-    """Copies of operations and of all that these are computed from."""
+    """Copies of operations and of all that these are computed from; `values` are those so far."""
 
-    def __init__(self) -> None:
-        self._values: dict[ir.Value, ir.Value] = {}
+    values: dict[ir.Value, ir.Value]
 
     def of(self, value: ir.Value) -> ir.Value:
         """The copy of `value`, which is made here unless it was before."""
-        if value not in self._values:
+        if value not in self.values:
             self.add(value.owner)
-        return self._values[value]
+        return self.values[value]
 
     def add(self, op: ir.Operation) -> None:
         """Makes a copy here."""
@@ -174,7 +195,7 @@ class _Copies:
         copy = op.clone().operation
         for number, operand in enumerate(operands):
             copy.operands[number] = operand
-        self._values.update(zip(op.results, copy.results, strict=True))
+        self.values.update(zip(op.results, copy.results, strict=True))
 
 
 def _waits_for_the_last_call(ops: list[ir.Operation]) -> bool:
@@ -186,25 +207,46 @@ def _waits_for_the_last_call(ops: list[ir.Operation]) -> bool:
     return bool(loaded & stored)
 
 
-def _temporaries(ops: list[ir.Operation]) -> list[ir.Operation]:
-    """What is allocated and freed, of constant size."""
-    return [
-        op
-        for op in ops
-        if op.name == _ALLOCATE
-        and isinstance(op.operands[-1].owner.opview, arith.ConstantOp)
-        and any(user.name == _FREE for user in _users(op.result))
-    ]
+def _fixed_values(ops: list[ir.Operation], sizes: list[ir.Value]) -> set[ir.Value]:
+    """Values that are the same in every call with these sizes, where the globals are.
 
-
-def _fixed_values(ops: list[ir.Operation], temporaries: list[ir.Operation]) -> set[ir.Value]:
-    """Values that are the same in every call, where the temporaries are."""
-    fixed: set[ir.Value] = set()
+    Buffers that are freed again are among them, for they may be kept.
+    """
+    fixed = set(sizes)
     for op in ops:
         is_same = op.name.startswith("arith.") or op.name in _SAME
-        if op in temporaries or (is_same and fixed.issuperset(op.operands)):
+        if is_same and fixed.issuperset(op.operands):
             fixed.update(op.results)
+        elif op.name == _ALLOCATE and op.operands[-1] in fixed:
+            fixed.update(op.results if _frees(op) else ())
     return fixed
+
+
+def _keep(temporary: ir.Operation, symbol: str) -> None:
+    """Puts what a global holds in the place of a temporary."""
+    with ir.InsertionPoint(temporary):
+        held = util.GlobalLoadOp(temporary.result.type, symbol).result
+    frees = _frees(temporary)
+    temporary.result.replace_all_uses_with(held)
+    for op in (temporary, *frees):
+        _skip(op)
+
+
+def _frees(allocation: ir.Operation) -> list[ir.Operation]:
+    users = [use.owner.operation for use in allocation.result.uses]
+    return [user for user in users if user.name == _FREE]
+
+
+def _sources(ops: list[ir.Operation]) -> set[ir.Value]:
+    """All that the operands of `ops` are computed from."""
+    found: set[ir.Value] = set()
+    waiting = [operand for op in ops for operand in op.operands]
+    while waiting:
+        value = waiting.pop()
+        if value not in found and not isinstance(value.owner, ir.Block):
+            waiting += value.owner.operands
+        found.add(value)
+    return found
 
 
 def _split_at_barriers(commands: list[ir.Operation]) -> list[list[ir.Operation]]:
@@ -232,10 +274,6 @@ def _skip(op: ir.Operation) -> None:
     op.erase()
     signal.replace_all_uses_with(wait)
     signal.owner.erase()
-
-
-def _users(value: ir.Value) -> list[ir.Operation]:
-    return [use.owner.operation for use in value.uses]
 
 
 def _globals(function: ir.Operation, access: str) -> set[str]:

@@ -1,32 +1,42 @@
 // RUN: python %S/Inputs/record_once.py %s | filecheck %s
 
-// What is the same for every token is recorded by `reset`, which allocates the cache that it reads,
-// in a command buffer that is not one-shot. A call records what takes its arguments and what gives
-// its results, and submits the three in order. Temporaries are allocated with the module.
-// CHECK:       util.global private @_decode.temporary0 : !hal.buffer
-// CHECK:       util.initializer {
-// CHECK:         %[[ROOM:.+]] = hal.allocator.allocate<{{.+}}> affinity(%c-1_i64) type({{.+}}) usage({{.+}}) : !hal.buffer{%c64}
-// CHECK:         util.global.store %[[ROOM]], @_decode.temporary0
-// CHECK-LABEL: util.func private @_decode.record() -> !hal.command_buffer
+// What is the same for every token is recorded in a command buffer that is not one-shot, by the
+// first call after `reset`, or with tensors of other sizes. A call records what takes its arguments
+// and what gives its results, and submits the three in order. Temporaries are kept.
+// CHECK:       util.global private mutable @_decode.recorded : !hal.command_buffer
+// CHECK:       util.global private mutable @_decode.size0 : index
+// CHECK:       util.global private mutable @_decode.temporary0 : !hal.buffer
+// CHECK-NOT:   @_decode.size1
+// CHECK-LABEL: util.func private @_decode.record(%arg0: index)
+// CHECK:         %[[ROOM:.+]] = hal.allocator.allocate<{{.+}}> affinity(%c-1_i64) type({{.+}}) usage({{.+}}) : !hal.buffer{%arg0}
 // CHECK:         %[[CMD:.+]] = hal.command_buffer.create {{.+}} mode("None")
-// CHECK-DAG:     %[[HELD:.+]] = util.global.load immutable @_decode.temporary0
 // CHECK-DAG:     %[[KEYS:.+]] = util.global.load @keys : !hal.buffer
 // CHECK-DAG:     %[[SIZE:.+]] = util.global.load @keys__size : index
-// CHECK:         hal.command_buffer.copy_buffer<%[[CMD]] : {{.+}}> source(%[[HELD]] : !hal.buffer)[%c0{{.*}}] target(%[[KEYS]] : !hal.buffer)[%{{.+}}]
+// CHECK:         hal.command_buffer.copy_buffer<%[[CMD]] : {{.+}}> source(%[[ROOM]] : !hal.buffer)[%c0{{.*}}] target(%[[KEYS]] : !hal.buffer)[%{{.+}}]
 // CHECK-NEXT:    hal.command_buffer.execution_barrier<%[[CMD]]
 // CHECK:         hal.command_buffer.copy_buffer<%[[CMD]]
 // CHECK-NOT:     hal.command_buffer.copy_buffer
 // CHECK:         hal.command_buffer.finalize<%[[CMD]]
-// CHECK-NEXT:    util.return %[[CMD]]
-// CHECK:       util.global private mutable @_decode.recorded : !hal.command_buffer
+// CHECK-NEXT:    util.global.store %arg0, @_decode.size0
+// CHECK-NEXT:    util.global.store %[[ROOM]], @_decode.temporary0
+// CHECK-NEXT:    util.global.store %[[CMD]], @_decode.recorded
 
-// CHECK-LABEL: util.func private @_decode(%arg0: !hal.buffer
+// CHECK-LABEL: util.func private @_decode(%arg0: !hal.buffer, %arg1: index, %arg2: index
+// CHECK:         %[[HELD:.+]] = util.global.load @_decode.recorded
+// CHECK:         %[[NONE:.+]] = util.cmp.eq %[[HELD]], %{{.+}} : !hal.command_buffer
+// CHECK:         %[[OLD:.+]] = util.global.load @_decode.size0
+// CHECK-NEXT:    %[[OTHER:.+]] = arith.cmpi ne, %[[OLD]], %arg2
+// CHECK-NEXT:    %[[STALE:.+]] = arith.ori %[[NONE]], %[[OTHER]]
+// CHECK-NEXT:    scf.if %[[STALE]] {
+// CHECK-NEXT:      util.call @_decode.record(%arg2)
+// CHECK-NEXT:    }
 // CHECK:         %[[WAIT:.+]] = util.global.load @keys__timepoint
 // CHECK:         %[[RESULT:.+]] = hal.device.queue.alloca<{{.+}}> affinity(%c-1_i64) wait(%[[WAIT]]) signal(%[[READY:.+]]) pool
 // CHECK-NOT:     hal.device.queue.alloca
-// CHECK:         %[[JOIN:.+]] = hal.fence.join at([%[[READY]], %[[WAIT]]])
+// CHECK:         %[[KEPT:.+]] = util.global.load @_decode.temporary0
+// CHECK-NEXT:    %[[JOIN:.+]] = hal.fence.join at([%[[READY]], %[[WAIT]]])
 // CHECK:         %[[FIRST:.+]] = hal.command_buffer.create {{.+}} mode(OneShot)
-// CHECK:         hal.command_buffer.copy_buffer<%[[FIRST]] : {{.+}}> source(%arg0
+// CHECK-NEXT:    hal.command_buffer.copy_buffer<%[[FIRST]] : {{.+}}> source(%arg0 : !hal.buffer)[%arg1] target(%[[KEPT]]
 // CHECK-NEXT:    hal.command_buffer.execution_barrier<%[[FIRST]]
 // CHECK:         hal.command_buffer.finalize<%[[FIRST]]
 // CHECK:         %[[DONE:.+]] = hal.fence.create
@@ -45,14 +55,14 @@
 
 // CHECK-LABEL: util.func public @reset
 // CHECK:         util.global.store %arg1, @keys__size
-// CHECK-NEXT:    %[[NEW:.+]] = util.call @_decode.record()
-// CHECK-NEXT:    util.global.store %[[NEW]], @_decode.recorded
+// CHECK-NEXT:    %[[NULL:.+]] = util.null : !hal.command_buffer
+// CHECK-NEXT:    util.global.store %[[NULL]], @_decode.recorded
 // CHECK-NEXT:    util.return
 util.global private @device : !hal.device
 util.global private mutable @keys : !hal.buffer
 util.global private mutable @keys__size : index
 util.global private mutable @keys__timepoint : !hal.fence
-util.func private @_decode(%tokens: !hal.buffer, %past: i32) -> (!hal.buffer, !hal.fence) {
+util.func private @_decode(%tokens: !hal.buffer, %offset: index, %batch: index, %past: i32) -> (!hal.buffer, !hal.fence) {
   %c0 = arith.constant 0 : index
   %c4 = arith.constant 4 : index
   %c64 = arith.constant 64 : index
@@ -68,11 +78,11 @@ util.func private @_decode(%tokens: !hal.buffer, %past: i32) -> (!hal.buffer, !h
   %has_result = hal.fence.create device(%device : !hal.device) flags("None") : !hal.fence
   %result = hal.device.queue.alloca<%device : !hal.device> affinity(%any) wait(%last) signal(%has_result) pool(%pool) type(%type) usage(%usage) flags("None") : !hal.buffer{%c64}
   %has_room = hal.fence.create device(%device : !hal.device) flags("None") : !hal.fence
-  %room = hal.device.queue.alloca<%device : !hal.device> affinity(%any) wait(%last) signal(%has_room) pool(%pool) type(%type) usage(%usage) flags("None") : !hal.buffer{%c64}
+  %room = hal.device.queue.alloca<%device : !hal.device> affinity(%any) wait(%last) signal(%has_room) pool(%pool) type(%type) usage(%usage) flags("None") : !hal.buffer{%batch}
   %ready = hal.fence.join at([%has_result, %has_room]) flags("None") -> !hal.fence
   %half = arith.shrui %size, %c4 : index
   %cmd = hal.command_buffer.create device(%device : !hal.device) mode(OneShot) categories("Transfer|Dispatch") affinity(%any) : !hal.command_buffer
-  hal.command_buffer.copy_buffer<%cmd : !hal.command_buffer> source(%tokens : !hal.buffer)[%c0] target(%room : !hal.buffer)[%c0] length(%c4) flags("None")
+  hal.command_buffer.copy_buffer<%cmd : !hal.command_buffer> source(%tokens : !hal.buffer)[%offset] target(%room : !hal.buffer)[%c0] length(%c4) flags("None")
   hal.command_buffer.execution_barrier<%cmd : !hal.command_buffer> source("Transfer") target("Transfer") flags("None")
   hal.command_buffer.copy_buffer<%cmd : !hal.command_buffer> source(%room : !hal.buffer)[%c0] target(%keys : !hal.buffer)[%half] length(%c4) flags("None")
   hal.command_buffer.execution_barrier<%cmd : !hal.command_buffer> source("Transfer") target("Transfer") flags("None")
