@@ -85,12 +85,15 @@ class Engine:
         device: rt.HalDevice,
         integers: Integers = "i64",
         memory: Memory | None = None,
+        queues_steps: bool = True,
     ) -> None:
         """Loads the module, whose integers are of the type `integers`, on `device`.
 
-        Raises UserError where IREE refuses it, or `memory` does not suffice for it.
+        With `queues_steps` the device may be given a step before the last one is done. Raises
+        UserError where IREE refuses the module, or `memory` does not suffice for it.
         """
         self._memory = memory
+        self._queues_steps = queues_steps
         if memory is not None:
             memory.require(1, 1)
         config = rt.Config(device=device)
@@ -164,10 +167,10 @@ class Engine:
         """Runs `count` tokens of each sequence in columns `past` on, each the best after the last.
 
         Returns the best tokens after each, as `decode` does, but fewer where the module has no
-        function for several.
+        function for several, or the device takes one at a time.
         """
         name = abi.GREEDY if len(tokens) == 1 else abi.GREEDY_BATCH
-        if count == 1 or name not in self._functions:
+        if count == 1 or name not in self._functions or not self._queues_steps:
             return [self.decode(tokens, past, starts).best]
         results = self._call(name, self._given(tokens), starts, 0, past, count)
         found = results.integers(0)

@@ -40,6 +40,12 @@ def test_greedy_tokens_are_those_of_the_cpu(both):
     assert on_vulkan.token_ids == on_cpu.token_ids
 
 
+def test_one_step_is_given_to_the_device_at_a_time(both):
+    for model, steps in zip(both, (4, 1), strict=True):
+        model.engine.reset(1, 8)
+        assert len(model.engine.greedy([5], 0, [0], 4)) == steps
+
+
 def test_sequences_are_decoded_together(both):
     _, on_vulkan = both
     prompts = ["the thin ant", "12", "in the"]
