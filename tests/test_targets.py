@@ -3,6 +3,7 @@
 import dataclasses
 from pathlib import Path
 
+import iree.compiler
 import pytest
 
 from llmc.frontend.build import build_bundle
@@ -105,6 +106,19 @@ def test_what_a_device_cannot_read_is_refused(target, storage, kv_dtype, advice)
     )
     with pytest.raises(UserError, match=f"^{target} cannot read .*{advice}"):
         check_storage(target, gpu.gpu, storage, kv_dtype)
+
+
+@pytest.mark.parametrize(("target", "aligned"), [("cpu:zen4", True), ("cpu:armv8.2", False)])
+def test_loops_of_x86_begin_with_a_line_of_the_cache(target, aligned, tmp_path):
+    sum_ = """func.func @sum(%x: tensor<7x512xf32>, %y: tensor<7xf32>) -> tensor<7xf32> {
+      %sum = linalg.reduce { arith.addf } ins(%x : tensor<7x512xf32>) outs(%y : tensor<7xf32>)
+             dimensions = [1]
+      return %sum : tensor<7xf32>
+    }"""
+    dumped = f"--iree-hal-dump-executable-intermediates-to={tmp_path}"
+    iree.compiler.compile_str(sum_, extra_args=[*parse_target(target).flags, dumped])
+    (assembly,) = tmp_path.glob("*.s")
+    assert (".p2align\t6" in assembly.read_text()) == aligned
 
 
 @pytest.mark.parametrize("storage", ["f16", "as-is"])

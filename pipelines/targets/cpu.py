@@ -10,6 +10,10 @@ from llmc.runtime.devices import host_arch, missing_features, usable_cpus
 from llmc.runtime.errors import UserError
 from llmc.runtime.manifest import CPU_ARCHS, TargetFacts
 
+# Innermost loops begin with a line of the cache, 2^6 bytes: where they happen to begin else made
+# the same code 2 to 4% slower.
+_LOOP_ALIGNMENT = "--x86-experimental-pref-innermost-loop-alignment=6"
+
 _CORES = 4
 """Of a CPU of which no more is known than its name."""
 
@@ -104,6 +108,7 @@ class CPUTarget(Target):
                 else (f"--iree-llvmcpu-target-triple={self._triple}",)
             ),
             *((f"--iree-llvmcpu-target-cpu-features={features}",) if features else ()),
+            *((_LOOP_ALIGNMENT,) if self.arch == "x86_64" else ()),
         ]
 
     @property
