@@ -33,4 +33,4 @@ PROMPTS = [
     ("near the context", LONG * 19 + "In the morning", True),
 ]
 
-QUICK = ("capital", "chat greeting", "python", "chinese", "long")
+QUICK = ("capital", "chat greeting", "long")

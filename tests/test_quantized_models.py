@@ -58,14 +58,18 @@ class Case:
 
 CASES = [
     Case("llama", "Q4_1"),
-    Case("qwen2", "Q8_0"),  # tied
-    Case("qwen3", "Q5_0"),  # stored as Q8_0
-    Case("llama", "F32", dtype="q4_0"),
     Case("llama", "F32", dtype="int4_g128"),  # and int4_g64 where rows are of 64
-    Case("mixtral", "F32", dtype="q4_1"),
     Case("qwen3_moe", "Q8_0", tolerance=TOLERANCE_OF_ONE_BLOCK),
     Case("llama", "gptq", group=128),
     Case("qwen2", "awq", group=64),
+]
+
+# Of formats and layers that those have one by one.
+MIXED = [
+    Case("qwen2", "Q8_0"),  # tied
+    Case("qwen3", "Q5_0"),  # stored as Q8_0
+    Case("llama", "F32", dtype="q4_0"),
+    Case("mixtral", "F32", dtype="q4_1"),
 ]
 
 
@@ -108,7 +112,11 @@ def logits(model: PreTrainedModel) -> np.ndarray:
     return model(torch.tensor([TOKENS])).logits[0].numpy()
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.family}_{case.kind}_{case.dtype}")
+@pytest.mark.parametrize(
+    "case",
+    [*CASES, *(pytest.param(case, marks=pytest.mark.thorough) for case in MIXED)],
+    ids=lambda case: f"{case.family}_{case.kind}_{case.dtype}",
+)
 def test_logits_are_pytorchs_but_for_rounded_activations(case, tmp_path):
     model = written(case, tmp_path)
     reference = in_torch(model, case)
