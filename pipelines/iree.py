@@ -41,16 +41,14 @@ def form_dispatches(module: ir.Module, target: Target) -> iree_ir.Module:
 
     Layers are inlined only now that their kernels are shared, because IREE submits the work of
     every function by itself, at tens of microseconds a call; and on CUDA the host waits for all
-    that was submitted whenever it allocates. On a CPU those of functions other than `decode` stay
-    functions, for they work on many rows at a time, where that is little.
+    that was submitted whenever it allocates.
     """
     target.mark(module)
     text = _compile(_text(module.operation), target, "--compile-to=flow")
     flow = iree_ir.Module.parse(text, iree_ir.Context())
-    inline_layers(flow, abi.DECODE)
-    if isinstance(target, GPUTarget):
-        inline_layers(flow, abi.DECODE_BATCH)
-        inline_layers(flow, TILE)
+    prompts = TILE if isinstance(target, GPUTarget) else abi.PREFILL
+    for variant in (prompts, abi.DECODE, abi.DECODE_BATCH):
+        inline_layers(flow, variant)
     separate_arguments(flow)
     if isinstance(target, GPUTarget):
         schedule_dispatches(flow, target.kind, target.gpu)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 import iree.compiler
+import iree.compiler.ir as iree_ir
 import pytest
 from torch_mlir import ir
 from transformers import PreTrainedConfig
@@ -48,11 +49,15 @@ def compile_decode(layers: int) -> tuple[int, str]:
     config = tiny_config("llama")
     config.num_hidden_layers = layers
     flow = form_dispatches(lower_decode(config), CPUTarget())
-    flags = [*CPUTarget().flags, *OPTIONS, "--compile-from=flow", "--compile-to=stream"]
-    text = iree.compiler.compile_str(str(flow), extra_args=flags).decode()
     counts = count_dispatches(flow)
     del counts[abi.GREEDY]  # those of `decode`, which it calls
-    return sum(counts.values()), text
+    return sum(counts.values()), in_streams(flow)
+
+
+def in_streams(flow: iree_ir.Module) -> str:
+    """`flow` in IREE's stream dialect, where what is submitted together stands together."""
+    flags = [*CPUTarget().flags, *OPTIONS, "--compile-from=flow", "--compile-to=stream"]
+    return iree.compiler.compile_str(str(flow), extra_args=flags).decode()
 
 
 @pytest.fixture(scope="module")
@@ -62,8 +67,9 @@ def decodes():
 
 def step_of(text: str, name: str = "_decode") -> str:
     """The function that runs a step, behind the one that is public, or another."""
-    step = text[text.index(f"util.func private @{name}(") :]
-    return step[: step.index("util.return")]
+    begin = re.search(rf"util\.func \w+ @{name}\(", text)
+    assert begin, f"there is a function {name}"
+    return text[begin.start() : text.index("util.return", begin.start())]
 
 
 def layers_of(module: ir.Module) -> list[str]:
@@ -80,9 +86,12 @@ def test_code_does_not_grow_with_depth(decodes):
         assert len(re.findall(kind, shallow)) == len(re.findall(kind, deep))
 
 
-def test_a_step_is_submitted_once(decodes):
-    for _, text in decodes.values():
-        assert len(re.findall(r"stream\.cmd\.execute", step_of(text))) == 1
+def test_what_all_layers_do_is_submitted_once():
+    config = tiny_config("llama")
+    config.num_hidden_layers = 5
+    text = in_streams(form_dispatches(lower(config, VARIANTS), CPUTarget()))
+    for name in ("prefill", "_decode", "_decode_batch"):
+        assert step_of(text, name).count("stream.cmd.execute") == 1
 
 
 def test_gpus_record_once_what_layers_do():
