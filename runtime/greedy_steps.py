@@ -28,5 +28,5 @@ class GreedySteps:
         count = max(min(_MOST, left, int(_SECONDS / self._step_s)), 1)
         begin = time.perf_counter()
         steps = self._engine.greedy(tokens, past, starts, count)
-        self._step_s = (time.perf_counter() - begin) / count
+        self._step_s = (time.perf_counter() - begin) / len(steps)
         return steps
