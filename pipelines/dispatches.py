@@ -9,10 +9,11 @@ from iree.compiler.passmanager import PassManager
 _INLINING = "inlining_policy"
 
 
-def inline_layers(module: ir.Module, variant: str) -> None:
-    """Inlines the layer functions of `variant`, which `to-iree` has marked never to be inlined."""
+def inline_layers(module: ir.Module, *variants: str) -> None:
+    """Inlines the layer functions of `variants`, which `to-iree` has marked never to be inlined."""
+    prefixes = tuple(f"{variant}." for variant in variants)
     for name, function in functions(module).items():
-        if name.startswith(f"{variant}.") and _INLINING in function.attributes:
+        if name.startswith(prefixes) and _INLINING in function.attributes:
             del function.attributes[_INLINING]
     with module.context:
         PassManager.parse("builtin.module(inline)").run(module.operation)

@@ -47,8 +47,7 @@ def form_dispatches(module: ir.Module, target: Target) -> iree_ir.Module:
     text = _compile(_text(module.operation), target, "--compile-to=flow")
     flow = iree_ir.Module.parse(text, iree_ir.Context())
     prompts = TILE if isinstance(target, GPUTarget) else abi.PREFILL
-    for variant in (prompts, abi.DECODE, abi.DECODE_BATCH):
-        inline_layers(flow, variant)
+    inline_layers(flow, prompts, abi.DECODE, abi.DECODE_BATCH)
     separate_arguments(flow)
     if isinstance(target, GPUTarget):
         schedule_dispatches(flow, target.kind, target.gpu)
