@@ -1,17 +1,13 @@
 """The kernels of attention to a prompt on GPUs give what PyTorch gives, on a Vulkan device."""
 
-import re
-
-import iree.compiler
 import numpy as np
 import pytest
 
 from llmc.pipelines.driver.execution import run
-from llmc.pipelines.iree import OPTIONS
 from llmc.pipelines.kernels.launch import MARKER
 from llmc.pipelines.passes.call_gpu_kernels import CallGPUKernels
-from llmc.pipelines.targets.parse import parse_gpu
 from llmc.runtime.gpus import find_gpus
+from tests.gpu_code import check_ptx, compile_for, schedules_in
 from tests.prompt_attention import Shape, check_attention
 from tests.vulkan import load_function
 
@@ -25,11 +21,10 @@ SHAPES = [
 
 def compiled(shape: Shape, name: str, *flags: str) -> bytes:
     """The kernels of `shape` for a target, or what of them the flags ask for."""
-    module, target = shape.module(), parse_gpu(name)
+    module = shape.module()
     run(("canonicalize,cse", CallGPUKernels(target=name), "canonicalize"), module)
     assert "llmc." not in str(module).replace(MARKER, ""), "the kernels take in all of it"
-    target.mark(module)
-    return iree.compiler.compile_str(str(module), extra_args=[*target.flags, *OPTIONS, *flags])
+    return compile_for(module, name, *flags)
 
 
 @pytest.mark.skipif(
@@ -47,16 +42,12 @@ def test_kernels(shape):
 
 @pytest.mark.parametrize("name", ["cuda:sm_80", "vulkan:baseline"])
 def test_they_are_what_other_devices_run(name):
-    code = compiled(SHAPES[0], name, "--compile-to=executable-configurations").decode()
-    schedules = re.findall(rf'{MARKER} = "(\w+)"', code)
-    assert schedules == ["gpu_append", "gpu_attention"]
+    code = compiled(SHAPES[0], name, "--compile-to=executable-configurations")
+    assert schedules_in(code) == ["gpu_append", "gpu_attention"]
     assert compiled(SHAPES[0], name)
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_89"])
 def test_threads_read_128_bits_at_once_and_spill_no_registers(arch):
-    ptx = compiled(SHAPES[0], f"cuda:{arch}").decode(errors="ignore")
-    assert f".target {arch}" in ptx
-    assert ".local" not in ptx
-    for keys_or_queries in (r"ld\.global\.nc\.v4", r"ld\.shared\.v4"):
-        assert re.search(keys_or_queries, ptx)
+    code = compiled(SHAPES[0], f"cuda:{arch}")
+    check_ptx(code, arch, r"ld\.global\.nc\.v4", r"ld\.shared\.v4")
