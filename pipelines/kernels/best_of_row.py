@@ -1,6 +1,5 @@
 """A kernel that computes a row, and where the largest number of it stands."""
 
-from collections.abc import Sequence
 from math import prod
 
 from torch_mlir import ir
@@ -8,6 +7,7 @@ from torch_mlir.dialects import arith, memref, scf, vector
 
 from llmc.dialects.argmax import is_finite
 from llmc.dialects.index_notation import constant, index
+from llmc.pipelines.kernels.counters import is_last_done
 from llmc.pipelines.kernels.first_largest import Read, first_largest, read_row
 from llmc.pipelines.kernels.kernel import Kernel, binding_under
 from llmc.pipelines.kernels.vectors import divisor
@@ -41,7 +41,9 @@ def with_best(kernel: Kernel, row: ir.RankedTensorType, workgroups: int) -> Kern
         )
         for value, buffer in zip(found, (largest, places), strict=True):
             memref.store(value, buffer, [x])
-        with ir.InsertionPoint(scf.IfOp(_is_last(done, workgroups)).then_block):
+        others = constant(workgroups - 1, done.type.element_type)
+        is_last = is_last_done(done, index(0), others)
+        with ir.InsertionPoint(scf.IfOp(is_last).then_block):
             numbers = _vector(workgroups, row.element_type)
             read = _read_parts(largest, places, numbers)
             value, place = first_largest(read, index(0), index(workgroups), numbers, _nowhere(row))
@@ -52,21 +54,10 @@ def with_best(kernel: Kernel, row: ir.RankedTensorType, workgroups: int) -> Kern
     return Kernel(kernel.name, kernel.grid, build)
 
 
-def part_types(workgroups: int, element: ir.Type) -> Sequence[ir.RankedTensorType]:
+def part_types(workgroups: int, element: ir.Type) -> list[ir.RankedTensorType]:
     """The types of the results for the parts."""
     i32 = ir.IntegerType.get_signless(32)
     return [ir.RankedTensorType.get([workgroups], type_) for type_ in (element, i32)]
-
-
-def _is_last(done: ir.Value, workgroups: int) -> ir.Value:
-    """Counts a workgroup as done; whether all are, and then counts from 0 again."""
-    i32, first = ir.IntegerType.get_signless(32), [index(0)]
-    before = memref.atomic_rmw(arith.AtomicRMWKind.addi, constant(1, i32), done, first)
-    is_last = arith.cmpi(arith.CmpIPredicate.eq, before, constant(workgroups - 1, i32))
-    with ir.InsertionPoint(scf.IfOp(is_last).then_block):
-        memref.store(constant(0, i32), done, first)
-        scf.YieldOp([])
-    return is_last
 
 
 def _seen_as_row(result: ir.Value, row: ir.RankedTensorType) -> ir.Value:

@@ -1,6 +1,9 @@
 """Counters that a kernel finds at zero and leaves at zero, so that nobody clears them."""
 
 from torch_mlir import ir
+from torch_mlir.dialects import arith, memref, scf
+
+from llmc.dialects.index_notation import constant
 
 
 class Counters:
@@ -35,3 +38,18 @@ class Counters:
     def store(self, value: ir.Value) -> None:
         """Keeps them for the next dispatch."""
         ir.Operation.create("util.global.store", operands=[value], attributes=self.reference)
+
+
+def is_last_done(done: ir.Value, place: ir.Value, others: ir.Value) -> ir.Value:
+    """Counts one that is done at `place` of i32 `done`; whether i32 `others` were before it.
+
+    That one finds what they wrote, and leaves the counter at zero.
+    """
+    i32 = done.type.element_type
+    # Acquires and releases: what the others wrote before they counted is seen after.
+    before = memref.atomic_rmw(arith.AtomicRMWKind.addi, constant(1, i32), done, [place])
+    is_last = arith.cmpi(arith.CmpIPredicate.eq, before, others)
+    with ir.InsertionPoint(scf.IfOp(is_last).then_block):
+        memref.store(constant(0, i32), done, [place])
+        scf.YieldOp([])
+    return is_last

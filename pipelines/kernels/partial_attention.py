@@ -11,6 +11,7 @@ from torch_mlir.dialects import arith, math, memref, scf, vector
 
 from llmc.dialects.attention import HIDDEN
 from llmc.dialects.index_notation import constant, index
+from llmc.pipelines.kernels.counters import is_last_done
 from llmc.pipelines.kernels.kernel import multiply_add
 from llmc.pipelines.kernels.online_softmax import OnlineSoftmax
 from llmc.pipelines.kernels.vectors import floats, load, splat, width_of
@@ -89,17 +90,9 @@ class Parts:
         return branch.results[0]
 
     def _count(self) -> ir.Value:
-        i32 = ir.IntegerType.get_signless(32)
-        one = constant(1, i32)
-        # Acquires and releases: what the others wrote before they counted is seen after.
-        before = memref.atomic_rmw(arith.AtomicRMWKind.addi, one, self.done, [self.group])
-        others = arith.subi(arith.index_cast(i32, self.count), one)
-        is_last = arith.cmpi(arith.CmpIPredicate.eq, before, others)
-        branch = scf.IfOp(is_last)
-        with ir.InsertionPoint(branch.then_block):
-            memref.store(constant(0, i32), self.done, [self.group])
-            scf.yield_([])
-        return is_last
+        i32 = self.done.type.element_type
+        others = arith.subi(arith.index_cast(i32, self.count), constant(1, i32))
+        return is_last_done(self.done, self.group, others)
 
     def _weigh(self, head: ir.Value, scales: ir.Value) -> ir.Value:
         """Fills `scales` by what each part's sums shrink; returns what all of them shrink by."""

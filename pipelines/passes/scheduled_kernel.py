@@ -105,7 +105,7 @@ def workgroups_of_row(function: func.FuncOp) -> int | None:
 
 def has_best(function: func.FuncOp) -> bool:
     """Whether the last result is the best of the one before, which is a row."""
-    return len(_computed_after(function)) > 0
+    return bool(_computed_after(function))
 
 
 def split_arguments(values: list[ir.Value]) -> tuple[list[ir.Value], list[ir.Value]]:
