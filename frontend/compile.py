@@ -80,6 +80,7 @@ def _compile_for(
         parameters = archives.write(stored_parameters(module), slug)
     return bundle.ModuleFacts(
         target=target.facts,
+        rank=0,
         module=file,
         parameters=parameters,
         integers=target.integers,
@@ -141,6 +142,7 @@ def _manifest(
             dtype=stored_dtype(model, options),
         ),
         context=context_bound(model, options),
+        grid=(),
         modules=modules,
         tokenizer=model.tokenizer,
         versions=versions(),

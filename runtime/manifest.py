@@ -1,9 +1,10 @@
 """The bundle's manifest: the one schema that the compiler writes and the runtime reads.
 
 A bundle is a folder of `tokenizer.json`, `manifest.json` and, for each target, a module and the
-archive of its weights; targets that lay them out alike share one. The dataclasses below *are* the
-schema: a field's annotation says its JSON type and, through `Annotated`, the values it may take;
-`_convert` checks a whole file against them.
+archive of its weights; targets that lay them out alike share one. A sharded bundle has them for
+each rank, and a machine needs those of its ranks only. The dataclasses below *are* the schema: a
+field's annotation says its JSON type and, through `Annotated`, the values it may take; `_convert`
+checks a whole file against them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 import re
 import stat
 import types
@@ -22,10 +24,10 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 from .abi import DECODE
 from .errors import UserError
 
-SCHEMA = 5
+SCHEMA = 6
 CPU_ARCHS = ("x86_64", "aarch64")
 MANIFEST = "manifest.json"
-# Those of the first target.
+# Those of the first target, on one device.
 MODULE = "module.vmfb"
 PARAMETERS = "params.irpa"
 TOKENIZER = "tokenizer.json"
@@ -54,6 +56,9 @@ Text = Annotated[str, _Rule(len, "must not be empty")]
 FeatureName = Annotated[
     str,
     _Rule(re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*").fullmatch, "must be a feature's plain name"),
+]
+AxisName = Annotated[
+    str, _Rule(re.compile(r"[a-z]+").fullmatch, "must be a word of lowercase letters, as tp")
 ]
 FileName = Annotated[
     str,
@@ -121,15 +126,25 @@ class FileFacts:
 
 
 @dataclass(frozen=True)
-class ModuleFacts:
-    """The code for one target, and the archive of the weights as it reads them.
+class Axis:
+    """One axis of the grid of ranks: what it splits, as tp or pp, and into how many."""
 
-    `integers` is the type that its functions take and return integers in. `kv_bytes_per_token` is
-    what a token takes in the KV cache. `dispatches` maps a function of the module (abi.py) to the
-    number of kernels that a call of it runs.
+    name: AxisName
+    size: PositiveCount
+
+
+@dataclass(frozen=True)
+class ModuleFacts:
+    """The code for one target and rank, and the archive of the weights as it reads them.
+
+    `rank` is its index in the grid, of which the last axis runs fastest. `integers` is the type
+    that its functions take and return integers in. `kv_bytes_per_token` is what a token takes in
+    the KV cache. `dispatches` maps a function of the module (abi.py) to the number of kernels that
+    a call of it runs.
     """
 
     target: TargetFacts
+    rank: Count
     module: FileName
     parameters: FileName
     integers: Annotated[str, _one_of("i32", "i64")]
@@ -162,15 +177,17 @@ class CompileFacts:
 class Manifest:
     """All that is known of a bundle before anything in it is opened.
 
-    `context` is the largest number of tokens, prompt and answer together. There is one of `modules`
-    for each target, in the order in which they were asked for. `versions` maps a package to the
-    version that took part.
+    `context` is the largest number of tokens, prompt and answer together. `grid` has the axes of
+    the ranks that run the model together; it is empty where one device runs it. There is one of
+    `modules` for each target and rank, in the order in which targets were asked for. `versions`
+    maps a package to the version that took part.
     """
 
     schema: PositiveCount
     name: Text
     model: ModelFacts
     context: PositiveCount
+    grid: tuple[Axis, ...]
     modules: tuple[ModuleFacts, ...]
     tokenizer: TokenizerFacts
     versions: dict[str, str]
@@ -192,9 +209,25 @@ class Manifest:
         _parse(json.loads(text), f"bundle {folder}")
         (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
 
-    def check_sizes(self, folder: Path) -> None:
-        """Checks that every listed file is there with its size, without reading any: UserError."""
-        for name, facts in self.files.items():
+    @property
+    def ranks(self) -> int:
+        """How many ranks run the model together."""
+        return math.prod(axis.size for axis in self.grid)
+
+    def files_of(self, rank: int) -> dict[str, FileFacts]:
+        """The files that `rank` needs; the text is rank 0's."""
+        names = {TOKENIZER} if rank == 0 else set()
+        for code in self.modules:
+            if code.rank == rank:
+                names |= {code.module, code.parameters}
+        return {name: facts for name, facts in self.files.items() if name in names}
+
+    def check_sizes(self, folder: Path, rank: int | None = None) -> None:
+        """Checks that all files, or those of `rank`, are there with their sizes: UserError.
+
+        Reads none.
+        """
+        for name, facts in (self.files if rank is None else self.files_of(rank)).items():
             try:
                 status = (folder / name).stat()
             except OSError as error:
@@ -263,6 +296,12 @@ def _check_relations(manifest: Manifest) -> None:
         for field in ("module", "parameters"):
             if (name := getattr(code, field)) not in manifest.files:
                 raise ValueError(f"modules[{number}].{field}: {name} is not one of files")
+    ranks = {code.rank for code in manifest.modules}
+    # Without a list of them all, for a damaged grid may have any number.
+    if len(ranks) != manifest.ranks or max(ranks) >= manifest.ranks:
+        raise ValueError("modules: must be of each rank of the grid")
+    if len({axis.name for axis in manifest.grid}) < len(manifest.grid):
+        raise ValueError("grid: must not have two axes of one name")
     for number, code in enumerate(manifest.modules):
         if DECODE not in code.dispatches:
             raise ValueError(f"modules[{number}].dispatches: {DECODE} is not listed")

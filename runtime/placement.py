@@ -49,16 +49,18 @@ class Placement:
     place: Place
 
 
-def place_module(manifest: Manifest, folder: Path, wanted: str | None) -> Placement:
+def place_module(manifest: Manifest, folder: Path, wanted: str | None, rank: int = 0) -> Placement:
     """The module of the bundle in `folder` that suits the device `wanted`, as `cuda` or `vulkan:1`.
 
-    Without one, the first of these that the machine and the bundle have: a CUDA device, a Vulkan
-    device, the CPU, a CPU that executes shaders. UserError where nothing fits.
+    It is one of `rank`. Without a device, the first of these that the machine and the bundle have:
+    a CUDA device, a Vulkan device, the CPU, a CPU that executes shaders. UserError where nothing
+    fits.
     """
+    modules = [code for code in manifest.modules if code.rank == rank]
     places = list(_automatic()) if wanted is None else [_named(wanted)]
     refusals: list[str] = []
     for place in places:
-        codes = [code for code in manifest.modules if code.target.device == place.kind]
+        codes = [code for code in modules if code.target.device == place.kind]
         fitting = [code for code in codes if not place.refuses(code.target)]
         if fitting:
             return Placement(max(fitting, key=lambda code: _specialisation(code.target)), place)
@@ -67,7 +69,7 @@ def place_module(manifest: Manifest, folder: Path, wanted: str | None) -> Placem
         ]
     if refusals:
         raise UserError(f"{folder} was {'; '.join(refusals)}: recompile it with --target")
-    has = " and ".join(sorted({code.target.device for code in manifest.modules}))
+    has = " and ".join(sorted({code.target.device for code in modules}))
     asked = places[0].kind if wanted else "any device that is here"
     raise UserError(f"{folder} has code for {has}, none for {asked}: recompile it with --target")
 

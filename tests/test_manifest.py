@@ -10,6 +10,7 @@ import pytest
 from llmc.runtime.errors import UserError
 from llmc.runtime.manifest import (
     SCHEMA,
+    Axis,
     CompileFacts,
     FileFacts,
     Manifest,
@@ -31,9 +32,11 @@ def make_bundle(folder: Path) -> Manifest:
         name="SmolLM2 é",
         model=ModelFacts("llama", 30, 576, 49152, 134515008, "q4_1"),
         context=2048,
+        grid=(),
         modules=(
             ModuleFacts(
                 TargetFacts("cpu", "x86_64", "znver3", ("avx2", "sse4.1", "avx512_vnni")),
+                0,
                 "module.vmfb",
                 "params.irpa",
                 "i64",
@@ -164,6 +167,12 @@ def test_every_field_is_required(bundle):
         ("tokenizer.bos_token_id", 49152),
         ("tokenizer.eos_token_ids", [2, 49152]),
         ("modules", []),
+        ("modules.0.rank", -1),
+        ("modules.0.rank", 2**63),
+        ("grid", [{"name": "", "size": 1}]),
+        ("grid", [{"name": "t p", "size": 1}]),
+        ("grid", [{"name": "tp", "size": 0}]),
+        ("grid", [{"name": "tp", "size": 1}, {"name": "tp", "size": 1}]),
         ("modules.0.module", "../x"),
         ("modules.0.parameters", "none.irpa"),
         ("modules.0.integers", "i8"),
@@ -274,3 +283,37 @@ def test_one_changed_bit_is_found_by_its_hash(bundle):
     manifest.check_sizes(bundle)
     with pytest.raises(UserError, match=r"params\.irpa is damaged"):
         manifest.verify_hashes(bundle)
+
+
+@pytest.fixture
+def sharded(bundle):
+    """Two ranks with one code and archives of their own."""
+    manifest = Manifest.read(bundle)
+    (code,) = manifest.modules
+    (bundle / "params.rank1.irpa").write_bytes(b"other")
+    files = {"params.rank1.irpa": FileFacts.of(bundle / "params.rank1.irpa")}
+    dataclasses.replace(
+        manifest,
+        grid=(Axis("dp", 1), Axis("tp", 2)),
+        modules=(code, dataclasses.replace(code, rank=1, parameters="params.rank1.irpa")),
+        files=manifest.files | files,
+    ).write(bundle)
+    return bundle
+
+
+def test_a_rank_needs_its_own_files_only(sharded):
+    manifest = Manifest.read(sharded)
+    assert manifest.ranks == 2
+    (sharded / "params.irpa").unlink()
+    manifest.check_sizes(sharded, 1)
+    with pytest.raises(UserError, match=r"params\.irpa"):
+        manifest.check_sizes(sharded, 0)
+    (sharded / "tokenizer.json").unlink()
+    manifest.check_sizes(sharded, 1)
+
+
+@pytest.mark.parametrize("sizes", [(1,), (3,), (2, 2), (2**62, 2**62), ()])
+def test_a_grid_of_other_ranks_than_the_modules_is_refused(sharded, sizes):
+    axes = [{"name": name, "size": size} for name, size in zip(("dp", "tp"), sizes, strict=False)]
+    edit(sharded, lambda manifest: manifest.update(grid=axes))
+    assert "modules" in error_of(sharded)

@@ -54,9 +54,13 @@ def _facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
     yield "vocabulary", f"{model.vocab_size} tokens"
     yield "chat", "yes" if manifest.tokenizer.chat_template else "no chat template: use --raw"
     yield "context", f"{manifest.context} tokens"
+    if manifest.grid:
+        yield "grid", " ".join(f"{axis.name}={axis.size}" for axis in manifest.grid)
     for code in manifest.modules:
         target = code.target
         yield "target", f"{target.device} {target.arch} {target.name}"
+        if manifest.grid:
+            yield "  rank", f"{code.rank}"
         yield "  code", f"{code.module} with {code.parameters}"
         context_bytes = manifest.context * code.kv_bytes_per_token
         weights = decimal(manifest.files[code.parameters].size)

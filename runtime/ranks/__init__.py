@@ -1,0 +1,1 @@
+"""Several ranks that run one model together, each on a part of it."""
