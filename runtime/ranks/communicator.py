@@ -1,0 +1,107 @@
+"""What ranks that run one model do together, and how many bytes that moves."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Literal
+
+import numpy as np
+
+# Ranks that take part in a collective, in the order of their pieces.
+Group = tuple[int, ...]
+Operation = Literal[
+    "all_reduce", "all_gather", "reduce_scatter", "broadcast", "send", "receive", "shift"
+]
+
+
+def bytes_moved(operation: Operation, size: int, members: int) -> int:
+    """Bytes that a rank sends in `operation` on `size` bytes in a group of `members`.
+
+    `size` is that of the whole, before it is scattered or after it is gathered. Where ranks send
+    together it is what each does in a ring, which moves the least: a fraction is dropped.
+    """
+    if members == 1 or operation == "receive":
+        return 0
+    if operation == "all_reduce":
+        return 2 * size * (members - 1) // members
+    if operation in ("all_gather", "reduce_scatter"):
+        return size * (members - 1) // members
+    return size
+
+
+class Communicator(ABC):
+    """A rank's way to the others.
+
+    Arrays are contiguous, of one axis; reductions are of float32. All ranks of a group call the
+    same with arrays of the same size, where no other is said, and get the same bits. Whoever waits
+    for a rank that is dead, or takes no part for longer than the timeout, raises UserError. `moved`
+    counts the bytes that this rank's collectives sent, as `bytes_moved` has them.
+    """
+
+    def __init__(self, rank: int, ranks: int) -> None:
+        """`rank` is this process's, of so many."""
+        self.rank = rank
+        self.moved = 0
+        self.world: Group = tuple(range(ranks))
+
+    @abstractmethod
+    def all_reduce(self, x: np.ndarray, group: Group) -> None:
+        """Makes `x` the sum over the group."""
+
+    @abstractmethod
+    def sizes(self, size: int, group: Group) -> list[int]:
+        """The number that each rank of the group gives."""
+
+    @abstractmethod
+    def all_gather(
+        self, x: np.ndarray, gathered: np.ndarray, sizes: list[int], group: Group
+    ) -> None:
+        """Makes `gathered` the bytes of all ranks' `x`, of which there are `sizes`, in order."""
+
+    @abstractmethod
+    def reduce_scatter(self, x: np.ndarray, piece: np.ndarray, group: Group) -> None:
+        """Makes `piece` the sum over the group of its part of `x`, all parts being of one size."""
+
+    @abstractmethod
+    def broadcast(self, x: np.ndarray, root: int, group: Group) -> None:
+        """Makes `x` that of the rank `root`."""
+
+    @abstractmethod
+    def send(self, x: np.ndarray, to: int) -> None:
+        """Sends `x` to the rank `to`, which calls `receive`."""
+
+    @abstractmethod
+    def receive(self, x: np.ndarray, source: int, *, patient: bool = False) -> None:
+        """Makes `x` what the rank `source` sends; `patient` waits for it without a timeout."""
+
+    @abstractmethod
+    def shift(self, x: np.ndarray, shifted: np.ndarray, to: int, source: int) -> None:
+        """Sends `x` to the rank `to` while `shifted` becomes what `source` sends."""
+
+    @abstractmethod
+    def abandon(self) -> None:
+        """Called where this rank fails in the middle of something: it ends the run on all."""
+
+    def announce(self, message: bytes) -> None:
+        """Gives `message` to all other ranks, which call `listen` on rank 0."""
+        size = np.array([len(message)], np.int64)
+        content = np.frombuffer(message, np.uint8)
+        for rank in self.world[1:]:
+            self.send(size, rank)
+            self.send(content, rank)
+
+    def listen(self) -> bytes:
+        """What rank 0 announces next, however long that takes."""
+        size = np.empty(1, np.int64)
+        self.receive(size, 0, patient=True)
+        content = np.empty(size[0], np.uint8)
+        self.receive(content, 0)
+        return content.tobytes()
+
+    def gather_messages(self, message: bytes) -> list[bytes]:
+        """The message of each rank, on all of them."""
+        content = np.frombuffer(message, np.uint8)
+        sizes = self.sizes(len(message), self.world)
+        gathered = np.empty(sum(sizes), np.uint8)
+        self.all_gather(content, gathered, sizes, self.world)
+        return [piece.tobytes() for piece in np.split(gathered, np.cumsum(sizes)[:-1])]

@@ -1,0 +1,70 @@
+"""Collectives on random arrays against numpy, over any communicator."""
+
+import numpy as np
+
+from llmc.runtime.ranks.channel import ROOM
+from llmc.runtime.ranks.communicator import Communicator
+from llmc.runtime.ranks.grid import Grid
+
+# Less than a room of a channel, one, and more than two.
+LENGTHS = (0, 1, 576, ROOM // 4, 5 * ROOM // 8 + 3)
+
+
+def check_collectives(communicator: Communicator, grid: Grid) -> None:
+    """Runs each in all groups of the grid and compares; all ranks call it."""
+    for axes in range(1, 2 ** len(grid.axes)):
+        group = grid.group(communicator.rank, axes)
+        if len(group) > 1:
+            for length in LENGTHS:
+                _check_sums(communicator, group, length)
+                _check_moves(communicator, group, length)
+
+
+def _array(rank: int, length: int) -> np.ndarray:
+    """What `rank` has; all ranks know."""
+    return np.random.default_rng([rank, length]).standard_normal(length).astype(np.float32)
+
+
+def _check_sums(communicator: Communicator, group: tuple[int, ...], length: int) -> None:
+    here, members = group.index(communicator.rank), len(group)
+    x = _array(communicator.rank, length)
+    communicator.all_reduce(x, group)
+    # Of n float32 below 8 in size: n roundings of half a unit in the last place of 8 n.
+    tolerance = members * members * 8 * 2**-24
+    np.testing.assert_allclose(x, sum(_array(r, length) for r in group), rtol=0, atol=tolerance)
+    sizes = [x.nbytes] * members
+    everywhere = np.empty(x.size * members, np.float32)
+    communicator.all_gather(x.view(np.uint8), everywhere.view(np.uint8), sizes, group)
+    assert all((sums == x).all() for sums in np.split(everywhere, members))  # to the bit
+    whole, piece = _array(communicator.rank, length * members), np.empty(length, np.float32)
+    communicator.reduce_scatter(whole, piece, group)
+    wanted = sum(np.split(_array(r, length * members), members)[here] for r in group)
+    np.testing.assert_allclose(piece, wanted, rtol=0, atol=tolerance)
+
+
+def _check_moves(communicator: Communicator, group: tuple[int, ...], length: int) -> None:
+    rank, members = communicator.rank, len(group)
+    here = group.index(rank)
+    # Each has one more than the one before it, and the last nothing.
+    pieces = [_array(r, (length + at) * (at < members - 1)) for at, r in enumerate(group)]
+    sizes = communicator.sizes(pieces[here].nbytes, group)
+    assert sizes == [piece.nbytes for piece in pieces]
+    gathered = np.empty(sum(sizes), np.uint8)
+    communicator.all_gather(pieces[here].view(np.uint8), gathered, sizes, group)
+    assert (gathered.view(np.float32) == np.concatenate(pieces)).all()
+    for root in group:
+        x = _array(rank, length)
+        communicator.broadcast(x, root, group)
+        assert (x == _array(root, length)).all()
+    for by in range(1, members):
+        to, source = group[(here + by) % members], group[here - by]
+        shifted = np.empty(length, np.float32)
+        communicator.shift(_array(rank, length), shifted, to, source)
+        assert (shifted == _array(source, length)).all()
+    if here > 0:
+        received = np.empty(length, np.float32)
+        communicator.receive(received, group[here - 1])
+        assert (received == _array(group[here - 1], length)).all()
+    if here < members - 1:
+        communicator.send(_array(rank, length), group[here + 1])
+    assert communicator.gather_messages(b"x" * rank) == [b"x" * r for r in communicator.world]
