@@ -1,5 +1,7 @@
 """Runs a compiled module: tokens in, what follows them out. Its interface is in abi.py."""
 
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +16,14 @@ from llmc.runtime.vm_function import Integers, Results, VmFunction
 # A prompt is run in pieces of so many tokens, which bounds the memory of their activations.
 PREFILL_CHUNK = 128
 
+# Entered around each call that the engines of all ranks make, given its name and arguments.
+Together = Callable[..., AbstractContextManager[None]]
+
+
+def alone(name: str, *arguments: object) -> AbstractContextManager[None]:
+    """The call of an engine that is the only one."""
+    return nullcontext()
+
 
 class Output:
     """What a call computed for B sequences.
@@ -22,11 +32,18 @@ class Output:
     on the device until they are asked for.
     """
 
-    def __init__(self, best: list[int], results: Results, top_k: VmFunction | None) -> None:
+    def __init__(
+        self,
+        best: list[int],
+        results: Results,
+        top_k: VmFunction | None,
+        together: Together = alone,
+    ) -> None:
         """`top_k` is the module's function of this name, where it has one."""
         self.best = best
         self._results = results
         self._top_k = top_k
+        self._together = together
         self._top: dict[int, tuple[list[int], list[float]]] = {}
 
     @cached_property
@@ -40,7 +57,8 @@ class Output:
         All where the vocabulary has no more. Undefined where `best` is -1.
         """
         if count not in self._top:  # the sequences of a batch all ask
-            self._top[count] = self._find_top(count)
+            with self._together("top", count, row):
+                self._top[count] = self._find_top(count)
         tokens, values = self._top[count]
         each = len(tokens) // len(self.best)
         of_row = slice(row * each, (row + 1) * each)
@@ -86,12 +104,16 @@ class Engine:
         integers: Integers = "i64",
         memory: Memory | None = None,
         queues_steps: bool = True,
+        together: Together = alone,
+        imports: Sequence[rt.VmModule] = (),
     ) -> None:
         """Loads the module, whose integers are of the type `integers`, on `device`.
 
-        With `queues_steps` the device may be given a step before the last one is done. Raises
-        UserError where IREE refuses the module, or `memory` does not suffice for it.
+        With `queues_steps` the device may be given a step before the last one is done. `imports`
+        are modules that this one calls. Raises UserError where IREE refuses the module, or `memory`
+        does not suffice for it.
         """
+        self._together = together
         self._memory = memory
         self._queues_steps = queues_steps
         if memory is not None:
@@ -108,7 +130,7 @@ class Engine:
             # it lets go of a mapped module.
             program = rt.VmModule.copy_buffer(instance, module.read_bytes())
             hal = rt.create_hal_module(instance, device)
-            self._context = rt.VmContext(instance, modules=[weights, hal, program])
+            self._context = rt.VmContext(instance, modules=[weights, hal, *imports, program])
         except (RuntimeError, ValueError, OSError) as error:
             raise UserError(f"{module.parent}: IREE cannot load it: {_brief(error)}") from error
         self._claims = 0
@@ -129,8 +151,9 @@ class Engine:
         """
         if self._memory is not None:
             self._memory.require(sequences, capacity)
-        self._functions[abi.RESET](1, 1)  # lets the old cache go before there is a new one
-        self._functions[abi.RESET](sequences, capacity)
+        with self._together("reset", sequences, capacity):
+            self._functions[abi.RESET](1, 1)  # lets the old cache go before there is a new one
+            self._functions[abi.RESET](sequences, capacity)
         return self.claim()
 
     def claim(self) -> int:
@@ -149,17 +172,19 @@ class Engine:
 
     def prefill(self, tokens: list[int], past: int, sequence: int = 0, start: int = 0) -> Output:
         """Runs `tokens` of one sequence in columns `past` on; what follows the last one."""
-        for at in range(0, len(tokens), PREFILL_CHUNK):
-            piece = tokens[at : at + PREFILL_CHUNK]
-            function = abi.DECODE if len(piece) == 1 else abi.PREFILL
-            new = self._functions[function].upload(piece, 1, len(piece))
-            output = self._run(function, new, [start], sequence, past + at)
+        with self._together("prefill", tokens, past, sequence, start):
+            for at in range(0, len(tokens), PREFILL_CHUNK):
+                piece = tokens[at : at + PREFILL_CHUNK]
+                function = abi.DECODE if len(piece) == 1 else abi.PREFILL
+                new = self._functions[function].upload(piece, 1, len(piece))
+                output = self._run(function, new, [start], sequence, past + at)
         return output
 
     def decode(self, tokens: list[int], past: int, starts: list[int]) -> Output:
         """Runs one token of each sequence in column `past`; what follows each."""
         function = abi.DECODE if len(tokens) == 1 else abi.DECODE_BATCH
-        return self._run(function, self._given(tokens), starts, 0, past)
+        with self._together("decode", tokens, past, starts):
+            return self._run(function, self._given(tokens), starts, 0, past)
 
     def greedy(
         self, tokens: list[int], past: int, starts: list[int], count: int
@@ -172,7 +197,8 @@ class Engine:
         name = abi.GREEDY if len(tokens) == 1 else abi.GREEDY_BATCH
         if count == 1 or name not in self._functions or not self._queues_steps:
             return [self.decode(tokens, past, starts).best]
-        results = self._call(name, self._given(tokens), starts, 0, past, count)
+        with self._together("greedy", tokens, past, starts, count):
+            results = self._call(name, self._given(tokens), starts, 0, past, count)
         found = results.integers(0)
         steps = [found[at : at + len(tokens)] for at in range(0, len(found), len(tokens))]
         self._keep(steps[-1], results)
@@ -184,7 +210,7 @@ class Engine:
         results = self._call(name, new, starts, sequence, past)
         best = results.integers(1)
         self._keep(best, results)
-        return Output(best, results, self._functions.get(abi.TOP_K))
+        return Output(best, results, self._functions.get(abi.TOP_K), self._together)
 
     def _call(self, name: str, new: rt.HalBufferView, starts: list[int], *integers: int) -> Results:
         function = self._functions[name]

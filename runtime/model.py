@@ -2,19 +2,22 @@
 
 import time
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from llmc.runtime.devices import usable_cpus
-from llmc.runtime.engine import Engine, Memory
 from llmc.runtime.errors import UserError
 from llmc.runtime.generation import Generation, GenerationOptions, generate, generate_batch
-from llmc.runtime.hal_device import cpu_device, gpu_device
 from llmc.runtime.heap import return_freed_memory
-from llmc.runtime.manifest import TOKENIZER, Manifest
-from llmc.runtime.placement import Placement, place_module
+from llmc.runtime.manifest import TOKENIZER
+from llmc.runtime.opening import find_module, open_engine
+from llmc.runtime.ranks.agreement import agreement
+from llmc.runtime.ranks.communicator import Communicator
+from llmc.runtime.ranks.local_ranks import start_local_ranks
+from llmc.runtime.ranks.waiting import TIMEOUT_S
 from llmc.runtime.sampling import SamplingOptions
 from llmc.runtime.tokenizer import Tokenizer
 
@@ -24,22 +27,30 @@ Message = dict[str, str]
 class Model:
     """A compiled model, ready to generate."""
 
-    def __init__(self, folder: Path, threads: int | None = None, device: str | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        threads: int | None = None,
+        device: str | None = None,
+        communicator: Communicator | None = None,
+    ) -> None:
         """Opens the bundle in `folder`; `threads` defaults to the CPUs this process may use.
 
-        `device` is where it runs, as `place_module` takes it. Raises UserError for a damaged bundle
-        or one that was compiled for another machine.
+        `device` is where it runs, as `place_module` takes it. A bundle of several ranks is opened
+        on rank 0 of the `communicator`, while the others follow. Raises UserError for a damaged
+        bundle or one that was compiled for another machine.
         """
         begin = time.perf_counter()
-        self.manifest = Manifest.read(folder)
-        self.manifest.check_sizes(folder)
-        placement = place_module(self.manifest, folder, device)
-        if threads is not None and threads < 1:
-            raise UserError(f"threads must be at least 1, not {threads}")
-        self.tokenizer = Tokenizer(folder / TOKENIZER, self.manifest.tokenizer)
-        return_freed_memory()  # Parsing takes several times what it leaves.
-        self.placement = placement
-        self.engine = _open_engine(placement, self.manifest, folder, threads or usable_cpus())
+        with agreement(communicator, folder) if communicator else nullcontext():
+            self.manifest, self.placement = find_module(folder, device, communicator)
+            if threads is not None and threads < 1:
+                raise UserError(f"threads must be at least 1, not {threads}")
+            self.tokenizer = Tokenizer(folder / TOKENIZER, self.manifest.tokenizer)
+            return_freed_memory()  # Parsing takes several times what it leaves.
+            self.engine = open_engine(
+                self.manifest, self.placement, folder, threads or usable_cpus(), communicator
+            )
+        self.communicator = communicator
         self.load_s = time.perf_counter() - begin
 
     def encode(self, prompt: str, raw: bool = False) -> list[int]:
@@ -189,9 +200,23 @@ class Chat:
         return past
 
 
-def load(folder: str | Path, threads: int | None = None, device: str | None = None) -> Model:
-    """Opens the bundle in `folder`; see Model."""
-    return Model(Path(folder), threads, device)
+def load(
+    folder: str | Path,
+    threads: int | None = None,
+    device: str | None = None,
+    *,
+    local: bool = False,
+    timeout_s: float = TIMEOUT_S,
+) -> Model:
+    """Opens the bundle in `folder`; see Model.
+
+    With `local` its ranks are processes that end with this one, each with `threads`; see
+    `start_local_ranks`.
+    """
+    if not local:
+        return Model(Path(folder), threads, device)
+    threads, communicator = start_local_ranks(Path(folder), threads, device, timeout_s)
+    return Model(Path(folder), threads, device, communicator)
 
 
 def _options(options: dict[str, Any]) -> GenerationOptions:
@@ -200,23 +225,3 @@ def _options(options: dict[str, Any]) -> GenerationOptions:
     if isinstance(general.get("stop"), str):
         general["stop"] = (general["stop"],)
     return GenerationOptions(**general, sampling=SamplingOptions(**options))
-
-
-def _open_engine(placement: Placement, manifest: Manifest, folder: Path, threads: int) -> Engine:
-    code, place = placement.code, placement.place
-    memory = Memory(
-        device=place.memory_bytes,
-        # A CPU maps them: the system drops what it needs room for.
-        weights=manifest.files[code.parameters].size if place.gpu else 0,
-        kv_per_token=code.kv_bytes_per_token,
-    )
-    return Engine(
-        folder / code.module,
-        folder / code.parameters,
-        gpu_device(place.gpu) if place.gpu else cpu_device(threads),
-        "i32" if code.integers == "i32" else "i64",
-        memory,
-        # What waits for others on Vulkan is woken by several threads of IREE 3.13, out of turn,
-        # and drivers that notice give up the device.
-        queues_steps=place.kind != "vulkan",
-    )

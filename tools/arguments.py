@@ -1,12 +1,14 @@
 """Command-line options that several commands share, and how a wrong one is reported."""
 
 import argparse
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
 from llmc.frontend.options import DEFAULT_CONTEXT, DTYPES, KV_DTYPES, CompileOptions
 from llmc.runtime import GenerationOptions, SamplingOptions, UserError
+from llmc.runtime.ranks.waiting import TIMEOUT_S
 from llmc.tools.terminal import write
 
 _COMPILE_FIELDS = ("target", "dtype", "kv_dtype", "context", "layers", "no_tuning")
@@ -32,6 +34,17 @@ def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number above 0, not {text!r}")
     return int(text)
+
+
+def seconds(text: str) -> float:
+    """An argument that is a time above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"must be a number of seconds above 0, not {text!r}")
+    return value
 
 
 def unicode_text(text: str) -> str:
@@ -122,6 +135,23 @@ def add_device(parser: argparse.ArgumentParser) -> None:
         "--device",
         metavar="NAME",
         help="cpu, vulkan, cuda, or one of several as vulkan:1 (default: the fastest that is here)",
+    )
+
+
+def add_ranks(parser: argparse.ArgumentParser) -> None:
+    """How to run a bundle of several ranks."""
+    group = parser.add_argument_group("ranks, for a bundle with a grid")
+    group.add_argument(
+        "--local",
+        action="store_true",
+        help="start them on this machine, with --threads each (default: their share of its CPUs)",
+    )
+    group.add_argument(
+        "--timeout",
+        type=seconds,
+        default=TIMEOUT_S,
+        metavar="SECONDS",
+        help=f"end the run when a rank takes no part for so long (default {TIMEOUT_S:g})",
     )
 
 

@@ -17,7 +17,13 @@ from llmc.tools.terminal import note, stage_display
 def load_model(arguments: argparse.Namespace) -> tuple[Model, float]:
     """MODEL, ready to run, and the seconds spent on compiling it. Raises UserError, IREEError."""
     folder, compile_s = find_bundle(arguments)
-    model = load(folder, arguments.threads, arguments.device)
+    model = load(
+        folder,
+        arguments.threads,
+        arguments.device,
+        local=arguments.local,
+        timeout_s=arguments.timeout,
+    )
     if arguments.verbose:
         note(f"{folder}: loaded in {model.load_s:.2f} s")
     return model, compile_s

@@ -11,6 +11,7 @@ from llmc.tools.arguments import (
     add_device,
     add_generation_options,
     add_model,
+    add_ranks,
     add_run_options,
     add_verbose,
     generation_options,
@@ -34,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     add_run_options(parser)
     add_device(parser)
+    add_ranks(parser)
     add_generation_options(parser)
     add_verbose(parser)
     add_compile_options(parser)

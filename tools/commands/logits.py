@@ -11,6 +11,7 @@ from llmc.tools.arguments import (
     add_compile_options,
     add_device,
     add_model,
+    add_ranks,
     add_run_options,
     add_verbose,
 )
@@ -38,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_run_options(parser)
     add_device(parser)
+    add_ranks(parser)
     add_verbose(parser)
     add_compile_options(parser)
 

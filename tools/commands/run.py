@@ -11,6 +11,7 @@ from llmc.tools.arguments import (
     add_device,
     add_generation_options,
     add_model,
+    add_ranks,
     add_run_options,
     add_verbose,
     generation_options,
@@ -38,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
     add_run_options(parser)
     add_device(parser)
+    add_ranks(parser)
     add_generation_options(parser)
     add_verbose(parser)
     add_compile_options(parser)

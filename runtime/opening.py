@@ -1,0 +1,79 @@
+"""From a bundle's folder to an engine, for one device or for one of several ranks."""
+
+from pathlib import Path
+
+import iree.runtime as rt
+
+from llmc.runtime.engine import Engine, Memory, Together, alone
+from llmc.runtime.errors import UserError
+from llmc.runtime.hal_device import cpu_device, gpu_device
+from llmc.runtime.manifest import Manifest
+from llmc.runtime.placement import Placement, place_module
+from llmc.runtime.ranks.collective_module import Collectives
+from llmc.runtime.ranks.communicator import Communicator
+from llmc.runtime.ranks.grid import Grid
+from llmc.runtime.ranks.steps import in_step
+
+
+def find_module(
+    folder: Path, device: str | None, communicator: Communicator | None
+) -> tuple[Manifest, Placement]:
+    """The manifest of the bundle in `folder`, and what of it runs here on `device`.
+
+    It is for this rank of the `communicator`. UserError for a damaged bundle, one that was compiled
+    for another machine, or for another number of ranks.
+    """
+    manifest = Manifest.read(folder)
+    rank, ranks = (communicator.rank, len(communicator.world)) if communicator else (0, 1)
+    if manifest.ranks != ranks:
+        raise UserError(_other_ranks(folder, manifest, ranks))
+    manifest.check_sizes(folder, rank)
+    placement = place_module(manifest, folder, device, rank)
+    if communicator is not None and placement.place.gpu:
+        raise UserError(f"ranks run on CPUs, not on {placement.place.kind}: give --device cpu")
+    return manifest, placement
+
+
+def open_engine(
+    manifest: Manifest,
+    placement: Placement,
+    folder: Path,
+    threads: int,
+    communicator: Communicator | None,
+) -> Engine:
+    """The engine of what `find_module` found; UserError where IREE or the memory refuses it."""
+    code, place = placement.code, placement.place
+    memory = Memory(
+        device=place.memory_bytes,
+        # A CPU maps them: the system drops what it needs room for.
+        weights=manifest.files[code.parameters].size if place.gpu else 0,
+        kv_per_token=code.kv_bytes_per_token,
+    )
+    device = gpu_device(place.gpu) if place.gpu else cpu_device(threads)
+    together: Together = alone
+    imports: tuple[rt.VmModule, ...] = ()
+    if communicator is not None:
+        collectives = Collectives(communicator, Grid(manifest.grid), device)
+        together = in_step(communicator, collectives)
+        imports = (collectives.module(),)
+    return Engine(
+        folder / code.module,
+        folder / code.parameters,
+        device,
+        "i32" if code.integers == "i32" else "i64",
+        memory,
+        # What waits for others on Vulkan is woken by several threads of IREE 3.13, out of turn,
+        # and drivers that notice give up the device.
+        queues_steps=place.kind != "vulkan",
+        together=together,
+        imports=imports,
+    )
+
+
+def _other_ranks(folder: Path, manifest: Manifest, ranks: int) -> str:
+    if manifest.ranks == 1:
+        return f"{folder} is for one device, not for {ranks} ranks: recompile it with --grid"
+    wanted = f"{folder} is for {manifest.ranks} ranks ({Grid(manifest.grid)})"
+    if ranks == 1:
+        return f"{wanted}: run it with --local, or with mpiexec -n {manifest.ranks}"
+    return f"{wanted}, not for {ranks}: start as many"

@@ -1,0 +1,160 @@
+"""The runtime module `collective`, whose functions compiled code calls to reach other ranks.
+
+    all_reduce    (x: ?xf32, axes: i32) -> ?xf32             the sum, in the place of x
+    all_gather    (x: ?xT, axes: i32) -> ?xT                 the pieces, which may differ in length
+    reduce_scatter(x: ?xf32, axes: i32) -> ?xf32             this rank's part of the sum
+    broadcast     (x: ?xT, root: i32, axes: i32) -> ?xT      in the place of x
+    send          (x: ?xT, to: i32, axes: i32)
+    receive       (length: i64, from: i32, axes: i32) -> ?xf32
+    shift         (x: ?xT, by: i32, axes: i32) -> ?xT        to the position this far on, cyclic
+
+`axes` is a bit mask of the grid's axes. It names the group: the ranks that differ from this one
+along these axes alone, ascending; other ranks are given by their position in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import iree.runtime as rt
+import numpy as np
+
+from llmc.runtime.ranks.communicator import Communicator, Group, Operation, bytes_moved
+from llmc.runtime.ranks.grid import Grid
+
+_MEMORY = int(rt.MemoryType.DEVICE_LOCAL | rt.MemoryType.HOST_VISIBLE)
+_USAGE = int(rt.BufferUsage.DEFAULT | rt.BufferUsage.MAPPING)
+_FLOAT = int(rt.HalElementType.FLOAT_32)
+
+
+class Collectives:
+    """Collectives of a rank on arrays of a device, whose memory the host can read and write.
+
+    `failure` is what the one that failed raised, of which IREE makes text.
+    """
+
+    def __init__(self, communicator: Communicator, grid: Grid, device: rt.HalDevice) -> None:
+        """For arrays on `device`, among the ranks of `grid`."""
+        self.failure: BaseException | None = None
+        self._communicator = communicator
+        self._grid = grid
+        self._groups: dict[int, Group] = {}
+        self._device = device
+
+    def module(self) -> rt.VmModule:
+        """The module, to be given to IREE beside the one that calls it."""
+        interface = rt.PyModuleInterface("collective", lambda _: self)
+        for function, convention in (
+            (Collectives.all_reduce, "0ri_r"),
+            (Collectives.all_gather, "0ri_r"),
+            (Collectives.reduce_scatter, "0ri_r"),
+            (Collectives.broadcast, "0rii_r"),
+            (Collectives.send, "0rii_v"),
+            (Collectives.receive, "0Iii_r"),
+            (Collectives.shift, "0rii_r"),
+        ):
+            interface.export(function.__name__, convention, _keeping_failure(function))
+        return interface.create()
+
+    def all_reduce(self, x: rt.VmRef, axes: int) -> rt.VmRef:
+        """See the module."""
+        view, group = x.deref(rt.HalBufferView), self._group(axes)
+        if len(group) > 1:
+            array = _mapped(view).view(np.float32)
+            self._count("all_reduce", array.nbytes, len(group))
+            self._communicator.all_reduce(array, group)
+        return view.ref
+
+    def all_gather(self, x: rt.VmRef, axes: int) -> rt.VmRef:
+        """See the module."""
+        view, group = x.deref(rt.HalBufferView), self._group(axes)
+        if len(group) == 1:
+            return view.ref
+        array = _mapped(view)
+        sizes = self._communicator.sizes(array.size, group)
+        self._count("all_gather", sum(sizes), len(group))
+        gathered, whole = self._new(sum(sizes), view)
+        self._communicator.all_gather(array, whole, sizes, group)
+        return gathered
+
+    def reduce_scatter(self, x: rt.VmRef, axes: int) -> rt.VmRef:
+        """See the module."""
+        view, group = x.deref(rt.HalBufferView), self._group(axes)
+        if len(group) == 1:
+            return view.ref
+        array = _mapped(view)
+        self._count("reduce_scatter", array.size, len(group))
+        scattered, piece = self._new(array.size // len(group), view)
+        self._communicator.reduce_scatter(array.view(np.float32), piece.view(np.float32), group)
+        return scattered
+
+    def broadcast(self, x: rt.VmRef, root: int, axes: int) -> rt.VmRef:
+        """See the module."""
+        view, group = x.deref(rt.HalBufferView), self._group(axes)
+        array = _mapped(view)
+        self._count("broadcast", array.size, len(group))
+        self._communicator.broadcast(array, group[root], group)
+        return view.ref
+
+    def send(self, x: rt.VmRef, to: int, axes: int) -> None:
+        """See the module."""
+        array, group = _mapped(x.deref(rt.HalBufferView)), self._group(axes)
+        self._count("send", array.size, len(group))
+        self._communicator.send(array, group[to])
+
+    def receive(self, length: int, source: int, axes: int) -> rt.VmRef:
+        """See the module."""
+        group = self._group(axes)
+        received, array = self._allocate(length * 4, length, _FLOAT)
+        self._communicator.receive(array, group[source])
+        return received
+
+    def shift(self, x: rt.VmRef, by: int, axes: int) -> rt.VmRef:
+        """See the module."""
+        view, group = x.deref(rt.HalBufferView), self._group(axes)
+        here = group.index(self._communicator.rank)
+        to, source = (group[(here + offset) % len(group)] for offset in (by, -by))
+        if to == self._communicator.rank:
+            return view.ref
+        array = _mapped(view)
+        self._count("shift", array.size, len(group))
+        shifted, room = self._new(array.size, view)
+        self._communicator.shift(array, room, to, source)
+        return shifted
+
+    def _group(self, axes: int) -> Group:
+        if axes not in self._groups:
+            self._groups[axes] = self._grid.group(self._communicator.rank, axes)
+        return self._groups[axes]
+
+    def _count(self, operation: Operation, size: int, members: int) -> None:
+        self._communicator.moved += bytes_moved(operation, size, members)
+
+    def _new(self, size: int, like: rt.HalBufferView) -> tuple[rt.VmRef, np.ndarray]:
+        """A new array of `size` bytes with the elements of `like`, and its bytes."""
+        each = like.byte_length // like.shape[0] if like.shape[0] else 1
+        return self._allocate(size, size // each, like.element_type)
+
+    def _allocate(self, size: int, length: int, element: int) -> tuple[rt.VmRef, np.ndarray]:
+        buffer = self._device.allocator.allocate_buffer(_MEMORY, _USAGE, size)
+        view = rt.HalBufferView(buffer, [length], element)
+        return view.ref, _mapped(view)
+
+
+def _keeping_failure(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` of Collectives, which keeps what it raises."""
+
+    def called(collectives: Collectives, *arguments: Any) -> Any:
+        try:
+            return function(collectives, *arguments)
+        except BaseException as failure:
+            collectives.failure = failure
+            raise
+
+    return called
+
+
+def _mapped(view: rt.HalBufferView) -> np.ndarray:
+    """The bytes of `view`, to be read and written where they lie."""
+    return view.map().asarray((view.byte_length,), np.dtype(np.uint8))

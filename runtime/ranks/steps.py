@@ -1,0 +1,54 @@
+"""Calls of the engine that all ranks make: rank 0 announces them, and the others follow."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from llmc.runtime.engine import Engine, Output, Together
+from llmc.runtime.errors import UserError
+from llmc.runtime.ranks.collective_module import Collectives
+from llmc.runtime.ranks.communicator import Communicator
+from llmc.runtime.ranks.interrupts import uninterrupted
+
+_CALLS: dict[str, Callable[..., Any]] = {
+    call.__name__: call for call in (Engine.reset, Engine.prefill, Engine.decode, Engine.greedy)
+}
+
+
+def in_step(communicator: Communicator, collectives: Collectives) -> Together:
+    """What surrounds each call of this rank's engine.
+
+    Ctrl-C waits for its end, and what fails on one rank ends the run on all.
+    """
+    ended = False
+
+    @contextmanager
+    def together(name: str, *arguments: object) -> Iterator[None]:
+        nonlocal ended
+        if ended:
+            raise UserError("the ranks of this model have ended: load it again")
+        with uninterrupted():
+            try:
+                if communicator.rank == 0:
+                    communicator.announce(json.dumps([name, *arguments]).encode())
+                yield
+            except BaseException:
+                ended = True
+                communicator.abandon()
+                if collectives.failure is not None:
+                    raise collectives.failure from None
+                raise
+
+    return together
+
+
+def follow(engine: Engine, communicator: Communicator) -> None:
+    """Makes the calls that rank 0 announces, until it ends the run."""
+    output: Output | None = None
+    while message := communicator.listen():
+        name, *arguments = json.loads(message)
+        if output is not None and name == Output.top.__name__:
+            output.top(*arguments)
+        else:
+            output = _CALLS[name](engine, *arguments)

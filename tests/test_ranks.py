@@ -1,0 +1,227 @@
+"""A bundle of two ranks through the whole engine, and what happens when one of them is gone."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import llmc.runtime
+from llmc.runtime import GenerationOptions, Model, UserError
+from llmc.runtime.ranks.local import LocalCommunicator
+from llmc.tools.llmc import main
+from tests.ranked_bundle import PIECES, VOCAB_SIZE, next_token, write_ranked_bundle
+
+LLMC = Path(sys.executable).with_name("llmc")
+PROMPT = "the cat in the hat"
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ranks") / "bundle"
+    write_ranked_bundle(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(bundle):
+    return llmc.runtime.load(bundle, local=True, threads=1)
+
+
+def processes_of(parent: int) -> Iterator[int]:
+    """Those that `parent` has started and that have not ended."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, started_by = path.read_text().rpartition(")")[2].split()[:2]
+        except OSError:  # it has ended meanwhile
+            continue
+        if int(started_by) == parent and state != "Z":
+            yield int(path.parent.name)
+
+
+def alive(process: int) -> bool:
+    try:
+        return (Path("/proc") / str(process) / "stat").read_text().rpartition(")")[2][1] != "Z"
+    except OSError:
+        return False
+
+
+def wait_until(condition) -> None:
+    end = time.monotonic() + 5
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def open_with_rank_1(bundle: Path, timeout_s: float = 20.0) -> tuple[Model, int]:
+    """A model of its own, and the process of its rank 1."""
+    before = set(processes_of(os.getpid()))
+    model = llmc.runtime.load(bundle, local=True, threads=1, timeout_s=timeout_s)
+    (rank_1,) = set(processes_of(os.getpid())) - before
+    return model, rank_1
+
+
+def continued(ids: list[int], count: int) -> list[int]:
+    """What follows the prompt `ids`."""
+    ids = list(ids)
+    for _ in range(count):
+        ids.append(next_token(ids[-1], len(ids) - 1))
+    return ids[-count:]
+
+
+def test_greedy_text_is_that_of_the_whole_model(model):
+    result = model.generate(PROMPT, max_new_tokens=20)
+    assert result.token_ids == continued(result.prompt_token_ids, 20)
+
+
+def test_a_long_prompt_is_run_in_pieces_on_all_ranks(model):
+    ids = [7] * 127 + [9]
+    for length in (1, 2, 128):
+        logits = model.logits(ids[-length:])
+        assert logits.argmax() == next_token(9, length - 1)
+        np.testing.assert_array_equal(logits, -((np.arange(VOCAB_SIZE) - logits.argmax()) ** 2))
+
+
+def test_a_batch_is_decoded_together(model):
+    first, second = model.generate_batch([PROMPT, "one"], max_new_tokens=5)
+    assert first.token_ids == continued(first.prompt_token_ids, 5)
+    # Its columns begin later, after padding, and this model counts the columns.
+    late = len(first.prompt_token_ids) - len(second.prompt_token_ids)
+    padded = [0] * late + second.prompt_token_ids
+    assert second.token_ids == continued(padded, 5)
+
+
+def test_sampling_is_that_of_rank_0(model):
+    options = {"temperature": 3.0, "top_k": 8, "seed": 5, "max_new_tokens": 12}
+    sampled = model.generate(PROMPT, **options)
+    assert sampled.token_ids == model.generate(PROMPT, **options).token_ids
+    greedy = continued(sampled.prompt_token_ids, 1)
+    assert sampled.token_ids[0] != greedy[0] or sampled.token_ids[1:] != continued(greedy, 11)
+
+
+def test_a_chat_goes_on_from_turn_to_turn(model):
+    chat = model.chat()
+    for _ in range(2):
+        *_, (_, result) = chat.send("Hi", GenerationOptions(max_new_tokens=4))
+        assert result.token_ids == continued(result.prompt_token_ids, 4)
+
+
+def test_bytes_moved_are_those_of_the_collectives(model):
+    ids = model.encode(PROMPT)
+    model.engine.reset(1, 100)
+    model.engine.prefill(ids, 0)
+    before = model.communicator.moved
+    model.engine.decode([5], len(ids), [0])
+    # A sum of one float and a gathered row of logits, of each of which a rank sends 2/2 and 1/2.
+    assert model.communicator.moved - before == 4 + 4 * sum(PIECES) // 2
+
+
+def test_ctrl_c_leaves_the_ranks_in_step(model, monkeypatch):
+    all_reduce = LocalCommunicator.all_reduce
+    pressed = []
+
+    def press(communicator, x, group):
+        if not pressed:
+            pressed.append(True)
+            signal.raise_signal(signal.SIGINT)
+        all_reduce(communicator, x, group)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalCommunicator, "all_reduce", press)
+        with pytest.raises(KeyboardInterrupt):
+            model.generate(PROMPT, max_new_tokens=4)
+    assert pressed
+    result = model.generate(PROMPT, max_new_tokens=4)
+    assert result.token_ids == continued(result.prompt_token_ids, 4)
+
+
+def test_a_rank_that_dies_ends_the_run(bundle):
+    model, rank_1 = open_with_rank_1(bundle)
+    begin = time.monotonic()
+    os.kill(rank_1, signal.SIGKILL)
+    with pytest.raises(UserError, match="rank 1 ended: SIGKILL"):
+        model.generate(PROMPT, max_new_tokens=100)
+    assert time.monotonic() - begin < 2
+    with pytest.raises(UserError, match="have ended: load it again"):
+        model.generate(PROMPT)
+
+
+def test_a_rank_that_hangs_ends_the_run(bundle):
+    model, rank_1 = open_with_rank_1(bundle, timeout_s=0.3)
+    os.kill(rank_1, signal.SIGSTOP)
+    with pytest.raises(UserError, match=r"rank 1 took no part for 0\.3 s"):
+        model.generate(PROMPT, max_new_tokens=100)
+    wait_until(lambda: not alive(rank_1))
+
+
+def test_ranks_end_with_the_model(bundle):
+    model, rank_1 = open_with_rank_1(bundle)
+    assert alive(rank_1)
+    del model
+    wait_until(lambda: not alive(rank_1))
+
+
+def test_ranks_end_with_a_killed_process(bundle):
+    script = (
+        "import sys, time, llmc.runtime\n"
+        "model = llmc.runtime.load(sys.argv[1], local=True, threads=1)\n"
+        "print(flush=True)\n"
+        "time.sleep(60)"
+    )
+    command = [sys.executable, "-c", script, str(bundle)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        (rank_1,) = processes_of(process.pid)
+        process.kill()
+    wait_until(lambda: not alive(rank_1))
+
+
+def test_a_damaged_part_of_another_rank_is_reported(bundle, tmp_path):
+    folder = tmp_path / "bundle"
+    shutil.copytree(bundle, folder)
+    (folder / "params.rank1.irpa").write_bytes(b"")
+    with pytest.raises(UserError, match=r"rank 1: .*params\.rank1\.irpa has 0 bytes"):
+        llmc.runtime.load(folder, local=True)
+
+
+def test_a_bundle_of_ranks_says_how_to_run_it(bundle):
+    with pytest.raises(UserError, match=r"is for 2 ranks \(tp=2\).*--local.*mpiexec -n 2"):
+        llmc.runtime.load(bundle)
+
+
+def test_a_bundle_for_one_device_has_no_ranks_to_start(bundle, tmp_path):
+    shutil.copytree(bundle, tmp_path, dirs_exist_ok=True)
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    manifest |= {"grid": [], "modules": manifest["modules"][:1]}
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(UserError, match=r"is for one device.*--grid"):
+        llmc.runtime.load(tmp_path, local=True)
+
+
+def test_run_and_chat_take_their_options(bundle, model, capfd):
+    words = ["run", str(bundle), "--local", "--threads", "1", "--raw", "--prompt", PROMPT]
+    assert main([*words, "--max-new-tokens", "6", "--json"]) == 0
+    facts = json.loads(capfd.readouterr().out)
+    assert facts["token_ids"] == continued(facts["prompt_token_ids"], 6)
+    done = subprocess.run(
+        [LLMC, "chat", bundle, "--local", "--max-new-tokens", "3", "--timeout", "9"],
+        input="Hi\n/reset\nHi\n/exit\n",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    expected = model.generate("Hi", max_new_tokens=3).text
+    assert done.stdout == f"{expected}\n{expected}\n"
+
+
+@pytest.mark.parametrize("wrong", ["0", "-1", "nan", "soon", "inf"])
+def test_a_timeout_is_a_time(bundle, wrong, capfd):
+    assert main(["run", str(bundle), "--local", "--prompt", "x", f"--timeout={wrong}"]) == 2
+    assert "--timeout" in capfd.readouterr().err
