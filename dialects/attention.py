@@ -1,5 +1,6 @@
 """`llmc.attention`: causal attention with grouped heads, window and soft cap."""
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from llmc.dialects.index_notation import (
     sizes,
 )
 from llmc.dialects.llmc import Operation
+from llmc.dialects.sharding_rule import Dim, ShardingRule, by_letters
 
 # Stands for minus infinity: a row that may see nothing stays finite instead of 0/0.
 HIDDEN = -1.0e30
@@ -91,6 +93,20 @@ class AttentionOp(Operation, name="attention", traits=[ext.Pure]):
         divisor("softcap", self.softcap, self.query)
         shaped("out", self.out, [batch, heads, tokens, tensor_of(self.value, "value")[3]])
         same_element("out", self.out, self.query)
+
+    def sharding(self) -> ShardingRule:
+        """By sequences, or by heads with the key heads that they share."""
+        shared = self.query.type.shape[1] // self.key.type.shape[1]
+        return by_letters(
+            self,
+            groups={"h": shared},
+            dims={"g": Dim("h", Fraction(1, shared))},
+            query="bh..",
+            key="bg..",
+            value="bg..",
+            start="b",
+            out="bh..",
+        )
 
     @staticmethod
     def reference(

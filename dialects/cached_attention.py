@@ -1,5 +1,6 @@
 """`llmc.cached_attention`: attention that reads keys and values where they lie in the cache."""
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from llmc.dialects.checks import (
 from llmc.dialects.index_notation import as_value, size
 from llmc.dialects.kv_cache import CacheReadOp, capacity, channels, held, holds_rows
 from llmc.dialects.llmc import Operation
+from llmc.dialects.sharding_rule import Dim, ShardingRule, by_letters
 
 
 class CachedAttentionOp(Operation, name="cached_attention", traits=[ext.Pure]):
@@ -79,6 +81,19 @@ class CachedAttentionOp(Operation, name="cached_attention", traits=[ext.Pure]):
         divisor("softcap", self.softcap, self.query)
         shaped("out", self.out, [batch, heads, tokens, channels(self.values)])
         same_element("out", self.out, self.query)
+
+    def sharding(self) -> ShardingRule:
+        """By heads with the key heads that they share."""
+        shared = self.query.type.shape[1] // self.keys.type.shape[2]
+        return by_letters(
+            self,
+            groups={"h": shared},
+            dims={"g": Dim("h", Fraction(1, shared))},
+            query=".h..",
+            keys="..g..",
+            values="..g..",
+            out=".h..",
+        )
 
     @staticmethod
     def reference(

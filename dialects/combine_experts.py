@@ -18,6 +18,7 @@ from llmc.dialects.checks import (
 )
 from llmc.dialects.index_notation import contract, expand, index, sizes
 from llmc.dialects.llmc import Operation
+from llmc.dialects.sharding_rule import ShardingRule, by_letters
 
 
 class CombineExpertsOp(Operation, name="combine_experts", traits=[ext.Pure]):
@@ -45,6 +46,10 @@ class CombineExpertsOp(Operation, name="combine_experts", traits=[ext.Pure]):
         same("y", "dimension 0", rows, None if count is None else count * chosen)
         shaped("out", self.out, [count, columns])
         same_element("out", self.out, self.y)
+
+    def sharding(self) -> ShardingRule:
+        """By channels."""
+        return by_letters(self, y=".n", weights="..", out=".n")
 
     @staticmethod
     def reference(y: np.ndarray, weights: np.ndarray) -> np.ndarray:

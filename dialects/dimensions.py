@@ -97,7 +97,7 @@ def dimensions(op: Any) -> tuple[list[str], list[str]]:
         return [], []
     operands, results = (
         [
-            _spelled(known.get(field.name, ""), value)
+            spelled(known.get(field.name, ""), value)
             for field in op._fields
             if isinstance(field, kind) and (value := getattr(op, field.name)) is not None
         ]
@@ -106,7 +106,8 @@ def dimensions(op: Any) -> tuple[list[str], list[str]]:
     return operands, results
 
 
-def _spelled(notation: str, value: ir.Value) -> str:
+def spelled(notation: str, value: ir.Value) -> str:
+    """`notation` with as many letters for its `*` as the tensor `value` has dimensions left."""
     if "*" not in notation:
         return notation
     return notation.replace("*", letters(value.type.rank - len(notation) + 1))

@@ -1,5 +1,6 @@
 """`llmc.embedding`: rows of a table, by number."""
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from llmc.dialects.checks import (
 )
 from llmc.dialects.index_notation import letters, loop_index, pointwise
 from llmc.dialects.llmc import Operation
+from llmc.dialects.sharding_rule import Dim, ShardingRule, by_letters
 
 
 class EmbeddingOp(Operation, name="embedding", traits=[ext.Pure]):
@@ -58,6 +60,12 @@ class EmbeddingOp(Operation, name="embedding", traits=[ext.Pure]):
             floats("table", self.table, widened_to=self.out)
         static("out", self.out, len(shape))
         shaped("out", self.out, [*shape, width])
+
+    def sharding(self) -> ShardingRule:
+        """By channels, or by rows of the table: a rank without an id's row adds 0 to the sum."""
+        format_ = block_format(self.table.type)
+        stored = Dim("k", Fraction(1, format_.values if format_ else 1))
+        return by_letters(self, sums="v", dims={"c": stored}, ids="*", table="vc", out="*k")
 
     @staticmethod
     def reference(ids: np.ndarray, table: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """`llmc.expert_linear`: a linear layer whose matrix each row chooses."""
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ from llmc.dialects.checks import (
 )
 from llmc.dialects.index_notation import as_value, collapse, expand, loop_index, reduce, size
 from llmc.dialects.llmc import Operation
+from llmc.dialects.parameter import stored_unit
+from llmc.dialects.sharding_rule import Dim, ShardingRule, by_letters
 
 
 class ExpertLinearOp(Operation, name="expert_linear", traits=[ext.Pure]):
@@ -67,6 +70,16 @@ class ExpertLinearOp(Operation, name="expert_linear", traits=[ext.Pure]):
         if self.transposed.value:
             outputs, inputs = inputs, outputs
         check_expert_rows(self, "expert", inputs, outputs)
+
+    def sharding(self) -> ShardingRule:
+        """By outputs, by inputs or by experts, both of which leave sums: 0 for others' experts."""
+        stored = "ekn" if self.transposed.value else "enk"
+        if format_ := block_format(self.weight.type):
+            blocks_of = Dim("k", Fraction(1, format_.values))
+            dims = {"c": blocks_of}
+            return by_letters(self, sums="ke", dims=dims, x=".k", weight="enc", out=".n")
+        in_row = {stored[-1]: stored_unit(self.weight)}
+        return by_letters(self, sums="ke", units=in_row, x=".k", weight=stored, out=".n")
 
     @staticmethod
     def reference(

@@ -43,6 +43,7 @@ from llmc.dialects.index_notation import (
 )
 from llmc.dialects.llmc import Operation
 from llmc.dialects.quantize import QuantizeOp
+from llmc.dialects.sharding_rule import ShardingRule, by_letters
 
 
 def channels(cache: ir.Value) -> int:
@@ -146,6 +147,10 @@ class CacheAppendOp(Operation, name="cache_append", traits=[ext.Pure]):
         same("rows", "its channels", rows[3], cache[4] and channels(self.cache))
         like("out", self.out, "cache", self.cache)
 
+    def sharding(self) -> ShardingRule:
+        """By heads."""
+        return by_letters(self, cache="..g..", rows=".g..", out="..g..")
+
     @staticmethod
     def reference(
         cache: np.ndarray, rows: np.ndarray, layer: int, sequence: int, column: int
@@ -229,6 +234,10 @@ class CacheReadOp(Operation, name="cache_read", traits=[ext.Pure]):
             element_is("out", self.out, "f32")
         else:
             same_element("out", self.out, self.cache)
+
+    def sharding(self) -> ShardingRule:
+        """By heads."""
+        return by_letters(self, cache="..g..", out=".g..")
 
     @staticmethod
     def reference(

@@ -18,6 +18,7 @@ from llmc.dialects.checks import (
 )
 from llmc.dialects.index_notation import constant, letters, pointwise, reduce
 from llmc.dialects.llmc import Operation
+from llmc.dialects.sharding_rule import ShardingRule, by_letters
 
 
 class LayerNormOp(Operation, name="layer_norm", traits=[ext.Pure]):
@@ -51,6 +52,10 @@ class LayerNormOp(Operation, name="layer_norm", traits=[ext.Pure]):
                 same(name, "its length", stored[0], shape[-1])
         like("out", self.out, "x", self.x)
         not_negative("epsilon", self.epsilon, self.x)
+
+    def sharding(self) -> ShardingRule:
+        """By rows."""
+        return by_letters(self, x="*.", out="*.")
 
     @staticmethod
     def reference(

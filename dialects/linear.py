@@ -18,6 +18,8 @@ from llmc.dialects.checks import (
 )
 from llmc.dialects.index_notation import collapse, contract, expand, pointwise, sizes
 from llmc.dialects.llmc import Operation
+from llmc.dialects.parameter import stored_unit
+from llmc.dialects.sharding_rule import ShardingRule, by_letters
 
 
 class LinearOp(Operation, name="linear", traits=[ext.Pure]):
@@ -51,6 +53,12 @@ class LinearOp(Operation, name="linear", traits=[ext.Pure]):
             same_element("bias", self.bias, self.x)
         shaped("out", self.out, [*shape[:-1], outputs])
         same_element("out", self.out, self.x)
+
+    def sharding(self) -> ShardingRule:
+        """By outputs, by rows, or by inputs, which leaves sums."""
+        stored = "kn" if self.transposed.value else "nk"
+        in_row = {stored[-1]: stored_unit(self.weight)}
+        return by_letters(self, sums="k", units=in_row, x="*k", weight=stored, bias="n", out="*n")
 
     @staticmethod
     def reference(

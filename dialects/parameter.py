@@ -55,3 +55,9 @@ class ParameterOp(Operation, name="parameter", traits=[ext.Pure]):
     ) -> np.ndarray:
         """The weight named for the layer of that number among those that the function serves."""
         return weights[sources[layer]]
+
+
+def stored_unit(weight: ir.Value) -> int:
+    """How many neighbours in a row of `weight` the model stores together: 1 but for blocks."""
+    formats = None if isinstance(weight.owner, ir.Block) else weight.owner.attributes.get(STORED)
+    return max((FORMATS[ir.StringAttr(name).value].values for name in formats or ()), default=1)

@@ -1,5 +1,6 @@
 """`llmc.quantized_linear`: a linear layer whose weight is blocks."""
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from llmc.dialects.checks import (
 from llmc.dialects.index_notation import collapse, contract, expand, pointwise, sizes
 from llmc.dialects.llmc import Operation
 from llmc.dialects.quantize import in_rows
+from llmc.dialects.sharding_rule import Dim, ShardingRule, by_letters
 
 
 class QuantizedLinearOp(Operation, name="quantized_linear", traits=[ext.Pure]):
@@ -60,6 +62,13 @@ class QuantizedLinearOp(Operation, name="quantized_linear", traits=[ext.Pure]):
             element_is("bias", self.bias, "f32")
         shaped("out", self.out, [*leading, outputs])
         element_is("out", self.out, "f32")
+
+    def sharding(self) -> ShardingRule:
+        """By outputs, by rows, or by inputs, whole blocks of them, which leaves sums."""
+        blocks_of = Dim("k", Fraction(1, self.weight.type.element_type.format.values))
+        return by_letters(
+            self, "k", dims={"c": blocks_of}, x="*k", weight="nc", scales="*c", bias="n", out="*n"
+        )
 
     @staticmethod
     def reference(

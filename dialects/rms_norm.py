@@ -20,6 +20,7 @@ from llmc.dialects.checks import (
 )
 from llmc.dialects.index_notation import constant, letters, pointwise, reduce
 from llmc.dialects.llmc import Operation
+from llmc.dialects.sharding_rule import ShardingRule, by_letters
 
 
 class RMSNormOp(Operation, name="rms_norm", traits=[ext.Pure]):
@@ -56,6 +57,10 @@ class RMSNormOp(Operation, name="rms_norm", traits=[ext.Pure]):
         like("out", self.out, "x", self.x)
         not_negative("epsilon", self.epsilon, self.x)
         number("offset", self.offset, self.x)
+
+    def sharding(self) -> ShardingRule:
+        """By rows."""
+        return by_letters(self, x="*.", out="*.")
 
     @staticmethod
     def reference(

@@ -28,6 +28,7 @@ from llmc.dialects.index_notation import (
     slice_of,
 )
 from llmc.dialects.llmc import Operation
+from llmc.dialects.sharding_rule import ShardingRule, by_letters
 
 
 class RotaryOp(Operation, name="rotary", traits=[ext.Pure]):
@@ -60,6 +61,11 @@ class RotaryOp(Operation, name="rotary", traits=[ext.Pure]):
             at_most(name, "a last dimension", rotated, channels)
         like("sin", self.sin, "cos", self.cos)
         like("out", self.out, "x", self.x)
+
+    def sharding(self) -> ShardingRule:
+        """By sequences, heads or tokens."""
+        rows = "." if self.cos.type.shape[0] == 1 else "b"
+        return by_letters(self, x="bht.", cos=f"{rows}t.", sin=f"{rows}t.", out="bht.")
 
     @staticmethod
     def reference(x: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.ndarray:
