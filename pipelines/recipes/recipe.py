@@ -17,6 +17,7 @@ from torch_mlir import ir
 from llmc.dialects.blocks import decode
 from llmc.pipelines.recipes.block_field import BlockField
 from llmc.pipelines.recipes.concat import Concat
+from llmc.pipelines.recipes.extract_slice import ExtractSlice
 from llmc.pipelines.recipes.pack import Pack
 from llmc.pipelines.recipes.pack_blocks import PackBlocks
 from llmc.pipelines.recipes.quantize import Quantize
@@ -30,6 +31,7 @@ STEPS: dict[str, type[Step]] = {
     for step in (
         BlockField,
         Concat,
+        ExtractSlice,
         Pack,
         PackBlocks,
         Quantize,
