@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from llmc.frontend.codes import free_name
 from llmc.pipelines.parameters import StoredParameter, StoredWeight, write_archive
 from llmc.runtime.manifest import PARAMETERS
 
@@ -25,12 +26,7 @@ class Archives:
         for name, known in self._written:
             if known == entries:
                 return name
-        name = self.free_name(PARAMETERS, target)
+        name = free_name(self.folder, PARAMETERS, target)
         write_archive(stored, self.weights, self.folder / name)
         self._written.append((name, entries))
         return name
-
-    def free_name(self, name: str, target: str) -> str:
-        """`params.irpa` where there is none yet, else `params.vulkan.irpa` for that target."""
-        stem, _, suffix = name.rpartition(".")
-        return f"{stem}.{target}.{suffix}" if (self.folder / name).exists() else name

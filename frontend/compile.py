@@ -8,6 +8,7 @@ from pathlib import Path
 from transformers import PreTrainedModel
 
 from llmc.frontend.archives import Archives
+from llmc.frontend.codes import Codes
 from llmc.frontend.interception import IMPLEMENTATION
 from llmc.frontend.loaded_model import LoadedModel
 from llmc.frontend.lowering import Lowering, context_bound, start_lowering, stored_dtype
@@ -15,14 +16,14 @@ from llmc.frontend.options import CompileOptions, Progress
 from llmc.frontend.output_folder import appearing, check_free, writing
 from llmc.frontend.toolchain import versions
 from llmc.frontend.work import Work, module_text
-from llmc.pipelines.iree import compile_module
 from llmc.pipelines.parameters import stored_parameters
 from llmc.pipelines.passes.thread_kv_cache import kv_bytes_per_token
-from llmc.pipelines.pipeline import STAGE_NAMES
+from llmc.pipelines.pipeline import SHARDED_STAGE_NAMES, STAGE_NAMES
+from llmc.pipelines.sharding.plan import read_plan
 from llmc.pipelines.targets.parse import parse_target, split_targets
-from llmc.pipelines.targets.target import Target
 from llmc.runtime import manifest as bundle
 from llmc.runtime.errors import UserError
+from llmc.runtime.ranks.grid import Grid
 
 
 def compile_model(
@@ -41,10 +42,12 @@ def compile_model(
     IREEError where IREE fails.
     """
     check_free(output)
-    work = Work(progress, dump_ir)
-    targets = {name: parse_target(name) for name in split_targets(options.target)}
+    work = Work(progress, dump_ir, is_sharded=bool(grid_of_options(options).axes))
+    targets, grid = split_targets(options.target), grid_of_options(options)
     if start_from is not None and len(targets) > 1:
         raise UserError("--start-from goes on for one target: give one with --target")
+    if start_from is not None and grid.axes:
+        raise UserError("--start-from goes on for one device: leave out --grid and --plan")
     # First, for it finds most of what can be wrong with a model.
     with work.stage("read"):
         weights = model.stored_weights()
@@ -52,9 +55,11 @@ def compile_model(
     started = start_lowering(model, skeleton, options, work, start_from)
     with appearing(output) as folder, writing(output):
         archives = Archives(folder, {**dict(skeleton.named_buffers()), **weights})
+        made = Codes(folder), archives
         codes = tuple(
-            _compile_for(name, target, started, archives, work, alone=len(targets) == 1)
-            for name, target in targets.items()
+            _compile_for(name, rank, started, made, work, alone=len(targets) == 1)
+            for name in targets
+            for rank in range(grid.size)
         )
         (folder / bundle.TOKENIZER).write_text(model.tokenizer_json, encoding="utf-8")
         with work.stage("manifest"):
@@ -67,25 +72,33 @@ def compile_model(
 
 
 def _compile_for(
-    name: str, target: Target, started: Lowering, archives: Archives, work: Work, *, alone: bool
+    name: str,
+    rank: int,
+    started: Lowering,
+    made: tuple[Codes, Archives],
+    work: Work,
+    *,
+    alone: bool,
 ) -> bundle.ModuleFacts:
-    """The code for `target`, called `name`, and the archive of its weights."""
-    slug = "" if alone else re.sub(r"[^A-Za-z0-9._]+", "-", name)
+    """The code of `rank` for the target called `name`, and the archive of its weights."""
+    target, (codes, archives) = parse_target(name), made
+    of_target = "" if alone else re.sub(r"[^A-Za-z0-9._]+", "-", name)
+    of_rank = f"rank{rank}" if grid_of_options(started.options).axes else ""
+    slug = ".".join(filter(None, (of_target, of_rank)))
     work.of_target = slug
-    module = started.copy().run_stages(name, work)
+    module = started.copy().run_stages(name, work, rank=rank)
     with work.stage("code"):
-        file = archives.free_name(bundle.MODULE, slug)
-        dispatches = compile_module(module, target, archives.folder / file)
+        code = codes.compile(module, target, slug)
     with work.stage("archive"):
         parameters = archives.write(stored_parameters(module), slug)
     return bundle.ModuleFacts(
         target=target.facts,
-        rank=0,
-        module=file,
+        rank=rank,
+        module=code.file,
         parameters=parameters,
         integers=target.integers,
         kv_bytes_per_token=kv_bytes_per_token(module),
-        dispatches=dispatches,
+        dispatches=code.dispatches,
     )
 
 
@@ -103,11 +116,13 @@ def lower_to(
     name, *others = split_targets(options.target)
     if others:
         raise UserError("--stop-after writes the IR for one target: give one with --target")
-    if stop_after not in STAGE_NAMES:
-        listed = ", ".join(STAGE_NAMES)
+    work.is_sharded = bool(grid_of_options(options).axes)
+    names = SHARDED_STAGE_NAMES if work.is_sharded else STAGE_NAMES
+    if stop_after not in names:
+        listed = ", ".join(names)
         raise UserError(f"there is no stage {stop_after!r}: the stages are {listed}")
     started = start_lowering(model, make_skeleton(model), options, work, start_from)
-    if STAGE_NAMES.index(started.done) > STAGE_NAMES.index(stop_after):
+    if names.index(started.done) > names.index(stop_after):
         raise UserError(
             f"{start_from} is after stage {started.done}: cannot stop after {stop_after}"
         )
@@ -119,6 +134,16 @@ def make_skeleton(model: LoadedModel) -> PreTrainedModel:
     skeleton = model.skeleton(IMPLEMENTATION)
     skeleton.set_experts_implementation(IMPLEMENTATION)
     return skeleton
+
+
+def grid_of_options(options: CompileOptions) -> Grid:
+    """The grid to compile for, of one rank without any axes. UserError where it is none."""
+    if options.plan:
+        grid = read_plan(Path(options.plan)).grid
+        if options.grid and Grid.parse(options.grid) != grid:
+            raise UserError(f"the plan {options.plan} is for the grid {grid}, not {options.grid}")
+        return grid
+    return Grid.parse(options.grid) if options.grid else Grid(())
 
 
 def _manifest(
@@ -142,7 +167,7 @@ def _manifest(
             dtype=stored_dtype(model, options),
         ),
         context=context_bound(model, options),
-        grid=(),
+        grid=grid_of_options(options).axes,
         modules=modules,
         tokenizer=model.tokenizer,
         versions=versions(),

@@ -17,7 +17,14 @@ from llmc.frontend.work import Work, module_text
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.passes.base import functions
 from llmc.pipelines.passes.schedule_kernels import TUNED
-from llmc.pipelines.pipeline import STAGE_NAMES, TORCH, LinalgStage, stages
+from llmc.pipelines.pipeline import (
+    SHARDED_STAGE_NAMES,
+    STAGE_NAMES,
+    TORCH,
+    LinalgStage,
+    ShardStage,
+    stages,
+)
 from llmc.pipelines.targets.gpu import GPUTarget
 from llmc.pipelines.targets.gpu_storage import check_storage
 from llmc.pipelines.targets.parse import parse_target, split_targets
@@ -38,12 +45,20 @@ class Lowering:
         text = module_text(self.module)
         return replace(self, module=ir.Module.parse(text, self.module.context))
 
-    def run_stages(self, target: str, work: Work, stop_after: str = STAGE_NAMES[-1]) -> ir.Module:
-        """Runs the stages for `target` up to `stop_after` on the module, which it returns."""
+    def run_stages(
+        self, target: str, work: Work, stop_after: str = STAGE_NAMES[-1], rank: int = 0
+    ) -> ir.Module:
+        """Runs the stages for `target` up to `stop_after` on the module, which it returns.
+
+        Of a model for several ranks it becomes the program of `rank`.
+        """
         done, module, options = self.done, self.module, self.options
         tuned = "" if options.no_tuning else str(database_path())
-        for stage in stages(target, storage(self.model, options), options.kv_dtype, tuned):
-            if STAGE_NAMES.index(done) < STAGE_NAMES.index(stage.stage):
+        is_split = options.grid or options.plan
+        shard = ShardStage(options.grid, options.plan, rank) if is_split else None
+        stored = storage(self.model, options)
+        for stage in stages(target, stored, options.kv_dtype, tuned, shard):
+            if SHARDED_STAGE_NAMES.index(done) < SHARDED_STAGE_NAMES.index(stage.stage):
                 if done == stop_after:
                     break
                 with work.stage(stage.stage):

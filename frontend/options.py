@@ -25,7 +25,8 @@ class CompileOptions:
     16-bit weights and such blocks, or groups of GPTQ and AWQ, as the checkpoint has them; of its
     other quantised formats it makes q8_0. `kv_dtype` is the type of the KV cache: auto is f32 for
     weights in f32, f16 for those in 16 bits, and q8_0 for blocks. `context` bounds the tokens of a
-    sequence. `layers` keeps only the first so many.
+    sequence. `layers` keeps only the first so many. `grid`, such as `dp=2,tp=2`, is of the ranks
+    that run the model together, and `plan` a file that says how it is split among them.
     `no_tuning` leaves out what `llmc tune` found on this machine.
     """
 
@@ -34,6 +35,8 @@ class CompileOptions:
     kv_dtype: str = "auto"
     context: int | None = None
     layers: int | None = None
+    grid: str = ""
+    plan: str = ""
     no_tuning: bool = False
 
     def __post_init__(self) -> None:

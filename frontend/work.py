@@ -10,7 +10,7 @@ from torch_mlir import ir
 
 from llmc.frontend.options import Progress
 from llmc.frontend.output_folder import writing
-from llmc.pipelines.pipeline import STAGE_NAMES
+from llmc.pipelines.pipeline import SHARDED_STAGE_NAMES, STAGE_NAMES
 from llmc.runtime import manifest as bundle
 
 
@@ -19,7 +19,8 @@ class Work:
     """Times the stages of one compilation, tells the user of them, and writes the IR after them.
 
     `tuned_kernels` counts the kernels whose schedules tuning found. `of_target` is the folder in
-    that of the dumps for what is of one target alone.
+    that of the dumps for what is of one target or rank alone, of which there are several with
+    `is_sharded`.
     """
 
     progress: Progress
@@ -27,6 +28,7 @@ class Work:
     stages: list[bundle.Stage] = field(default_factory=list)
     tuned_kernels: int = 0
     of_target: str = ""
+    is_sharded: bool = False
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -39,7 +41,8 @@ class Work:
     def dump(self, name: str, module: ir.Module) -> None:
         """Writes the module after stage `name`, where the IR is wanted."""
         if self.dump_folder is not None:
-            file = f"{STAGE_NAMES.index(name):02}-{name}.mlir"
+            names = SHARDED_STAGE_NAMES if self.is_sharded else STAGE_NAMES
+            file = f"{names.index(name):02}-{name}.mlir"
             path = self.dump_folder / self.of_target / file
             with writing(path):
                 path.parent.mkdir(parents=True, exist_ok=True)

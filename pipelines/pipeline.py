@@ -13,6 +13,7 @@ from llmc.pipelines.passes import (
     AddEarly,
     AddGreedy,
     AddTopK,
+    AnnotateShardings,
     AttendInPlace,
     BindParameters,
     CallKernels,
@@ -25,6 +26,7 @@ from llmc.pipelines.passes import (
     FusePartialRotary,
     FuseQKV,
     GroupExpertRows,
+    LowerCollectives,
     LowerLlmc,
     NumberLayers,
     OutlineLinears,
@@ -33,7 +35,9 @@ from llmc.pipelines.passes import (
     OutlineRows,
     PackBlocks,
     PackWeights,
+    PartitionShards,
     PersistLayers,
+    PropagateShardings,
     QuantizeWeights,
     RemoveDeadParameters,
     ReturnBestToken,
@@ -53,6 +57,14 @@ from llmc.pipelines.targets.parse import parse_target
 Step = Pass | str
 
 _SIMPLIFY = "canonicalize,cse"
+# From what the importer writes to what the rules of ours can read.
+_READABLE: tuple[Step, ...] = (
+    DropAssertions(),
+    SimplifyReshapes(),
+    _SIMPLIFY,
+    FusePartialRotary(),
+    SelectLastToken(),
+)
 
 
 @dataclass(frozen=True)
@@ -101,6 +113,30 @@ class ImportStage(Stage):
 
 
 @dataclass(frozen=True)
+class ShardStage(Stage):
+    """Makes of the model the program of rank `rank` of the grid `grid`, such as `dp=2,tp=2`.
+
+    `plan` is a file that says how weights are split, where that is not to be the usual way. A model
+    for one device has no such stage. Changes numerics: sums over ranks are in another order.
+    """
+
+    name: ClassVar[str] = "llmc-shard"
+    grid: str = ""
+    plan: str = ""
+    rank: int = 0
+
+    def steps(self) -> tuple[Step, ...]:
+        """What runs, in order."""
+        return (
+            *_READABLE,
+            AnnotateShardings(grid=self.grid, plan=self.plan),
+            PropagateShardings(),
+            PartitionShards(rank=self.rank),
+            _SIMPLIFY,
+        )
+
+
+@dataclass(frozen=True)
 class StateStage(Stage):
     """Gives the layers their numbers, attention its KV cache, and chooses tokens.
 
@@ -118,11 +154,7 @@ class StateStage(Stage):
         """What runs, in order."""
         on_gpu = isinstance(parse_target(self.target), GPUTarget)
         return (
-            DropAssertions(),
-            SimplifyReshapes(),
-            _SIMPLIFY,
-            FusePartialRotary(),
-            SelectLastToken(),
+            *_READABLE,
             NumberLayers(),
             ThreadKVCache(element=self.element),
             *(() if on_gpu else (AddTopK(),)),
@@ -238,34 +270,49 @@ class IREEStage(Stage):
         """What runs, in order."""
         target = parse_target(self.target)
         if isinstance(target, GPUTarget):
-            return (StoreBlocksAsBytes(), ToIREE())
+            return (StoreBlocksAsBytes(), LowerCollectives(), ToIREE())
         return (
             FuseArgmax(),
             CallKernels(lanes=target.columns, instruction=target.byte_products.instruction),
             StoreBlocksAsBytes(),
             DispatchKernels(),
+            LowerCollectives(),
             ToIREE(),
             PersistLayers(workgroups=32 * target.cores),
         )
 
 
 STAGES: tuple[type[Stage], ...] = (ImportStage, StateStage, WeightsStage, LinalgStage, IREEStage)
+SHARDED_STAGES: tuple[type[Stage], ...] = (ImportStage, ShardStage, *STAGES[1:])
 
 
 # What the importer leaves, and then what each stage does.
 TORCH = "torch"
-STAGE_NAMES = (TORCH, *(stage.name.removeprefix("llmc-") for stage in STAGES))
+STAGE_NAMES, SHARDED_STAGE_NAMES = (
+    (TORCH, *(stage.name.removeprefix("llmc-") for stage in stages))
+    for stages in (STAGES, SHARDED_STAGES)
+)
 
 
-def stages(target: str, storage: str, kv_dtype: str = "auto", tuned: str = "") -> tuple[Stage, ...]:
-    """The stages of a compilation, from the torch dialect to IREE's."""
+def stages(
+    target: str,
+    storage: str,
+    kv_dtype: str = "auto",
+    tuned: str = "",
+    shard: ShardStage | None = None,
+) -> tuple[Stage, ...]:
+    """The stages of a compilation, from the torch dialect to IREE's.
+
+    `shard` is that of one rank of several.
+    """
     options = {"target": target, "storage": storage, "kv_dtype": kv_dtype, "tuned": tuned}
-    return tuple(
+    made = [
         stage(
             **{field.name: options[field.name] for field in fields(stage) if field.name in options}
         )
         for stage in STAGES
-    )
+    ]
+    return tuple(made if shard is None else [made[0], shard, *made[1:]])
 
 
 @dataclass(frozen=True)
@@ -285,5 +332,5 @@ class ImportedToIREE(Pipeline):
         return tuple(step for stage in rest for step in stage.steps())
 
 
-_NAMED: tuple[type[Pipeline], ...] = (*STAGES, ImportedToIREE)
+_NAMED: tuple[type[Pipeline], ...] = (*SHARDED_STAGES, ImportedToIREE)
 PIPELINES: dict[str, type[Pipeline]] = {pipeline.name: pipeline for pipeline in _NAMED}

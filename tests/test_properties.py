@@ -224,13 +224,18 @@ def test_every_pass_finds_something_to_do(request):
     """What the programs give no pass a reason to change is not tested."""
     # The first is told what to do, the others want attention of one token to a cache of floats,
     # a kernel with its schedule, layers that are not packed, layers of which IREE compiles nothing,
-    # weights of 16 bits in many rows, a vocabulary whose size is no prime number, blocks in rows.
+    # weights of 16 bits in many rows, a vocabulary whose size is no prime number, blocks in rows,
+    # or a grid of several ranks.
     elsewhere = {
+        "annotate-shardings",
         "apply-schedule",
         "call-gpu-kernels",
         "fuse-argmax",
+        "lower-collectives",
         "pair-halves",
+        "partition-shards",
         "persist-layers",
+        "propagate-shardings",
         "round-activations",
         "split-argmax",
         "split-blocks",

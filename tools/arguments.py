@@ -11,7 +11,16 @@ from llmc.runtime import GenerationOptions, SamplingOptions, UserError
 from llmc.runtime.ranks.waiting import TIMEOUT_S
 from llmc.tools.terminal import write
 
-_COMPILE_FIELDS = ("target", "dtype", "kv_dtype", "context", "layers", "no_tuning")
+_COMPILE_FIELDS = (
+    "target",
+    "dtype",
+    "kv_dtype",
+    "context",
+    "layers",
+    "grid",
+    "plan",
+    "no_tuning",
+)
 
 
 class ArgumentParser(argparse.ArgumentParser):
@@ -98,6 +107,17 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
         help=f"most tokens of prompt and answer (default: the model's, at most {DEFAULT_CONTEXT})",
     )
     group.add_argument("--layers", type=positive, metavar="N", help="keep the first N layers only")
+    group.add_argument(
+        "--grid",
+        metavar="AXIS=N,...",
+        help="split the model among ranks: tp=2 heads and MLPs, pp=2 layers, dp=2 sequences, ep=2 "
+        "experts, or several, as dp=2,tp=2",
+    )
+    group.add_argument(
+        "--plan",
+        metavar="FILE",
+        help="split the model as the plan in FILE says",
+    )
     group.add_argument(
         "--no-tuning",
         action="store_true",

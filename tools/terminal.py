@@ -21,6 +21,7 @@ _STAGES = {
     "export": "Exporting with torch.export",
     "torch": "Importing through torch-mlir",
     "import": "Lowering PyTorch's operations",
+    "shard": "Splitting the model among ranks",
     "state": "Giving the module its KV cache",
     "weights": "Laying out the weights",
     "linalg": "Lowering to linalg",

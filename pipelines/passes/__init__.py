@@ -3,6 +3,7 @@
 from llmc.pipelines.passes.add_early import AddEarly
 from llmc.pipelines.passes.add_greedy import AddGreedy
 from llmc.pipelines.passes.add_top_k import AddTopK
+from llmc.pipelines.passes.annotate_shardings import AnnotateShardings
 from llmc.pipelines.passes.apply_schedule import ApplySchedule
 from llmc.pipelines.passes.attend_in_place import AttendInPlace
 from llmc.pipelines.passes.base import Pass
@@ -22,6 +23,7 @@ from llmc.pipelines.passes.fuse_qkv import FuseQKV
 from llmc.pipelines.passes.fuse_residual_norm import FuseResidualNorm
 from llmc.pipelines.passes.group_expert_rows import GroupExpertRows
 from llmc.pipelines.passes.hoist_across_layers import HoistAcrossLayers
+from llmc.pipelines.passes.lower_collectives import LowerCollectives
 from llmc.pipelines.passes.lower_llmc import LowerLlmc
 from llmc.pipelines.passes.number_layers import NumberLayers
 from llmc.pipelines.passes.outline_kernels import OutlineKernels
@@ -32,8 +34,10 @@ from llmc.pipelines.passes.outline_rows import OutlineRows
 from llmc.pipelines.passes.pack_blocks import PackBlocks
 from llmc.pipelines.passes.pack_weights import PackWeights
 from llmc.pipelines.passes.pair_halves import PairHalves
+from llmc.pipelines.passes.partition_shards import PartitionShards
 from llmc.pipelines.passes.persist_layers import PersistLayers
 from llmc.pipelines.passes.propagate_shapes import PropagateShapes
+from llmc.pipelines.passes.propagate_shardings import PropagateShardings
 from llmc.pipelines.passes.quantize_activations import QuantizeActivations
 from llmc.pipelines.passes.quantize_weights import QuantizeWeights
 from llmc.pipelines.passes.remove_dead_parameters import RemoveDeadParameters
@@ -56,6 +60,7 @@ PASSES: dict[str, type[Pass]] = {
         AddEarly,
         AddGreedy,
         AddTopK,
+        AnnotateShardings,
         ApplySchedule,
         AttendInPlace,
         BindParameters,
@@ -74,6 +79,7 @@ PASSES: dict[str, type[Pass]] = {
         FuseResidualNorm,
         GroupExpertRows,
         HoistAcrossLayers,
+        LowerCollectives,
         LowerLlmc,
         NumberLayers,
         OutlineKernels,
@@ -84,7 +90,9 @@ PASSES: dict[str, type[Pass]] = {
         PackBlocks,
         PackWeights,
         PairHalves,
+        PartitionShards,
         PersistLayers,
+        PropagateShardings,
         QuantizeActivations,
         QuantizeWeights,
         PropagateShapes,

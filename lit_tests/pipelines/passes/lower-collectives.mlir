@@ -1,0 +1,39 @@
+// RUN: llmc-opt %s --pass-pipeline='builtin.module(lower-collectives)' | filecheck %s
+
+// The grid goes, and what is called is declared.
+// CHECK-NOT: shard.
+// CHECK-DAG: func.func private @collective.all_reduce(tensor<?xf32>, i32) -> tensor<?xf32>
+// CHECK-DAG: func.func private @collective.all_gather(tensor<?xf32>, i32) -> tensor<?xf32>
+shard.grid @grid(shape = 2x2x2) {llmc.axes = ["dp", "pp", "tp"]}
+
+// CHECK-LABEL: func.func @reduce
+func.func @reduce(%x: tensor<1x?x8xf32>) -> tensor<1x?x8xf32> {
+  // CHECK:      tensor.collapse_shape %arg0 {{\[\[}}0, 1, 2]]
+  // Axes 0 and 2 are the bits 1 and 4.
+  // CHECK:      %[[AXES:.+]] = arith.constant 5 : i32
+  // CHECK-NEXT: %[[SUM:.+]] = call @collective.all_reduce(%{{.+}}, %[[AXES]])
+  // CHECK:      tensor.expand_shape %[[SUM]] {{\[\[}}0, 1, 2]] output_shape [1, %{{.+}}, 8]
+  %0 = shard.all_reduce %x on @grid grid_axes = [0, 2] : tensor<1x?x8xf32> -> tensor<1x?x8xf32>
+  return %0 : tensor<1x?x8xf32>
+}
+
+// One row's pieces are in order as they come.
+// CHECK-LABEL: func.func @gather_row
+func.func @gather_row(%x: tensor<1x8xf32>) -> tensor<1x16xf32> {
+  // CHECK:      call @collective.all_gather
+  // CHECK-NOT:  linalg.transpose
+  // CHECK:      return %{{.+}} : tensor<1x16xf32>
+  %0 = shard.all_gather %x on @grid grid_axes = [1] gather_axis = 1 : tensor<1x8xf32> -> tensor<1x16xf32>
+  return %0 : tensor<1x16xf32>
+}
+
+// Those of several rows are not.
+// CHECK-LABEL: func.func @gather_rows
+func.func @gather_rows(%x: tensor<?x8xf32>) -> tensor<?x16xf32> {
+  // CHECK:      %[[FLAT:.+]] = call @collective.all_gather
+  // CHECK:      %[[PIECES:.+]] = tensor.expand_shape %[[FLAT]] {{.*}} into tensor<2x?x8xf32>
+  // CHECK:      linalg.transpose ins(%[[PIECES]] : {{.*}} permutation = [1, 0, 2]
+  // CHECK:      tensor.collapse_shape {{.*}} : tensor<?x2x8xf32> into tensor<?x16xf32>
+  %0 = shard.all_gather %x on @grid grid_axes = [1] gather_axis = 1 : tensor<?x8xf32> -> tensor<?x16xf32>
+  return %0 : tensor<?x16xf32>
+}

@@ -1,0 +1,79 @@
+// RUN: llmc-opt %s --pass-pipeline='builtin.module(propagate-shardings)' | filecheck %s
+
+shard.grid @grid(shape = 2) {llmc.axes = ["tp"]}
+
+// Outputs that are split stay so from row to row; the weight that is multiplied with them is split
+// by inputs, and what that leaves is whole again.
+// CHECK-LABEL: func.func @mlp
+func.func @mlp(%x: tensor<4x64xf32>) -> tensor<4x64xf32> {
+  // CHECK-DAG:  %[[UP:.+]] = "llmc.parameter"() {sources = ["up"]}
+  // CHECK-DAG:  %[[DOWN:.+]] = "llmc.parameter"() {sources = ["down"]}
+  // CHECK:      %[[SPLIT:.+]] = shard.shard %[[UP]] to %{{.+}} : tensor<128x64xf32>
+  %up = "llmc.parameter"() {sources = ["up"]} : () -> tensor<128x64xf32>
+  %down = "llmc.parameter"() {sources = ["down"]} : () -> tensor<64x128xf32>
+  %rows = shard.sharding @grid split_axes = [[0], []] : !shard.sharding
+  %split = shard.shard %up to %rows : tensor<128x64xf32>
+  // CHECK-NEXT: %[[H:.+]] = "llmc.linear"(%arg0, %[[SPLIT]])
+  // CHECK-NEXT: %[[BY_COLUMNS:.+]] = shard.sharding @grid split_axes = {{\[\[}}], [0]]
+  // CHECK-NEXT: %[[HS:.+]] = shard.shard %[[H]] to %[[BY_COLUMNS]] : tensor<4x128xf32>
+  %h = "llmc.linear"(%x, %split) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
+      : (tensor<4x64xf32>, tensor<128x64xf32>) -> tensor<4x128xf32>
+  // CHECK:      %[[EMPTY:.+]] = tensor.empty() : tensor<4x128xf32>
+  // CHECK:      %[[ROOM:.+]] = shard.shard %[[EMPTY]] to %{{.+}} annotate_for_users
+  // CHECK-NEXT: %[[A:.+]] = linalg.generic {{.*}} ins(%[[HS]] : {{.*}} outs(%[[ROOM]] :
+  %room = tensor.empty() : tensor<4x128xf32>
+  %a = linalg.generic {
+      indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
+      iterator_types = ["parallel", "parallel"]}
+      ins(%h : tensor<4x128xf32>) outs(%room : tensor<4x128xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %0 = math.tanh %in : f32
+    linalg.yield %0 : f32
+  } -> tensor<4x128xf32>
+  // CHECK:      %[[AS:.+]] = shard.shard %[[A]] to %{{.+}} : tensor<4x128xf32>
+  // CHECK-NEXT: %[[INPUTS:.+]] = shard.sharding @grid split_axes = {{\[\[}}], [0]]
+  // CHECK-NEXT: %[[DOWNS:.+]] = shard.shard %[[DOWN]] to %[[INPUTS]] annotate_for_users
+  // CHECK-NEXT: %[[Y:.+]] = "llmc.linear"(%[[AS]], %[[DOWNS]])
+  // CHECK-NEXT: return %[[Y]]
+  %y = "llmc.linear"(%a, %down) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
+      : (tensor<4x128xf32>, tensor<64x128xf32>) -> tensor<4x64xf32>
+  return %y : tensor<4x64xf32>
+}
+
+// A norm needs whole rows; what it is given split is asked for whole. So is what is returned.
+// CHECK-LABEL: func.func @norm
+func.func @norm(%x: tensor<4x64xf32>) -> (tensor<4x64xf32>, tensor<4x64xf32>) {
+  %w = "llmc.parameter"() {sources = ["w"]} : () -> tensor<64x64xf32>
+  %rows = shard.sharding @grid split_axes = [[0], []] : !shard.sharding
+  %split = shard.shard %w to %rows : tensor<64x64xf32>
+  // CHECK:      %[[S:.+]] = shard.shard %{{.+}} to %{{.+}} : tensor<4x64xf32>
+  // CHECK:      shard.sharding @grid split_axes = {{\[\[}}], []]
+  // CHECK-NEXT: %[[WHOLE:.+]] = shard.shard %[[S]] to %{{.+}} annotate_for_users : tensor<4x64xf32>
+  // CHECK-NEXT: %[[N:.+]] = "llmc.rms_norm"(%[[WHOLE]])
+  %h = "llmc.linear"(%x, %split) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
+      : (tensor<4x64xf32>, tensor<64x64xf32>) -> tensor<4x64xf32>
+  %n = "llmc.rms_norm"(%h) {epsilon = 1.0e-5 : f64, offset = 0.0 : f64,
+      operandSegmentSizes = array<i32: 1, 0>} : (tensor<4x64xf32>) -> tensor<4x64xf32>
+  // CHECK:      %[[TOO:.+]] = shard.shard %[[S]] to %{{.+}} annotate_for_users
+  // CHECK-NEXT: return %[[TOO]], %[[N]]
+  return %h, %n : tensor<4x64xf32>, tensor<4x64xf32>
+}
+
+// Heads are split through rotary embedding and attention, as long as each rank has whole groups.
+// CHECK-LABEL: func.func @heads
+func.func @heads(%cos: tensor<1x5x8xf32>, %q: tensor<1x4x5x8xf32>, %k: tensor<1x2x5x8xf32>)
+    -> tensor<1x4x5x8xf32> {
+  %sharding = shard.sharding @grid split_axes = [[], [0]] : !shard.sharding
+  %qs = shard.shard %q to %sharding : tensor<1x4x5x8xf32>
+  // CHECK:      "llmc.rotary"
+  // CHECK:      %[[Q:.+]] = shard.shard %{{.+}} to %{{.+}} : tensor<1x4x5x8xf32>
+  %0 = "llmc.rotary"(%qs, %cos, %cos)
+      : (tensor<1x4x5x8xf32>, tensor<1x5x8xf32>, tensor<1x5x8xf32>) -> tensor<1x4x5x8xf32>
+  // CHECK:      %[[K:.+]] = shard.shard %arg2 to %{{.+}} annotate_for_users : tensor<1x2x5x8xf32>
+  // CHECK:      "llmc.attention"(%[[Q]], %[[K]], %{{.+}})
+  // CHECK:      shard.sharding @grid split_axes = {{\[\[}}], [0], [], []]
+  %1 = "llmc.attention"(%0, %k, %k) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>,
+      scale = 1.0 : f64, softcap = 0.0 : f64, window = 0 : i64}
+      : (tensor<1x4x5x8xf32>, tensor<1x2x5x8xf32>, tensor<1x2x5x8xf32>) -> tensor<1x4x5x8xf32>
+  return %1 : tensor<1x4x5x8xf32>
+}

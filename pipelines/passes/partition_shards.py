@@ -1,0 +1,89 @@
+"""`partition-shards`: the program of one rank."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch_mlir import ir
+from torch_mlir.dialects import func, shard
+
+from llmc.dialects.sharding_rule import ShardingRule
+from llmc.pipelines.passes.base import Pass, fail, functions
+from llmc.pipelines.sharding.annotations import grid_of, layout_of
+from llmc.pipelines.sharding.collectives import converted
+from llmc.pipelines.sharding.local import local_results
+from llmc.pipelines.sharding.rules import assign, rule_of
+from llmc.pipelines.sharding.split import Layout, whole
+from llmc.runtime.ranks.grid import Grid
+
+
+@dataclass(frozen=True)
+class PartitionShards(Pass):
+    """Rewrites functions to what rank `rank` of the grid computes, on its parts of the tensors.
+
+    A value that is needed in another layout than it is in is gathered (`shard.all_gather`), sliced,
+    or both; results that every rank has a share of are added up (`shard.all_reduce`). The grid
+    stays. Takes the part of MLIR's `shard-partition`, which knows no operations that are defined in
+    Python, and no parts of different sizes.
+    """
+
+    name: ClassVar[str] = "partition-shards"
+    rank: int = 0
+
+    def apply(self, module: ir.Module) -> None:
+        """Rewrites function by function. PassError where an operand is not in a fitting layout."""
+        grid = grid_of(module)
+        if grid is None:
+            return
+        if not 0 <= self.rank < grid.size:
+            fail(module.operation, f"there is no rank {self.rank} in a grid of {grid.size}")
+        for function in functions(module):
+            _Partition(grid, grid.coordinates(self.rank)).apply(function)
+
+
+class _Partition:
+    """Rewrites one function for the rank at `coordinates`."""
+
+    def __init__(self, grid: Grid, coordinates: tuple[int, ...]) -> None:
+        self._grid, self._coordinates = grid, coordinates
+        self._layouts: dict[ir.Value, Layout] = {}
+
+    def apply(self, function: func.FuncOp) -> None:
+        """Goes through the function once, from top to bottom."""
+        # Rules speak of whole tensors: all before the first becomes a part.
+        for op, rule in [(op, rule_of(op.operation)) for op in function.entry_block]:
+            if isinstance(op, shard.ShardOp):
+                self._convert(op)
+            elif not isinstance(op, shard.ShardingOp):
+                self._localise(op.operation, rule)
+        for op in reversed(list(function.entry_block)):
+            if isinstance(op, shard.ShardingOp):
+                op.operation.erase()
+
+    def _layout(self, value: ir.Value) -> Layout:
+        rank = value.type.rank if isinstance(value.type, ir.RankedTensorType) else 0
+        return self._layouts.get(value, whole(rank))
+
+    def _convert(self, op: shard.ShardOp) -> None:
+        """Puts in the place of `op` its value in the layout that it names."""
+        has, needs = self._layout(op.src), layout_of(op, self._grid)
+        with ir.InsertionPoint(op), op.location:
+            value = converted(op.src, has, needs, op.result.type, self._coordinates)
+        self._replace(op.operation, [value], [needs])
+
+    def _localise(self, op: ir.Operation, rule: ShardingRule | None) -> None:
+        """Makes `op` compute this rank's part, if its operands are parts."""
+        layouts = [self._layout(operand) for operand in op.operands]
+        if not any(any(layout) for layout in layouts):
+            return
+        assignment = None if rule is None else assign(rule, layouts)
+        if assignment is None or assignment.operands != layouts:
+            fail(op, "operands are in layouts that do not fit: run propagate-shardings first")
+        with ir.InsertionPoint(op), op.location:
+            values = local_results(op, assignment, self._coordinates)
+        self._replace(op, values, assignment.results)
+
+    def _replace(self, op: ir.Operation, values: list[ir.Value], layouts: list[Layout]) -> None:
+        for old, new, layout in zip(op.results, values, layouts, strict=True):
+            old.replace_all_uses_with(new)
+            self._layouts[new] = layout
+        op.erase()

@@ -1,0 +1,78 @@
+"""`propagate-shardings`: from how some values are split to how all are."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch_mlir import ir
+from torch_mlir.dialects import func, shard
+
+from llmc.pipelines.passes.base import Pass, functions
+from llmc.pipelines.sharding.annotations import grid_of, layout_of, shard_op
+from llmc.pipelines.sharding.rules import assign, is_free, rule_of
+from llmc.pipelines.sharding.split import Layout, whole
+from llmc.runtime.ranks.grid import Grid
+
+
+@dataclass(frozen=True)
+class PropagateShardings(Pass):
+    """Says of every value in which layout an operation computes it, and of operands needs it.
+
+    What is split goes on being split from operation to operation, as far as the rule of each
+    allows (`sharding` of an operation of ours). A weight, an empty tensor or a constant is split as
+    its user needs it. An operand that is needed in another layout than it is in gets a
+    `shard.shard` `annotate_for_users`; where that costs a collective is for `partition-shards`.
+    Functions take and return what every rank has whole. Takes the part of MLIR's
+    `sharding-propagation`, which knows no operations that are defined in Python.
+    """
+
+    name: ClassVar[str] = "propagate-shardings"
+
+    def apply(self, module: ir.Module) -> None:
+        """Annotates function by function."""
+        if (grid := grid_of(module)) is not None:
+            for function in functions(module):
+                _propagate(function, grid)
+
+
+def _propagate(function: func.FuncOp, grid: Grid) -> None:
+    layouts: dict[ir.Value, Layout | None] = {}
+    for op in list(function.entry_block):
+        if isinstance(op, shard.ShardOp):
+            layouts[op.result] = layout_of(op, grid)
+        elif not isinstance(op, shard.ShardingOp):
+            _visit(op.operation, layouts)
+
+
+def _visit(op: ir.Operation, layouts: dict[ir.Value, Layout | None]) -> None:
+    """Adds what `op` needs of its operands, and what it makes of them."""
+    rule = rule_of(op)
+    given = [_layout(operand, layouts) for operand in op.operands]
+    needed: list[Layout] = [whole(_rank(operand)) for operand in op.operands]
+    made: list[Layout] = [whole(_rank(result)) for result in op.results]
+    if rule is not None:
+        assignment = assign(rule, given)
+        needed, made = assignment.operands, assignment.results
+    with ir.InsertionPoint(op), op.location:
+        for number, (has, needs) in enumerate(zip(given, needed, strict=True)):
+            if needs != (has if has is not None else whole(len(needs))):
+                op.operands[number] = shard_op(op.operands[number], needs, for_users=True)
+    if is_free(op):
+        layouts.update((result, None) for result in op.results)
+        return
+    for result, layout in zip(op.results, made, strict=True):
+        layouts[result] = layout
+        if any(layout):
+            users = list(result.uses)
+            with ir.InsertionPoint.after(op), op.location:
+                annotated = shard_op(result, layout)
+            for use in users:
+                use.owner.operands[use.operand_number] = annotated
+            layouts[annotated] = layout
+
+
+def _layout(value: ir.Value, layouts: dict[ir.Value, Layout | None]) -> Layout | None:
+    return layouts.get(value, whole(_rank(value)))
+
+
+def _rank(value: ir.Value) -> int:
+    return value.type.rank if isinstance(value.type, ir.RankedTensorType) else 0

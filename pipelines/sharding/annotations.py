@@ -1,0 +1,109 @@
+"""Grids and layouts as operations of MLIR's shard dialect.
+
+    shard.grid @grid(shape = 2x2) {llmc.axes = ["dp", "tp"]}
+    %split = shard.sharding @grid split_axes = [[], [1]] : !shard.sharding
+    %y = shard.shard %x to %split : tensor<4x64xf32>
+
+Parts that differ in size are in `sharded_dims_offsets`. Where parts overlap, which the dialect has
+no words for, `llmc.ranges = [[[0, 64], [0, 64], [64, 128]]]` gives those of each split dimension.
+"""
+
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+
+from torch_mlir import ir
+from torch_mlir.dialects import shard
+
+from llmc.pipelines.passes.base import fail, find
+from llmc.pipelines.sharding.split import Layout, Split, even_split
+from llmc.runtime.errors import UserError
+from llmc.runtime.manifest import Axis
+from llmc.runtime.ranks.grid import Grid
+
+GRID = "grid"
+_AXES = "llmc.axes"
+_RANGES = "llmc.ranges"
+
+
+def add_grid(module: ir.Module, grid: Grid) -> None:
+    """Puts the grid at the top of `module`."""
+    with ir.InsertionPoint.at_block_begin(module.body):
+        op = shard.GridOp(GRID, [axis.size for axis in grid.axes])
+    names = [ir.StringAttr.get(axis.name) for axis in grid.axes]
+    op.attributes[_AXES] = ir.ArrayAttr.get(names)
+
+
+def grid_of(module: ir.Module) -> Grid | None:
+    """The grid that `module` is written for; None without one. PassError where it is none."""
+    ops = find(module.operation, "shard.grid")
+    if not ops:
+        return None
+    op, *others = ops
+    names, sizes = op.attributes.get(_AXES), list(op.opview.shape)
+    if others:
+        fail(others[0], "a module has one grid")
+    if not isinstance(names, ir.ArrayAttr) or len(names) != len(sizes):
+        fail(op, f"the grid needs a name for each of its axes in '{_AXES}'")
+    return Grid(
+        tuple(
+            Axis(ir.StringAttr(name).value, size) for name, size in zip(names, sizes, strict=True)
+        )
+    )
+
+
+def shard_op(value: ir.Value, layout: Layout, *, for_users: bool = False) -> ir.Value:
+    """`value`, which is or, `for_users`, is to be in `layout`."""
+    splits = [split for split in layout if split]
+    axes = ", ".join("[]" if split is None else f"[{split.axis}]" for split in layout)
+    offsets: list[int] = []
+    if not all(split.is_even for split in splits) and all(split.is_disjoint for split in splits):
+        offsets = [cut for split in splits for cut in (0, *(end for _, end in split.ranges))]
+    sharding = shard.ShardingOp(
+        GRID,
+        ir.Attribute.parse(f"#shard<axisarray[{axes}]>"),
+        [],
+        [],
+        static_sharded_dims_offsets=offsets,
+        static_halo_sizes=[],
+    )
+    if not all(split.is_disjoint for split in splits):
+        ranges = [[list(range_) for range_ in split.ranges] for split in splits]
+        sharding.attributes[_RANGES] = ir.Attribute.parse(json.dumps(ranges))
+    return shard.ShardOp(value, sharding, annotate_for_users=for_users).result
+
+
+def layout_of(op: shard.ShardOp, grid: Grid) -> Layout:
+    """The layout that `op` says its value has. PassError where it says none that llmc knows."""
+    shape = op.result.type.shape
+    sharding = op.sharding.owner.opview
+    axes = json.loads(str(sharding.attributes["split_axes"]).removeprefix("#shard<axisarray")[:-1])
+    axes += [[]] * (len(shape) - len(axes))
+    if any(len(each) > 1 for each in axes) or sharding.attributes["static_halo_sizes"]:
+        fail(op, "a dimension is split along one axis at most, and has no halo")
+    offsets = list(sharding.attributes["static_sharded_dims_offsets"])
+    ranges = json.loads(str(sharding.attributes[_RANGES])) if _RANGES in sharding.attributes else []
+    layout: list[Split | None] = []
+    for extent, each in zip(shape, axes, strict=True):
+        if not each:
+            layout.append(None)
+            continue
+        ranks = grid.axes[each[0]].size
+        if offsets:
+            cuts, offsets = offsets[: ranks + 1], offsets[ranks + 1 :]
+            split = Split(each[0], tuple(pairwise(cuts)))
+        elif ranges:
+            split = Split(each[0], tuple((begin, end) for begin, end in ranges.pop(0)))
+        else:
+            split = even_split(each[0], ranks, extent)
+        if len(split.ranges) != ranks or split.extent != extent:
+            fail(op, f"the parts of {ranks} ranks do not make up the {extent} elements")
+        layout.append(split)
+    return tuple(layout)
+
+
+def check_axes(grid: Grid, known: Sequence[str]) -> None:
+    """UserError where the grid has an axis that nothing can be split along."""
+    for axis in grid.axes:
+        if axis.name not in known:
+            raise UserError(f"there is no axis {axis.name!r}: a grid has {', '.join(known)}")

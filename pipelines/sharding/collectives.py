@@ -1,0 +1,107 @@
+"""Builds what moves parts of tensors between ranks: `shard.all_gather`, `shard.all_reduce`."""
+
+from collections.abc import Sequence
+
+from torch_mlir import ir
+from torch_mlir.dialects import linalg, shard, tensor
+
+from llmc.dialects.index_notation import constant, insert, sizes, slice_of
+from llmc.pipelines.sharding.annotations import GRID
+from llmc.pipelines.sharding.split import Layout, Range, Split, local_type
+
+
+def grid_axes(axes: Sequence[int]) -> ir.Attribute:
+    """The attribute that names axes of the grid, for which MLIR has no builder."""
+    return ir.Attribute.parse(f"array<i16: {', '.join(map(str, axes))}>")
+
+
+def add_up(value: ir.Value, axes: list[int]) -> ir.Value:
+    """The sum of the ranks' `value`s along the grid's `axes`, on each of them."""
+    return shard.AllReduceOp(value.type, GRID, value, grid_axes=grid_axes(axes)).result
+
+
+def converted(
+    value: ir.Value, has: Layout, needs: Layout, type_: ir.Type, coordinates: Sequence[int]
+) -> ir.Value:
+    """`value`, this rank's part of a tensor of `type_` in layout `has`, in the layout `needs`."""
+    kept = tuple(old if old == new else None for old, new in zip(has, needs, strict=True))
+    for dim, (old, new) in enumerate(zip(has, needs, strict=True)):
+        if old is not None and old != new:
+            value = _gathered(value, dim, old, coordinates)
+    missing = tuple(None if old == new else new for old, new in zip(kept, needs, strict=True))
+    return _part(value, missing, local_type(type_, needs, coordinates), coordinates)
+
+
+def _gathered(value: ir.Value, dim: int, split: Split, coordinates: Sequence[int]) -> ir.Value:
+    """All of dimension `dim`, of which every rank has a part.
+
+    Parts of different sizes are filled up to the largest, for ranks exchange as much as they get.
+    """
+    ranks = len(split.ranges)
+    if split.is_even:
+        return _all_gather(value, dim, ranks, split.axis)
+    most = max(end - begin for begin, end in split.ranges)
+    pieces = _all_gather(_filled_up(value, dim, most), dim, ranks, split.axis)
+    parts = [
+        _range_of(pieces, dim, (rank * most + begin, rank * most + end))
+        for rank, (begin, end) in enumerate(_own_ranges(split))
+        if begin < end
+    ]
+    shape = list(value.type.shape)
+    shape[dim] = split.extent
+    type_ = ir.RankedTensorType.get(shape, value.type.element_type)
+    return tensor.concat(type_, dim, parts)
+
+
+def _own_ranges(split: Split) -> list[Range]:
+    """What each rank has and no rank before it, counted from the start of its part."""
+    covered, found = 0, []
+    for begin, end in split.ranges:
+        found.append((max(covered - begin, 0), end - begin))
+        covered = max(covered, end)
+    return found
+
+
+def _all_gather(value: ir.Value, dim: int, ranks: int, axis: int) -> ir.Value:
+    shape = list(value.type.shape)
+    shape[dim] *= ranks
+    type_ = ir.RankedTensorType.get(shape, value.type.element_type)
+    return shard.AllGatherOp(type_, GRID, value, dim, grid_axes=grid_axes([axis])).result
+
+
+def _filled_up(value: ir.Value, dim: int, extent: int) -> ir.Value:
+    """`value` with zeros after it, to make `extent` elements of dimension `dim`."""
+    extents = sizes(value)
+    if extents[dim] == extent:
+        return value
+    element = value.type.element_type
+    room = tensor.empty([*extents[:dim], extent, *extents[dim + 1 :]], element)
+    zeros = linalg.fill(constant(0.0, element), outs=[room])
+    return insert(value, zeros, [0] * len(extents), extents)
+
+
+def _range_of(value: ir.Value, dim: int, range_: Range) -> ir.Value:
+    begin, end = range_
+    extents = sizes(value)
+    extents[dim] = end - begin
+    offsets = [begin if other == dim else 0 for other in range(len(extents))]
+    return slice_of(value, offsets, extents, extents)
+
+
+def _part(value: ir.Value, layout: Layout, type_: ir.Type, coordinates: Sequence[int]) -> ir.Value:
+    """This rank's part, of `type_`, of `value`, of which it has all."""
+    if not any(layout):
+        return value
+    op = value.owner
+    if not isinstance(op, ir.Block) and op.name in ("tensor.empty", "linalg.fill"):
+        extents = sizes(value)
+        local = [
+            here if split else extent
+            for here, split, extent in zip(type_.shape, layout, extents, strict=True)
+        ]
+        room = tensor.empty(local, type_.element_type)
+        return room if op.name == "tensor.empty" else linalg.fill(op.operands[0], outs=[room])
+    for dim, split in enumerate(layout):
+        if split is not None:
+            value = _range_of(value, dim, split.part(coordinates))
+    return value

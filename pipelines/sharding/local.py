@@ -1,0 +1,99 @@
+"""What an operation is on one rank, whose operands are parts."""
+
+from collections.abc import Sequence
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith
+
+from llmc.dialects import EmbeddingOp, ExpertLinearOp, LinearOp
+from llmc.dialects.index_notation import constant, letters, pointwise
+from llmc.pipelines.sharding.collectives import add_up
+from llmc.pipelines.sharding.rules import Assignment
+from llmc.pipelines.sharding.split import Range, local_type
+
+_EXPERTS = "e"
+_TABLE_ROWS = "v"
+
+
+def local_results(
+    op: ir.Operation, assignment: Assignment, coordinates: Sequence[int]
+) -> list[ir.Value]:
+    """What the rank at `coordinates` has in the place of `op`, whose operands are its parts."""
+    view, splits = op.opview, assignment.splits
+    types = [
+        local_type(result.type, layout, coordinates)
+        for result, layout in zip(op.results, assignment.results, strict=True)
+    ]
+    if isinstance(view, LinearOp) and view.bias is not None and assignment.sum_axes:
+        return [_linear_of_sums(view, assignment, types[0])]
+    if isinstance(view, EmbeddingOp) and _TABLE_ROWS in splits:
+        values = [_look_up(view, splits[_TABLE_ROWS].part(coordinates), types[0])]
+    elif isinstance(view, ExpertLinearOp) and _EXPERTS in splits:
+        values = [_own_experts(view, splits[_EXPERTS].part(coordinates), types[0])]
+    else:
+        values = _same_on_parts(op, types)
+    axes = assignment.sum_axes
+    return [add_up(value, axes) for value in values] if axes else values
+
+
+def _same_on_parts(op: ir.Operation, types: list[ir.Type]) -> list[ir.Value]:
+    """The same operation, whose static sizes are those of the parts."""
+    clone = op.clone()
+    for result, type_ in zip(clone.results, types, strict=True):
+        result.set_type(type_)
+    for name in ("static_output_shape", "static_sizes"):
+        if name in clone.attributes:
+            sizes = zip(list(clone.attributes[name]), types[0].shape, strict=True)
+            known = [size if size < 0 else local for size, local in sizes]
+            clone.attributes[name] = ir.DenseI64ArrayAttr.get(known)
+    return list(clone.results)
+
+
+def _linear_of_sums(op: LinearOp, assignment: Assignment, type_: ir.Type) -> ir.Value:
+    """The bias once: added to the sum of all ranks' products."""
+    products = LinearOp(op.x, op.weight, op.transposed, type_).out
+    names = letters(type_.rank)
+    total = add_up(products, assignment.sum_axes)
+    return pointwise(
+        f"{names},{names[-1]}->{names}", lambda y, bias, _: arith.addf(y, bias), total, op.bias
+    )
+
+
+def _look_up(op: EmbeddingOp, rows: Range, type_: ir.Type) -> ir.Value:
+    """The rows that this part of the table has, and zeros for the others."""
+    found = EmbeddingOp(_within(op.ids, rows), op.table, type_).out
+    return _zero_outside(found, op.ids, rows)
+
+
+def _own_experts(op: ExpertLinearOp, experts: Range, type_: ir.Type) -> ir.Value:
+    """What the experts make of the rows that chose one of this rank's, and zeros for the others."""
+    own = _within(op.expert, experts)
+    y = ExpertLinearOp(op.x, own, op.weight, op.top_k, op.transposed, type_).out
+    return _zero_outside(y, op.expert, experts)
+
+
+def _within(numbers: ir.Value, range_: Range) -> ir.Value:
+    """The numbers counted from the start of the range, those outside of it moved to its ends."""
+    begin, end = range_
+    names, element = letters(numbers.type.rank), numbers.type.element_type
+
+    def moved(number: ir.Value, _: ir.Value) -> ir.Value:
+        from_start = arith.subi(number, constant(begin, element))
+        least = arith.maxsi(from_start, constant(0, element))
+        return arith.minsi(least, constant(end - begin - 1, element))
+
+    return pointwise(f"{names}->{names}", moved, numbers)
+
+
+def _zero_outside(rows: ir.Value, numbers: ir.Value, range_: Range) -> ir.Value:
+    """`rows [..., K]`, and zeros where the number in `numbers [...]` is not of the range."""
+    begin, end = range_
+    lead = letters(numbers.type.rank)
+    element, integer = rows.type.element_type, numbers.type.element_type
+
+    def kept(row: ir.Value, number: ir.Value, _: ir.Value) -> ir.Value:
+        from_start = arith.subi(number, constant(begin, integer))
+        is_own = arith.cmpi(arith.CmpIPredicate.ult, from_start, constant(end - begin, integer))
+        return arith.select(is_own, row, constant(0.0, element))
+
+    return pointwise(f"{lead}k,{lead}->{lead}k", kept, rows, numbers)

@@ -1,0 +1,127 @@
+"""A plan: which weights are split, along which axis of the grid, and which layers are where.
+
+    {"grid": "tp=2",
+     "weights": [{"match": "model.layers.*.self_attn.q_proj.weight", "dim": 0, "axis": "tp",
+                  "ranges": [[0, 384], [384, 576]]}],
+     "stages": []}
+
+Weights that no pattern matches follow from how activations are split, or are whole on every rank.
+Without `ranges` the parts are as nearly equal as whole `unit`s of elements allow.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from llmc.pipelines.sharding.split import Layout, Range, Split, even_split
+from llmc.runtime.errors import UserError
+from llmc.runtime.ranks.grid import Grid
+
+
+@dataclass(frozen=True)
+class Pin:
+    """The weights whose names match the pattern `match` are split in dimension `dim`."""
+
+    match: str
+    dim: int
+    axis: str
+    unit: int = 1
+    ranges: tuple[Range, ...] = ()
+
+    def layout(self, grid: Grid, shape: list[int]) -> Layout:
+        """The layout of a weight of `shape`. UserError where it cannot be split so."""
+        names = [axis.name for axis in grid.axes]
+        if self.axis not in names:
+            raise UserError(f"the plan splits {self.match} along {self.axis!r}: no axis of {grid}")
+        axis = names.index(self.axis)
+        if not 0 <= self.dim < len(shape):
+            raise UserError(f"{self.match} has {len(shape)} dimensions: none has number {self.dim}")
+        extent, ranks = shape[self.dim], grid.axes[axis].size
+        split = Split(axis, self.ranges) if self.ranges else self._even(axis, ranks, extent)
+        is_cover = len(split.ranges) == ranks and split.extent == extent and _is_cover(split)
+        if not is_cover:
+            raise UserError(
+                f"the ranges of {self.match} are no parts of {extent} for {ranks} ranks"
+            )
+        return tuple(split if dim == self.dim else None for dim in range(len(shape)))
+
+    def _even(self, axis: int, ranks: int, extent: int) -> Split:
+        try:
+            return even_split(axis, ranks, extent, self.unit)
+        except ValueError as error:
+            raise UserError(f"{self.match}: {error}") from error
+
+
+def _is_cover(split: Split) -> bool:
+    ends = [0, *(end for _, end in split.ranges)]
+    return all(
+        begin <= before <= end and begin < end
+        for (begin, end), before in zip(split.ranges, ends, strict=False)
+    )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The pins in order, of which the first that matches a weight counts.
+
+    `stages[l]` is the place of layer l along the axis `pp`; without any, all ranks have as many
+    layers as nearly as that goes.
+    """
+
+    grid: Grid
+    weights: tuple[Pin, ...] = ()
+    stages: tuple[int, ...] = ()
+
+    def layout(self, name: str, shape: list[int]) -> Layout | None:
+        """The layout of the weight `name`; None where the plan says nothing of it."""
+        for pin in self.weights:
+            if fnmatchcase(name, pin.match):
+                return pin.layout(self.grid, shape)
+        return None
+
+    def to_json(self) -> str:
+        """The text of a plan file."""
+        return json.dumps({**asdict(self), "grid": str(self.grid)}, indent=2) + "\n"
+
+
+def read_plan(path: Path) -> Plan:
+    """The plan in the file `path`. UserError where it holds none."""
+    try:
+        return _plan(json.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise UserError(f"cannot read the plan {path}: {error.strerror}") from error
+    except (ValueError, TypeError, KeyError) as error:
+        raise UserError(f"{path} is no plan: {error}") from error
+
+
+def _plan(value: Any) -> Plan:
+    if not isinstance(value, dict) or not set(value) <= {"grid", "weights", "stages"}:
+        raise ValueError("it must be an object with 'grid', 'weights' and 'stages'")
+    grid, stages = value.get("grid"), value.get("stages", [])
+    if not isinstance(grid, str):
+        raise ValueError("'grid' must be a text, as tp=2")
+    if not isinstance(stages, list) or any(type(stage) is not int for stage in stages):
+        raise ValueError("'stages' must be a list of whole numbers")
+    return Plan(Grid.parse(grid), tuple(map(_pin, value.get("weights", []))), tuple(stages))
+
+
+_FIELDS = {"match": str, "dim": int, "axis": str, "unit": int, "ranges": list}
+
+
+def _pin(value: Any) -> Pin:
+    if not isinstance(value, dict):
+        raise ValueError("a weight is an object")
+    for name, field in value.items():
+        if name not in _FIELDS or type(field) is not _FIELDS[name]:
+            raise ValueError(f"of a weight, {name!r} cannot be {field!r}")
+    ranges = value.pop("ranges", [])
+    if not all(
+        isinstance(each, list) and [type(edge) for edge in each] == [int, int] for each in ranges
+    ):
+        raise ValueError("'ranges' must be pairs of whole numbers")
+    pin = Pin(**value, ranges=tuple((begin, end) for begin, end in ranges))
+    if pin.unit < 1:
+        raise ValueError("'unit' must be at least 1")
+    return pin
