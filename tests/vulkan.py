@@ -13,9 +13,10 @@ def load_function(
 ) -> Callable[..., list[np.ndarray]]:
     """A function of a module that takes arrays and integers, and returns arrays of such elements.
 
-    IREE 3.13 cannot itself copy what Vulkan holds to numpy.
+    IREE 3.13 cannot itself copy what Vulkan holds to numpy. The device goes with the function, for
+    an open one of lavapipe's keeps a core busy.
     """
-    config = rt.Config("vulkan")
+    config = rt.Config(device=rt.get_driver("vulkan").create_default_device())
     program = rt.VmModule.copy_buffer(config.vm_instance, binary)
     modules = [rt.create_hal_module(config.vm_instance, config.device), program]
     context = rt.VmContext(config.vm_instance, modules=modules)
