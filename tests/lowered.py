@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import iree.compiler
 import iree.runtime
 import numpy as np
 from torch_mlir import ir
@@ -16,7 +15,7 @@ from llmc.pipelines.driver.execution import run
 from llmc.pipelines.passes.lower_llmc import LowerLlmc
 from llmc.pipelines.passes.store_blocks_as_bytes import StoreBlocksAsBytes
 from llmc.pipelines.passes.to_iree import ToIREE
-from llmc.pipelines.targets.cpu import CPUTarget
+from tests.cpu_code import compile_for_cpu
 
 _ELEMENTS = {
     np.dtype(np.float32): "f32",
@@ -130,7 +129,7 @@ def compile_text(text: str) -> iree.runtime.system_api.BoundModule:
     dialects.load(context)
     module = ir.Module.parse(text, context)
     run((LowerLlmc(), StoreBlocksAsBytes(), "canonicalize,cse", ToIREE()), module)
-    code = iree.compiler.compile_str(str(module), extra_args=CPUTarget().flags)
+    code = compile_for_cpu(module)
     config = iree.runtime.Config("local-sync")
     system = iree.runtime.SystemContext(config=config)
     system.add_vm_module(iree.runtime.VmModule.copy_buffer(system.instance, code))

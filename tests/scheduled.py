@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import iree.compiler
 import iree.runtime
 import numpy as np
 from torch_mlir import ir
@@ -16,7 +15,7 @@ from llmc.pipelines.schedules.handles import KIND
 from llmc.pipelines.schedules.interpreter import apply_script
 from llmc.pipelines.schedules.registry import parse_schedule
 from llmc.pipelines.schedules.schedule import Schedule
-from llmc.pipelines.targets.cpu import CPUTarget
+from tests.cpu_code import compile_for_cpu
 
 _ELEMENTS = {"float32": "f32", "float16": "f16", "int8": "i8"}
 
@@ -96,7 +95,7 @@ def call(module: ir.Module, name: str, arguments: Sequence[np.ndarray]) -> list[
 
 def load(module: ir.Module) -> Callable[[str, Sequence[np.ndarray]], list[np.ndarray]]:
     """Compiles `module` by IREE; gives what calls a function of it and returns the results."""
-    code = iree.compiler.compile_str(str(module), extra_args=CPUTarget().flags)
+    code = compile_for_cpu(module)
     system = iree.runtime.SystemContext(config=iree.runtime.Config("local-sync"))
     system.add_vm_module(iree.runtime.VmModule.copy_buffer(system.instance, code))
 

@@ -1,6 +1,5 @@
 """The kernel that appends to a KV cache writes what it is told to, turned or not, and no more."""
 
-import iree.compiler
 import iree.runtime
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from llmc.dialects.kv_cache import rows_of
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.passes.call_kernels import CallKernels
 from llmc.pipelines.passes.store_blocks_as_bytes import StoreBlocksAsBytes
-from llmc.pipelines.targets.cpu import CPUTarget
+from tests.cpu_code import compile_for_cpu
 from tests.kv_caches import as_cache, as_stored, kept, row_type, stored_rows
 
 BATCH, HEADS, FIRST, WIDTH = 2, 3, 5, 300
@@ -55,7 +54,7 @@ def compiled(channels, element, rotated, cut, which):
     module = ir.Module.parse(text, context)
     run((CallKernels(lanes=16), StoreBlocksAsBytes(), "canonicalize"), module)
     assert "llmc." not in str(module), "the kernel takes in all of it"
-    binary = iree.compiler.compile_str(str(module), extra_args=CPUTarget().flags)
+    binary = compile_for_cpu(module)
     return iree.runtime.load_vm_flatbuffer(binary, driver="local-task").append
 
 

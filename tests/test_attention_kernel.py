@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import iree.compiler
 import iree.runtime
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from llmc.dialects.blocks import decode
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.passes.call_kernels import CallKernels
 from llmc.pipelines.passes.store_blocks_as_bytes import StoreBlocksAsBytes
-from llmc.pipelines.targets.cpu import CPUTarget
+from tests.cpu_code import compile_for_cpu
 from tests.kv_caches import as_cache, as_stored, kept, row_type
 
 
@@ -67,7 +66,7 @@ def compiled(request):
     dialects.load(context)
     module = ir.Module.parse(request.param.function, context)
     run((CallKernels(lanes=request.param.lanes), StoreBlocksAsBytes()), module)
-    binary = iree.compiler.compile_str(str(module), extra_args=CPUTarget().flags)
+    binary = compile_for_cpu(module)
     loaded = iree.runtime.load_vm_flatbuffer(binary, driver="local-task")
     return request.param, loaded.attend
 

@@ -1,6 +1,5 @@
 """The kernel of decode attention gives what PyTorch gives, and leaves the cache as it should."""
 
-import iree.compiler
 import iree.runtime
 import pytest
 from torch_mlir import ir
@@ -10,6 +9,7 @@ from llmc.pipelines.driver.execution import run
 from llmc.pipelines.passes.call_kernels import CallKernels
 from llmc.pipelines.passes.store_blocks_as_bytes import StoreBlocksAsBytes
 from llmc.pipelines.targets.cpu import CPUTarget
+from tests.cpu_code import compile_for_cpu
 from tests.decode_attention import COLUMNS_HELD, Shape, check_attention
 
 LANES, BYTES = CPUTarget().columns, CPUTarget().byte_products
@@ -41,7 +41,7 @@ def compiled(request):
     module = ir.Module.parse(request.param.function, context)
     kernels = CallKernels(lanes=request.param.lanes, instruction=request.param.instruction)
     run((kernels, StoreBlocksAsBytes(), "canonicalize"), module)
-    binary = iree.compiler.compile_str(str(module), extra_args=CPUTarget().flags)
+    binary = compile_for_cpu(module)
     loaded = iree.runtime.load_vm_flatbuffer(binary, driver="local-task")
 
     def attend(*arguments):

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import iree.compiler
 import iree.runtime as rt
 import numpy as np
 import pytest
@@ -15,8 +14,8 @@ from llmc.pipelines.parameters import StoredParameter, stored_parameters, write_
 from llmc.pipelines.passes.base import find
 from llmc.pipelines.passes.lower_llmc import LowerLlmc
 from llmc.pipelines.recipes.recipe import Weight, read_recipe, recipe_of
-from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.runtime.errors import UserError
+from tests.cpu_code import compile_for_cpu
 
 # Operations on weights and the type of what they give.
 EXPRESSIONS = {
@@ -101,7 +100,7 @@ def function(shapes: dict[str, str], body: str, weights: bool) -> ir.Module:
 
 def run_by_iree(module: ir.Module, operands: list[np.ndarray]) -> np.ndarray:
     run((LowerLlmc(), "canonicalize"), module)
-    code = iree.compiler.compile_str(str(module), extra_args=CPUTarget().flags)
+    code = compile_for_cpu(module)
     system = rt.SystemContext(config=rt.Config("local-sync"))
     system.add_vm_module(rt.VmModule.copy_buffer(system.instance, code))
     return system.modules.module["f"](*operands).to_host()

@@ -1,6 +1,5 @@
 """The rotary kernel turns channels as rotary embedding is defined, and keeps the rest."""
 
-import iree.compiler
 import iree.runtime
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from llmc import dialects
 from llmc.dialects import RotaryOp
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.passes.call_kernels import CallKernels
-from llmc.pipelines.targets.cpu import CPUTarget
+from tests.cpu_code import compile_for_cpu
 
 
 def compiled(batch, heads, channels, rotated, tables, lanes):
@@ -23,7 +22,7 @@ def compiled(batch, heads, channels, rotated, tables, lanes):
     dialects.load(context)
     module = ir.Module.parse(text, context)
     run((CallKernels(lanes=lanes),), module)
-    binary = iree.compiler.compile_str(str(module), extra_args=CPUTarget().flags)
+    binary = compile_for_cpu(module)
     return iree.runtime.load_vm_flatbuffer(binary, driver="local-task").turn
 
 
