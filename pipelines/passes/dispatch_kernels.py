@@ -10,7 +10,7 @@ from llmc.dialects.index_notation import as_value, size
 from llmc.pipelines.kernels.best_of_row import part_types, with_best
 from llmc.pipelines.kernels.counters import Counters
 from llmc.pipelines.kernels.kernel import Kernel, dispatch, module_around, under_view
-from llmc.pipelines.passes.base import Pass, calls_of, fail, functions, is_layer
+from llmc.pipelines.passes.base import Pass, fail, functions, is_layer, symbol_users
 from llmc.pipelines.passes.kernel_functions import is_distributed, kind_of
 from llmc.pipelines.passes.scheduled_kernel import (
     has_best,
@@ -34,15 +34,16 @@ class DispatchKernels(Pass):
     def apply(self, module: ir.Module) -> None:
         """Replaces kernel by kernel."""
         module.context.allow_unregistered_dialects = True
+        users = symbol_users(module)
         for function in functions(module):
             if kind_of(function) is not None and is_distributed(function):
-                _dispatch(module, function)
+                _dispatch(function, users[function.sym_name.value])
 
 
-def _dispatch(module: ir.Module, function: func.FuncOp) -> None:
+def _dispatch(function: func.FuncOp, users: list[ir.Operation]) -> None:
     kernel = scheduled_kernel(function)
     run = _run_with_best if has_best(function) else _run
-    for call in calls_of(module, function):
+    for call in (user.opview for user in users if user.name == "func.call"):
         operands = list(call.operands)
         with ir.InsertionPoint(call), call.location:
             results = run(kernel, function, call)
