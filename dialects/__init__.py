@@ -1,5 +1,8 @@
 """The llmc dialect: LLM-level operations, what they mean in linalg, and their verifiers."""
 
+import sys
+from types import ModuleType
+
 from torch_mlir import ir
 from torch_mlir._mlir_libs._mlir import globals as bindings
 from torch_mlir._mlir_libs._torchMlir import register_dialect
@@ -90,6 +93,10 @@ __all__ = [*(op.__name__ for op in OPERATIONS.values()), "OPERATIONS", "Llmc", "
 
 # Otherwise MLIR searches the disk for `torch_mlir.dialects.llmc` whenever it meets an operation.
 bindings.append_dialect_search_prefix(__name__)
+
+# And for these, which have no Python: IREE's dialects, torch-mlir's, and our transform operations.
+for _namespace in ("flow", "stream", "util", "tm_tensor", "torch_c", "llmc_transform"):
+    sys.modules[f"{__name__}.{_namespace}"] = ModuleType(_namespace)
 
 # torch_c and tm_tensor have no binding that loads them; passes that depend on them do.
 _LOADERS = "builtin.module(torch-func-backend-type-conversion,func.func(convert-torch-to-tmtensor))"
