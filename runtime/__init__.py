@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from llmc.runtime.errors import UserError
+    from llmc.runtime.errors import RankError, UserError
     from llmc.runtime.generation import Generation, GenerationOptions
     from llmc.runtime.model import Chat, Model, load
     from llmc.runtime.sampling import SamplingOptions
@@ -14,6 +14,7 @@ __all__ = [
     "Generation",
     "GenerationOptions",
     "Model",
+    "RankError",
     "SamplingOptions",
     "UserError",
     "load",
@@ -24,6 +25,7 @@ _HOMES = {
     "Generation": "generation",
     "GenerationOptions": "generation",
     "Model": "model",
+    "RankError": "errors",
     "SamplingOptions": "sampling",
     "UserError": "errors",
     "load": "model",

@@ -1,4 +1,4 @@
-"""The one exception that a user is meant to read."""
+"""The exceptions that a user is meant to read."""
 
 
 class UserError(Exception):
@@ -6,3 +6,7 @@ class UserError(Exception):
 
     `llmc` prints it after `llmc: error: ` and exits with status 2; a traceback never shows.
     """
+
+
+class RankError(UserError):
+    """One of the ranks that run a model together is lost, and the model with it."""

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from llmc.runtime.devices import usable_cpus
 from llmc.runtime.errors import UserError
 from llmc.runtime.generation import Generation, GenerationOptions, generate, generate_batch
 from llmc.runtime.heap import return_freed_memory
@@ -47,9 +46,8 @@ class Model:
                 raise UserError(f"threads must be at least 1, not {threads}")
             self.tokenizer = Tokenizer(folder / TOKENIZER, self.manifest.tokenizer)
             return_freed_memory()  # Parsing takes several times what it leaves.
-            self.engine = open_engine(
-                self.manifest, self.placement, folder, threads or usable_cpus(), communicator
-            )
+            self.engine = open_engine(self.manifest, self.placement, folder, threads, communicator)
+        self.folder = folder
         self.communicator = communicator
         self.load_s = time.perf_counter() - begin
 
@@ -215,7 +213,7 @@ def load(
     """
     if not local:
         return Model(Path(folder), threads, device)
-    threads, communicator = start_local_ranks(Path(folder), threads, device, timeout_s)
+    communicator = start_local_ranks(Path(folder), threads, device, timeout_s)
     return Model(Path(folder), threads, device, communicator)
 
 

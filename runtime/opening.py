@@ -4,6 +4,7 @@ from pathlib import Path
 
 import iree.runtime as rt
 
+from llmc.runtime.devices import usable_cpus
 from llmc.runtime.engine import Engine, Memory, Together, alone
 from llmc.runtime.errors import UserError
 from llmc.runtime.hal_device import cpu_device, gpu_device
@@ -38,10 +39,15 @@ def open_engine(
     manifest: Manifest,
     placement: Placement,
     folder: Path,
-    threads: int,
+    threads: int | None,
     communicator: Communicator | None,
 ) -> Engine:
-    """The engine of what `find_module` found; UserError where IREE or the memory refuses it."""
+    """The engine of what `find_module` found, with so many `threads` or its share of the CPUs.
+
+    UserError where IREE or the memory refuses it.
+    """
+    sharers = communicator.sharers if communicator else 1
+    threads = threads or max(usable_cpus() // sharers, 1)
     code, place = placement.code, placement.place
     memory = Memory(
         device=place.memory_bytes,

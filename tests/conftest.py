@@ -82,3 +82,13 @@ def endless_bundle(tiny_bundle: Path, tmp_path_factory: pytest.TempPathFactory) 
     manifest["tokenizer"]["eos_token_ids"] = []
     (folder / "manifest.json").write_text(json.dumps(manifest))
     return folder
+
+
+@pytest.fixture(scope="session")
+def ranked_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle of two ranks."""
+    from tests.ranked_bundle import write_ranked_bundle
+
+    folder = tmp_path_factory.mktemp("ranked") / "bundle"
+    write_ranked_bundle(folder)
+    return folder

@@ -150,6 +150,14 @@ def next_token(token: int, column: int) -> int:
     return int(of_token * token + of_column * column) % VOCAB_SIZE
 
 
+def continued(ids: list[int], count: int) -> list[int]:
+    """What follows the prompt `ids`."""
+    ids = list(ids)
+    for _ in range(count):
+        ids.append(next_token(ids[-1], len(ids) - 1))
+    return ids[-count:]
+
+
 def write_ranked_bundle(folder: Path) -> None:
     """Writes the bundle of a model that `next_token` describes into the new folder `folder`."""
     folder.mkdir()

@@ -8,25 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from llmc.frontend.options import Progress
-from llmc.runtime import Model, UserError, load
+from llmc.runtime import UserError
 from llmc.runtime.manifest import MANIFEST, MODULE
 from llmc.tools.arguments import compile_options, given_compile_options
-from llmc.tools.terminal import note, stage_display
-
-
-def load_model(arguments: argparse.Namespace) -> tuple[Model, float]:
-    """MODEL, ready to run, and the seconds spent on compiling it. Raises UserError, IREEError."""
-    folder, compile_s = find_bundle(arguments)
-    model = load(
-        folder,
-        arguments.threads,
-        arguments.device,
-        local=arguments.local,
-        timeout_s=arguments.timeout,
-    )
-    if arguments.verbose:
-        note(f"{folder}: loaded in {model.load_s:.2f} s")
-    return model, compile_s
+from llmc.tools.terminal import stage_display
 
 
 def find_bundle(arguments: argparse.Namespace) -> tuple[Path, float]:

@@ -28,7 +28,11 @@ def agreement(communicator: Communicator, folder: Path) -> Iterator[None]:
         "llmc": version("llmc-compiler"),
         "bundle": _digest(folder / MANIFEST),
     }
-    messages = communicator.gather_messages(json.dumps(mine).encode())
+    try:
+        messages = communicator.gather_messages(json.dumps(mine).encode())
+    except UserError:
+        communicator.abandon()
+        raise
     first, *others = (json.loads(message) for message in messages)
     if first["failure"]:
         raise UserError(first["failure"])
@@ -42,6 +46,7 @@ def agreement(communicator: Communicator, folder: Path) -> Iterator[None]:
             )
         if other["bundle"] != first["bundle"]:
             raise UserError(f"rank {rank} has another bundle than rank 0: give all the same")
+    communicator.agreed = True
 
 
 def _digest(path: Path) -> str:

@@ -35,12 +35,15 @@ class Communicator(ABC):
     Arrays are contiguous, of one axis; reductions are of float32. All ranks of a group call the
     same with arrays of the same size, where no other is said, and get the same bits. Whoever waits
     for a rank that is dead, or takes no part for longer than the timeout, raises UserError. `moved`
-    counts the bytes that this rank's collectives sent, as `bytes_moved` has them.
+    counts the bytes that this rank's collectives sent, as `bytes_moved` has them; `agreed` says
+    that all ranks have opened the same bundle.
     """
 
-    def __init__(self, rank: int, ranks: int) -> None:
-        """`rank` is this process's, of so many."""
+    def __init__(self, rank: int, ranks: int, sharers: int) -> None:
+        """`rank` is this process's, of so many, of which `sharers` share its CPUs."""
         self.rank = rank
+        self.sharers = sharers
+        self.agreed = False
         self.moved = 0
         self.world: Group = tuple(range(ranks))
 

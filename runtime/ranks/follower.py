@@ -9,7 +9,7 @@ from llmc.runtime.ranks.steps import follow
 
 
 def run_follower(
-    communicator: Communicator, folder: Path, threads: int, device: str | None
+    communicator: Communicator, folder: Path, threads: int | None, device: str | None
 ) -> None:
     """Returns when rank 0 ends the run. UserError where it cannot begin or go on."""
     with agreement(communicator, folder):

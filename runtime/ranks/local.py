@@ -46,7 +46,7 @@ class LocalCommunicator(Communicator):
 
         `end` ends the others; it is called with the end of this object, too.
         """
-        super().__init__(rank, ranks)
+        super().__init__(rank, ranks, sharers=ranks)
         self._end = weakref.finalize(self, end)
         memory = mmap.mmap(descriptor, 0)
         os.close(descriptor)

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from llmc.runtime.devices import usable_cpus
 from llmc.runtime.errors import UserError
 from llmc.runtime.manifest import Manifest
 from llmc.runtime.ranks.follower import run_follower
@@ -19,16 +18,15 @@ from llmc.runtime.ranks.local import LocalCommunicator, share_memory
 
 def start_local_ranks(
     folder: Path, threads: int | None, device: str | None, timeout_s: float
-) -> tuple[int, LocalCommunicator]:
+) -> LocalCommunicator:
     """Starts all ranks of the bundle in `folder` but the first, which this process is to be.
 
-    Each has so many `threads`, by default its share of the CPUs; returns how many, and the way to
-    the others, which end with it. UserError for a bundle of one rank.
+    Each has so many `threads`, by default its share of the CPUs. Returns the way to the others,
+    which end with it. UserError for a bundle of one rank.
     """
     ranks = Manifest.read(folder).ranks
     if ranks == 1:
         raise UserError(f"{folder} is for one device: compile with --grid what is to run --local")
-    threads = threads or max(usable_cpus() // ranks, 1)
     descriptor = share_memory(ranks)
     followers = _Followers(
         [
@@ -36,10 +34,7 @@ def start_local_ranks(
             for rank in range(1, ranks)
         ]
     )
-    communicator = LocalCommunicator(
-        0, ranks, descriptor, timeout_s, followers.check, followers.end
-    )
-    return threads, communicator
+    return LocalCommunicator(0, ranks, descriptor, timeout_s, followers.check, followers.end)
 
 
 def _start(arguments: tuple[object, ...], descriptor: int) -> subprocess.Popen[bytes]:
@@ -86,7 +81,7 @@ def _main(
     descriptor: int,
     timeout_s: float,
     folder: str,
-    threads: int,
+    threads: int | None,
     device: str | None,
 ) -> int:
     parent = os.getppid()

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from llmc.runtime.engine import Engine, Output, Together
-from llmc.runtime.errors import UserError
+from llmc.runtime.errors import RankError, UserError
 from llmc.runtime.ranks.collective_module import Collectives
 from llmc.runtime.ranks.communicator import Communicator
 from llmc.runtime.ranks.interrupts import uninterrupted
@@ -27,18 +27,19 @@ def in_step(communicator: Communicator, collectives: Collectives) -> Together:
     def together(name: str, *arguments: object) -> Iterator[None]:
         nonlocal ended
         if ended:
-            raise UserError("the ranks of this model have ended: load it again")
+            raise RankError("the ranks of this model have ended: load it again")
         with uninterrupted():
             try:
                 if communicator.rank == 0:
                     communicator.announce(json.dumps([name, *arguments]).encode())
                 yield
-            except BaseException:
+            except BaseException as error:
                 ended = True
                 communicator.abandon()
-                if collectives.failure is not None:
-                    raise collectives.failure from None
-                raise
+                cause = collectives.failure or error
+                if isinstance(cause, UserError):
+                    raise RankError(str(cause)) from cause
+                raise cause from None
 
     return together
 

@@ -5,7 +5,7 @@ import contextlib
 from copy import copy
 from dataclasses import asdict
 
-from llmc.runtime import Generation, Model, UserError
+from llmc.runtime import Generation, Model, RankError, UserError
 from llmc.tools.arguments import (
     add_compile_options,
     add_device,
@@ -16,7 +16,7 @@ from llmc.tools.arguments import (
     add_verbose,
     generation_options,
 )
-from llmc.tools.bundles import load_model
+from llmc.tools.models import load_model
 from llmc.tools.terminal import OutputError, is_cut, note, show_speed, standard_input, write
 
 HELP = "talk with a model"
@@ -73,7 +73,7 @@ class _Conversation:
                     self._command(line)
                 elif line.strip():
                     self._answer(line.strip())
-            except OutputError:
+            except (OutputError, RankError):
                 raise
             except UserError as error:
                 note(f"error: {error}")

@@ -15,7 +15,7 @@ from llmc.tools.arguments import (
     add_run_options,
     add_verbose,
 )
-from llmc.tools.bundles import load_model
+from llmc.tools.models import load_model
 
 HELP = "write the logits after some tokens to a file"
 

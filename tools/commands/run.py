@@ -17,7 +17,7 @@ from llmc.tools.arguments import (
     generation_options,
     unicode_text,
 )
-from llmc.tools.bundles import load_model
+from llmc.tools.models import load_model
 from llmc.tools.terminal import is_cut, note, show_speed, standard_input, write
 
 HELP = "generate text after a prompt"

@@ -1,0 +1,119 @@
+"""Ranks that an MPI launcher started, on any machines."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import time
+
+import numpy as np
+from mpi4py import MPI
+
+from llmc.runtime.errors import UserError
+from llmc.runtime.ranks.communicator import Communicator, Group
+from llmc.runtime.ranks.waiting import NAP_S, Waiting
+
+_SOMEONE = "another rank"
+_LOOK_S = 0.0002
+_READ_S = 0.2  # for the launcher to read the last words: at an abort it forgets the rest
+_STATUS = 2  # that of llmc where something fails that the user can mend
+
+
+class MPICommunicator(Communicator):
+    """Communicates through MPI, which is given the arrays where they lie.
+
+    There is one in a process. What waits does so in Python, and so is seen to take too long.
+    """
+
+    def __init__(self, timeout_s: float) -> None:
+        """Among the ranks of MPI.COMM_WORLD."""
+        self._world = MPI.COMM_WORLD
+        super().__init__(self._world.rank, self._world.size, _sharers(self._world))
+        # Rank 0 is the first to tell.
+        self._waiting = Waiting(timeout_s + (self.rank > 0), check=lambda: None)
+        self._groups: dict[Group, MPI.Comm] = {self.world: self._world}
+        self._abandoned = False
+        atexit.register(self._finish)
+
+    def all_reduce(self, x: np.ndarray, group: Group) -> None:
+        """In place."""
+        self._wait(self._comm(group).Iallreduce(MPI.IN_PLACE, x))
+
+    def sizes(self, size: int, group: Group) -> list[int]:
+        """Gathers them."""
+        found = np.empty(len(group), np.int64)
+        self._wait(self._comm(group).Iallgather(np.array([size], np.int64), found))
+        return found.tolist()
+
+    def all_gather(
+        self, x: np.ndarray, gathered: np.ndarray, sizes: list[int], group: Group
+    ) -> None:
+        """Of pieces of any sizes."""
+        self._wait(self._comm(group).Iallgatherv(x, (gathered, sizes)))
+
+    def reduce_scatter(self, x: np.ndarray, piece: np.ndarray, group: Group) -> None:
+        """Of equal blocks."""
+        self._wait(self._comm(group).Ireduce_scatter_block(x, piece))
+
+    def broadcast(self, x: np.ndarray, root: int, group: Group) -> None:
+        """From the root's position in the group."""
+        self._wait(self._comm(group).Ibcast(x, group.index(root)))
+
+    def send(self, x: np.ndarray, to: int) -> None:
+        """Returns when MPI needs `x` no longer."""
+        self._wait(self._world.Isend(x, to), f"rank {to}")
+
+    def receive(self, x: np.ndarray, source: int, *, patient: bool = False) -> None:
+        """Into its place."""
+        self._wait(self._world.Irecv(x, source), f"rank {source}", patient)
+
+    def shift(self, x: np.ndarray, shifted: np.ndarray, to: int, source: int) -> None:
+        """Both at once."""
+        incoming, outgoing = self._world.Irecv(shifted, source), self._world.Isend(x, to)
+        self._wait(incoming, f"rank {source}")
+        self._wait(outgoing, f"rank {to}")
+
+    def abandon(self) -> None:
+        """MPI ends the others when this process ends, after it has said why."""
+        self._abandoned = True
+
+    def _comm(self, group: Group) -> MPI.Comm:
+        if group not in self._groups:
+            members = self._world.Get_group().Incl(group)
+            self._groups[group] = self._world.Create_group(members)
+        return self._groups[group]
+
+    def _wait(self, request: MPI.Request, whom: str = _SOMEONE, patient: bool = False) -> None:
+        def nap() -> bool:
+            end = time.monotonic() + NAP_S
+            while not (done := request.Test()) and time.monotonic() < end:
+                time.sleep(_LOOK_S)
+            return done
+
+        try:
+            self._waiting.until(request.Test, nap, whom, patient)
+        except MPI.Exception as error:
+            raise UserError(f"MPI lost {whom}: {error.Get_error_string()}") from error
+
+    def _finish(self) -> None:
+        """Ends the run on all ranks, without waiting for one that is lost, as MPI would."""
+        if self.agreed and not self._abandoned:
+            try:
+                if self.rank == 0:
+                    self.announce(b"")
+                self._wait(self._world.Ibarrier())
+            except UserError as error:
+                sys.stderr.write(f"llmc: error: {error}\n")
+                self._abandoned = True
+        if self._abandoned:
+            time.sleep(_READ_S)
+            # MPI would tell again that this is the end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            self._world.Abort(_STATUS)
+
+
+def _sharers(world: MPI.Comm) -> int:
+    """How many ranks of this machine may use the same CPUs as this one."""
+    mine = sorted(os.sched_getaffinity(0))
+    return world.Split_type(MPI.COMM_TYPE_SHARED).allgather(mine).count(mine)

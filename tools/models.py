@@ -1,0 +1,80 @@
+"""From the MODEL of a command line to a model that is ready to run, on one rank or on several."""
+
+import argparse
+import os
+import signal
+from pathlib import Path
+from typing import NoReturn
+
+from llmc.runtime import Model, UserError, load
+from llmc.runtime.ranks.communicator import Communicator
+from llmc.runtime.ranks.follower import run_follower
+from llmc.runtime.ranks.launcher import connect
+from llmc.tools.bundles import find_bundle, is_bundle
+from llmc.tools.terminal import note
+
+# The exit status of a rank where another one tells what is wrong.
+_FAILED = 2
+
+
+def load_model(arguments: argparse.Namespace) -> tuple[Model, float]:
+    """MODEL, ready to run, and the seconds spent on compiling it.
+
+    Where mpiexec has started several ranks it returns on the first, and the others follow that one
+    to the end. Raises UserError, IREEError.
+    """
+    communicator = connect(arguments.timeout)
+    if communicator is not None:
+        model, compile_s = _load_together(arguments, communicator)
+    else:
+        folder, compile_s = find_bundle(arguments)
+        model = load(
+            folder,
+            arguments.threads,
+            arguments.device,
+            local=arguments.local,
+            timeout_s=arguments.timeout,
+        )
+    if arguments.verbose:
+        note(f"{model.folder}: loaded in {model.load_s:.2f} s")
+    return model, compile_s
+
+
+def _load_together(
+    arguments: argparse.Namespace, communicator: Communicator
+) -> tuple[Model, float]:
+    if arguments.local:
+        raise UserError("--local starts ranks, which mpiexec has done: leave one of them out")
+    if communicator.rank > 0:
+        _follow(arguments, communicator)
+    if is_bundle(arguments):
+        folder, compile_s = Path(arguments.model), 0.0
+    else:
+        folder, compile_s = _compile(arguments, communicator)
+    return Model(folder, arguments.threads, arguments.device, communicator), compile_s
+
+
+def _compile(arguments: argparse.Namespace, communicator: Communicator) -> tuple[Path, float]:
+    """Finds or makes the bundle, for the others to open it too."""
+    announced = b""
+    try:
+        folder, compile_s = find_bundle(arguments)
+        announced = os.fsencode(folder)
+    finally:
+        communicator.announce(announced)
+    return folder, compile_s
+
+
+def _follow(arguments: argparse.Namespace, communicator: Communicator) -> NoReturn:
+    """Follows rank 0, and leaves with the process; UserError for what rank 0 cannot tell."""
+    name = os.fsencode(arguments.model) if is_bundle(arguments) else communicator.listen()
+    if not name:
+        raise SystemExit(_FAILED)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # rank 0 decides what Ctrl-C ends
+    try:
+        run_follower(communicator, Path(os.fsdecode(name)), arguments.threads, arguments.device)
+    except UserError as error:
+        if not communicator.agreed:
+            raise SystemExit(_FAILED) from error
+        raise UserError(f"rank {communicator.rank}: {error}") from error
+    raise SystemExit
