@@ -35,6 +35,7 @@ from llmc.pipelines.passes.pack_blocks import PackBlocks
 from llmc.pipelines.passes.pack_weights import PackWeights
 from llmc.pipelines.passes.pair_halves import PairHalves
 from llmc.pipelines.passes.partition_shards import PartitionShards
+from llmc.pipelines.passes.partition_stages import PartitionStages
 from llmc.pipelines.passes.persist_layers import PersistLayers
 from llmc.pipelines.passes.propagate_shapes import PropagateShapes
 from llmc.pipelines.passes.propagate_shardings import PropagateShardings
@@ -91,6 +92,7 @@ PASSES: dict[str, type[Pass]] = {
         PackWeights,
         PairHalves,
         PartitionShards,
+        PartitionStages,
         PersistLayers,
         PropagateShardings,
         QuantizeActivations,

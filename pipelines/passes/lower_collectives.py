@@ -8,7 +8,7 @@ from typing import ClassVar
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, linalg, tensor
 
-from llmc.dialects.index_notation import Size, collapse, expand, sizes
+from llmc.dialects.index_notation import Size, as_value, collapse, expand, index, sizes
 from llmc.pipelines.passes.base import Pass, find
 
 MODULE = "collective"
@@ -30,10 +30,11 @@ class LowerCollectives(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Lowers every collective, and declares what is called."""
+        calls = _Calls(module)
         for name, lower in _LOWERINGS.items():
             for op in find(module.operation, f"shard.{name}"):
                 with ir.InsertionPoint(op), op.location:
-                    values = lower(module, op)
+                    values = lower(calls, op)
                 for old, new in zip(op.results, values, strict=True):
                     old.replace_all_uses_with(new)
                 op.erase()
@@ -41,55 +42,106 @@ class LowerCollectives(Pass):
             op.erase()
 
 
-def _all_reduce(module: ir.Module, op: ir.Operation) -> list[ir.Value]:
+def _all_reduce(calls: "_Calls", op: ir.Operation) -> list[ir.Value]:
     (x,) = op.operands
-    return [_in_shape(_call(module, "all_reduce", op, [_flat(x)]), sizes(x))]
+    return [_in_shape(calls.returned("all_reduce", op, [_flat(x)]), sizes(x))]
 
 
-def _all_gather(module: ir.Module, op: ir.Operation) -> list[ir.Value]:
+def _all_gather(calls: "_Calls", op: ir.Operation) -> list[ir.Value]:
     """The pieces come one after another: they are to stand side by side in a dimension."""
     (x,) = op.operands
     dim = op.opview.gather_axis.value
     extents, result = sizes(x), op.results[0].type
     ranks = result.shape[dim] // x.type.shape[dim]
-    pieces = _in_shape(_call(module, "all_gather", op, [_flat(x)]), [ranks, *extents])
+    pieces = _in_shape(calls.returned("all_gather", op, [_flat(x)]), [ranks, *extents])
     order = [*range(1, dim + 1), 0, *range(dim + 1, len(extents) + 1)]
     if any(extent != 1 for extent in extents[:dim]):
         room = tensor.empty([[ranks, *extents][at] for at in order], result.element_type)
         pieces = linalg.transpose(pieces, outs=[room], permutation=order).results[0]
         return [collapse(pieces, [1] * dim + [2] + [1] * (len(extents) - dim - 1))]
-    flat = _flat(pieces)
     whole: list[Size] = [*extents]
     whole[dim] = result.shape[dim]
-    return [_in_shape(flat, whole)]
+    return [_in_shape(_flat(pieces), whole)]
 
 
-_LOWERINGS: dict[str, Callable[[ir.Module, ir.Operation], list[ir.Value]]] = {
+def _broadcast(calls: "_Calls", op: ir.Operation) -> list[ir.Value]:
+    (x,) = op.operands
+    root = _place(op.attributes["root"])
+    flat = calls.returned("broadcast", op, [_flat(x), root])
+    return [_in_shape(flat, _sizes_of_all(flat, x.type))]
+
+
+def _sizes_of_all(flat: ir.Value, type_: ir.RankedTensorType) -> list[Size]:
+    """The extents of a tensor of `type_`, of which one at most is open, that has these elements.
+
+    Where a function returns tensors whose open extents are plainly those of an argument, IREE
+    3.13's iree-util-ipo loses them.
+    """
+    known = prod(extent for extent in type_.shape if extent != _DYNAMIC)
+    open_ = (
+        [] if type_.has_static_shape else [arith.divui(tensor.dim(flat, index(0)), index(known))]
+    )
+    return [open_[0] if extent == _DYNAMIC else extent for extent in type_.shape]
+
+
+def _send(calls: "_Calls", op: ir.Operation) -> list[ir.Value]:
+    (x,) = op.operands
+    calls.add("send", op, [_flat(x), _place(op.attributes["destination"])], [])
+    return [x]
+
+
+def _receive(calls: "_Calls", op: ir.Operation) -> list[ir.Value]:
+    (room,) = op.operands
+    extents, length = sizes(room), index(1)
+    for extent in extents:
+        length = arith.muli(length, as_value(extent))
+    length = arith.index_cast(ir.IntegerType.get_signless(64), length)
+    source = _place(op.attributes["source"])
+    return [_in_shape(calls.returned("receive", op, [length, source]), extents)]
+
+
+_LOWERINGS: dict[str, Callable[["_Calls", ir.Operation], list[ir.Value]]] = {
     "all_reduce": _all_reduce,
     "all_gather": _all_gather,
+    "broadcast": _broadcast,
+    "recv": _receive,
+    "send": _send,
 }
 
 
-def _call(module: ir.Module, name: str, op: ir.Operation, operands: list[ir.Value]) -> ir.Value:
-    """What the function `name` of the runtime returns for `operands` and the axes of `op`."""
-    i32 = ir.IntegerType.get_signless(32)
-    axes = str(op.attributes["grid_axes"]).partition(":")[2].rstrip(">").split(",")
-    mask = sum(1 << int(axis) for axis in axes if axis.strip())
-    operands = [*operands, arith.ConstantOp(i32, mask).result]
-    element = op.operands[0].type.element_type
-    result = ir.RankedTensorType.get([_DYNAMIC], element)
-    symbol = f"{MODULE}.{name}"
-    _declare(module, symbol, [operand.type for operand in operands], [result])
-    return func.CallOp([result], symbol, operands).results[0]
+def _place(attribute: ir.Attribute) -> ir.Value:
+    """A rank's place in its group, of one axis."""
+    (place,) = ir.DenseI64ArrayAttr(attribute)
+    return arith.ConstantOp(ir.IntegerType.get_signless(32), place).result
 
 
-def _declare(
-    module: ir.Module, symbol: str, operands: list[ir.Type], results: list[ir.Type]
-) -> None:
-    known = {op.sym_name.value for op in module.body if isinstance(op, func.FuncOp)}
-    if symbol not in known:
-        with ir.InsertionPoint.at_block_begin(module.body), ir.Location.unknown():
-            func.FuncOp(symbol, (operands, results), visibility="private")
+@dataclass(frozen=True)
+class _Calls:
+    """Adds calls of the runtime's functions, and declares these in `module`."""
+
+    module: ir.Module
+
+    def returned(self, name: str, op: ir.Operation, operands: list[ir.Value]) -> ir.Value:
+        """The elements that the function `name` returns for `operands` and the axes of `op`."""
+        element = op.operands[0].type.element_type
+        return self.add(name, op, operands, [ir.RankedTensorType.get([_DYNAMIC], element)])[0]
+
+    def add(
+        self, name: str, op: ir.Operation, operands: list[ir.Value], results: list[ir.Type]
+    ) -> list[ir.Value]:
+        """Calls the function `name` with `operands` and the axes of `op`."""
+        axes = str(op.attributes["grid_axes"]).partition(":")[2].rstrip(">").split(",")
+        mask = sum(1 << int(axis) for axis in axes if axis.strip())
+        operands = [*operands, arith.ConstantOp(ir.IntegerType.get_signless(32), mask).result]
+        symbol = f"{MODULE}.{name}"
+        self._declare(symbol, [operand.type for operand in operands], results)
+        return list(func.CallOp(results, symbol, operands).results)
+
+    def _declare(self, symbol: str, operands: list[ir.Type], results: list[ir.Type]) -> None:
+        known = {op.sym_name.value for op in self.module.body if isinstance(op, func.FuncOp)}
+        if symbol not in known:
+            with ir.InsertionPoint.at_block_begin(self.module.body), ir.Location.unknown():
+                func.FuncOp(symbol, (operands, results), visibility="private")
 
 
 def _flat(value: ir.Value) -> ir.Value:

@@ -1,11 +1,11 @@
-"""Builds what moves parts of tensors between ranks: `shard.all_gather`, `shard.all_reduce`."""
+"""Builds what moves tensors, and parts of them, between ranks: operations of the shard dialect."""
 
 from collections.abc import Sequence
 
 from torch_mlir import ir
 from torch_mlir.dialects import linalg, shard, tensor
 
-from llmc.dialects.index_notation import constant, insert, sizes, slice_of
+from llmc.dialects.index_notation import Size, constant, insert, sizes, slice_of
 from llmc.pipelines.sharding.annotations import GRID
 from llmc.pipelines.sharding.split import Layout, Range, Split, local_type
 
@@ -18,6 +18,23 @@ def grid_axes(axes: Sequence[int]) -> ir.Attribute:
 def add_up(value: ir.Value, axes: list[int]) -> ir.Value:
     """The sum of the ranks' `value`s along the grid's `axes`, on each of them."""
     return shard.AllReduceOp(value.type, GRID, value, grid_axes=grid_axes(axes)).result
+
+
+def send(value: ir.Value, to: int, axis: int) -> None:
+    """Hands `value` on to the rank at place `to` along the grid's `axis`."""
+    shard.SendOp(value.type, GRID, value, [to], [], grid_axes=grid_axes([axis]))
+
+
+def receive(type_: ir.Type, extents: list[Size], source: int, axis: int) -> ir.Value:
+    """What the rank at place `source` along the grid's `axis` sends: a tensor of these extents."""
+    room = tensor.empty(extents, type_.element_type)
+    return shard.RecvOp(type_, GRID, room, [], grid_axes=grid_axes([axis]), source=[source]).result
+
+
+def broadcast(value: ir.Value, root: int, axis: int) -> ir.Value:
+    """The `value` of the rank at place `root` along the grid's `axis`, on all of them."""
+    axes = grid_axes([axis])
+    return shard.BroadcastOp(value.type, GRID, value, [root], [], grid_axes=axes).result
 
 
 def converted(

@@ -2,7 +2,9 @@
 
 The weights that compute the heads of attention, and the hidden units between two linear layers, are
 split by outputs; propagation then splits what reads them by inputs, which takes one sum over the
-ranks after attention and one after the MLP. The embedding and the head are split by tokens.
+ranks after attention and one after the MLP. Where all is split by outputs, activations are gathered
+before and after what would be split by inputs, and every number is as it is on one device. The
+embedding and the head are split by tokens.
 Shoeybi et al., "Megatron-LM", 2019.
 """
 
@@ -38,6 +40,22 @@ def cut_like_megatron(function: func.FuncOp, axis: int, ranks: int) -> Cuts:
         if isinstance(op, LinearOp | ExpertLinearOp):
             for value, cut in _hidden_units(op, axis, ranks).items():
                 cuts.setdefault(value, cut)
+    return cuts
+
+
+def cut_outputs(function: func.FuncOp, axis: int, ranks: int) -> Cuts:
+    """The weights of linear layers in `function`, split by outputs.
+
+    But of those with few outputs, such as what chooses experts.
+    """
+    cuts: Cuts = {}
+    for op in function.entry_block:
+        view = op.opview
+        if isinstance(view, LinearOp | ExpertLinearOp) and recipe_of(view.weight) is not None:
+            dim = view.weight.type.rank - (1 if view.transposed.value else 2)
+            extent = view.weight.type.shape[dim]
+            if extent >= _BLOCK * ranks:
+                cuts[view.weight] = dim, _even(axis, ranks, extent, _BLOCK)
     return cuts
 
 

@@ -81,6 +81,17 @@ class Plan:
                 return pin.layout(self.grid, shape)
         return None
 
+    def stages_of(self, layers: int, ranks: int) -> list[int]:
+        """The stage of each layer. UserError where it is none of `ranks`, or before the last's."""
+        if not self.stages:
+            return [layer * ranks // layers for layer in range(layers)]
+        stages = list(self.stages)
+        if len(stages) != layers or stages != sorted(stages) or not 0 <= stages[0] <= stages[-1]:
+            raise UserError(f"the plan must give {layers} layers ascending stages, not {stages}")
+        if stages[-1] >= ranks:
+            raise UserError(f"the plan has a stage {stages[-1]}, the grid {self.grid} {ranks}")
+        return stages
+
     def to_json(self) -> str:
         """The text of a plan file."""
         return json.dumps({**asdict(self), "grid": str(self.grid)}, indent=2) + "\n"

@@ -1,0 +1,151 @@
+"""`partition-stages`: keeps the layers of one stage of a pipeline."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from torch_mlir import ir
+from torch_mlir.dialects import func, tensor
+
+from llmc.dialects.index_notation import Size, size
+from llmc.dialects.parameter import STORED
+from llmc.pipelines.passes.base import (
+    Pass,
+    calls_of,
+    fail,
+    find,
+    layer_functions,
+    trunks,
+    upwards,
+)
+from llmc.pipelines.sharding.annotations import STAGE, grid_of
+from llmc.pipelines.sharding.collectives import broadcast, receive, send
+
+AXIS = "pp"
+
+
+@dataclass(frozen=True)
+class PartitionStages(Pass):
+    """Keeps of every trunk what rank `rank` of the grid runs: the layers of its stage.
+
+    A call of a layer says in `llmc.stage` where along the grid's axis `pp` it runs. What follows
+    from it runs no earlier; what follows from no layer, wherever it is needed. A value that a later
+    stage needs is handed on from stage to stage (`shard.send`, `shard.recv`), and what a trunk
+    returns goes from the last to all (`shard.broadcast`). Weights of other stages' layers go.
+    """
+
+    name: ClassVar[str] = "partition-stages"
+    rank: int = 0
+
+    def apply(self, module: ir.Module) -> None:
+        """Cuts every trunk, then the layers' weights. PassError where sizes cannot be told."""
+        grid = grid_of(module)
+        names = [axis.name for axis in grid.axes] if grid else []
+        if grid is None or AXIS not in names:
+            return
+        axis = names.index(AXIS)
+        stage = grid.coordinates(self.rank)[axis]
+        for function in layer_functions(module):
+            _keep_weights(function, [_stage(call) == stage for call in calls_of(module, function)])
+        for trunk in trunks(module):
+            _Cut(trunk, stage, grid.axes[axis].size, axis).apply()
+        for function in layer_functions(module):
+            if not calls_of(module, function):
+                function.operation.erase()
+
+
+def _stage(op: ir.Operation | ir.OpView) -> int:
+    attribute = op.attributes.get(STAGE)
+    if not isinstance(attribute, ir.IntegerAttr):
+        fail(op, f"a call of a layer must say its stage in '{STAGE}'")
+    return int(attribute.value)
+
+
+def _keep_weights(function: func.FuncOp, kept: list[bool]) -> None:
+    """Keeps the names of weights of the calls that are `kept`."""
+    if not any(kept):
+        return
+    for op in find(function.operation, "llmc.parameter"):
+        for name in ("sources", STORED):
+            if name in op.attributes:
+                of_call = zip(op.attributes[name], kept, strict=True)
+                op.attributes[name] = ir.ArrayAttr.get([each for each, keep in of_call if keep])
+
+
+@dataclass
+class _Cut:
+    """Cuts one stage out of a trunk."""
+
+    trunk: func.FuncOp
+    stage: int
+    stages: int
+    axis: int
+    _stages: dict[ir.Operation, int] = field(default_factory=dict)
+
+    def apply(self) -> None:
+        """Puts in what is received, sent and returned; removes what other stages run."""
+        *ops, end = [op.operation for op in self.trunk.entry_block]
+        for op in ops:
+            found = [_stage(op)] if STAGE in op.attributes else list(self._stages_of_operands(op))
+            if found:
+                self._stages[op] = max(found)
+        if not self._stages:
+            return
+        others = [op for op in ops if self._stages.get(op, self.stage) != self.stage]
+        crossing = list(self._crossing(ops))
+        first = next((op for op in ops if self._stages.get(op) == self.stage), end)
+        for value, made, needed in crossing:
+            if made < self.stage <= needed:
+                with ir.InsertionPoint(first), value.owner.location:
+                    known = receive(value.type, self._sizes(value), self.stage - 1, self.axis)
+                self._replace(value, known)
+                value = known
+            if made <= self.stage < needed:
+                with ir.InsertionPoint(end), end.location:
+                    send(value, self.stage + 1, self.axis)
+        with ir.InsertionPoint(end), end.location:
+            for number, value in enumerate(end.operands):
+                if not isinstance(value.owner, ir.Block) and value.owner in self._stages:
+                    end.operands[number] = self._returned(value)
+        for op in reversed(others):
+            op.erase()
+
+    def _stages_of_operands(self, op: ir.Operation) -> Iterator[int]:
+        for operand in op.operands:
+            if not isinstance(operand.owner, ir.Block) and operand.owner in self._stages:
+                yield self._stages[operand.owner]
+
+    def _crossing(self, ops: list[ir.Operation]) -> Iterator[tuple[ir.Value, int, int]]:
+        """What is needed in later stages than it is made in: where it is made and last needed."""
+        for op in ops:
+            for result in op.results:
+                users = [self._in_trunk(use.owner) for use in result.uses]
+                needed = [self._stages[user] for user in users if user in self._stages]
+                made = self._stages.get(op)
+                if made is not None and needed and max(needed) > made:
+                    yield result, made, max(needed)
+
+    def _in_trunk(self, op: ir.Operation | ir.OpView) -> ir.Operation:
+        return next(each for each in upwards(op.operation) if each.block == self.trunk.entry_block)
+
+    def _replace(self, value: ir.Value, known: ir.Value) -> None:
+        for use in list(value.uses):
+            if self._stages.get(self._in_trunk(use.owner)) == self.stage:
+                use.owner.operands[use.operand_number] = known
+
+    def _returned(self, value: ir.Value) -> ir.Value:
+        """`value` on all ranks; the last stage has it."""
+        if self.stage < self.stages - 1:
+            value = tensor.empty(self._sizes(value), value.type.element_type)
+        return broadcast(value, self.stages - 1, self.axis)
+
+    def _sizes(self, value: ir.Value) -> list[Size]:
+        """The extents of what another stage makes: where open, those of the tokens."""
+        tokens = self.trunk.arguments[0]
+        open_dims = [dim for dim in range(tokens.type.rank) if tokens.type.is_dynamic_dim(dim)]
+        if not value.type.has_static_shape and len(open_dims) != 1:
+            fail(value.owner, "cannot tell the size of what another stage computes")
+        return [
+            size(tokens, open_dims[0]) if value.type.is_dynamic_dim(dim) else extent
+            for dim, extent in enumerate(value.type.shape)
+        ]
