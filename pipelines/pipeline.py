@@ -45,6 +45,7 @@ from llmc.pipelines.passes import (
     ScheduleKernels,
     SelectLastToken,
     SimplifyReshapes,
+    SplitLinears,
     StoreBlocksAsBytes,
     ThreadKVCache,
     ToIREE,
@@ -133,6 +134,8 @@ class ShardStage(Stage):
         """What runs, in order."""
         return (
             *_READABLE,
+            SplitLinears(),
+            _SIMPLIFY,
             AnnotateShardings(grid=self.grid, plan=self.plan, exact=self.storage not in STORAGES),
             PartitionStages(rank=self.rank),
             _SIMPLIFY,

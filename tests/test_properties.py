@@ -225,7 +225,7 @@ def test_every_pass_finds_something_to_do(request):
     # The first is told what to do, the others want attention of one token to a cache of floats,
     # a kernel with its schedule, layers that are not packed, layers of which IREE compiles nothing,
     # weights of 16 bits in many rows, a vocabulary whose size is no prime number, blocks in rows,
-    # or a grid of several ranks.
+    # outputs used in parts, or a grid of several ranks.
     elsewhere = {
         "annotate-shardings",
         "apply-schedule",
@@ -234,11 +234,13 @@ def test_every_pass_finds_something_to_do(request):
         "lower-collectives",
         "pair-halves",
         "partition-shards",
+        "partition-stages",
         "persist-layers",
         "propagate-shardings",
         "round-activations",
         "split-argmax",
         "split-blocks",
+        "split-linears",
     }
     idle = set(PASSES) - elsewhere
 

@@ -37,3 +37,22 @@ func.func @gather_rows(%x: tensor<?x8xf32>) -> tensor<?x16xf32> {
   %0 = shard.all_gather %x on @grid grid_axes = [1] gather_axis = 1 : tensor<?x8xf32> -> tensor<?x16xf32>
   return %0 : tensor<?x16xf32>
 }
+
+// What is received has a length; the size of what all get is that of what comes.
+// CHECK-LABEL: func.func @stages
+func.func @stages(%x: tensor<1x?x8xf32>) -> (tensor<1x?x8xf32>, tensor<?x8xf32>) {
+  // CHECK:      call @collective.send(%{{.+}}, %{{.+}}, %{{.+}}) : (tensor<?xf32>, i32, i32) -> ()
+  %0 = shard.send %x on @grid grid_axes = [1] destination = [1]
+      : (tensor<1x?x8xf32>) -> tensor<1x?x8xf32>
+  // CHECK:      %[[LENGTH:.+]] = arith.index_cast %{{.+}} : index to i64
+  // CHECK:      call @collective.receive(%[[LENGTH]], %{{.+}}, %{{.+}}) : (i64, i32, i32)
+  %1 = shard.recv %x on @grid grid_axes = [1] source = [0]
+      : (tensor<1x?x8xf32>) -> tensor<1x?x8xf32>
+  // CHECK:      %[[ALL:.+]] = call @collective.broadcast
+  // CHECK:      %[[COUNT:.+]] = tensor.dim %[[ALL]]
+  // CHECK:      %[[ROWS:.+]] = arith.divui %[[COUNT]]
+  // CHECK:      tensor.expand_shape %[[ALL]] {{.*}} output_shape [%[[ROWS]], 8]
+  %2 = tensor.collapse_shape %1 [[0, 1], [2]] : tensor<1x?x8xf32> into tensor<?x8xf32>
+  %3 = shard.broadcast %2 on @grid grid_axes = [1] root = [1] : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  return %1, %3 : tensor<1x?x8xf32>, tensor<?x8xf32>
+}
