@@ -17,6 +17,12 @@ def cpu_device(threads: int) -> rt.HalDevice:
 
 
 @cache
+def calling_device() -> rt.HalDevice:
+    """The CPU as a device without workers: the thread that calls it computes."""
+    return rt.get_driver("local-sync").create_default_device()
+
+
+@cache
 def gpu_device(gpu: GPU) -> rt.HalDevice:
     """The device of a GPU. UserError where its driver refuses."""
     try:

@@ -7,9 +7,9 @@ import iree.runtime as rt
 from llmc.runtime.devices import usable_cpus
 from llmc.runtime.engine import Engine, Memory, Together, alone
 from llmc.runtime.errors import UserError
-from llmc.runtime.hal_device import cpu_device, gpu_device
+from llmc.runtime.hal_device import calling_device, cpu_device, gpu_device
 from llmc.runtime.manifest import Manifest
-from llmc.runtime.placement import Placement, place_module
+from llmc.runtime.placement import Place, Placement, place_module
 from llmc.runtime.ranks.collective_module import Collectives
 from llmc.runtime.ranks.communicator import Communicator
 from llmc.runtime.ranks.grid import Grid
@@ -55,7 +55,7 @@ def open_engine(
         weights=manifest.files[code.parameters].size if place.gpu else 0,
         kv_per_token=code.kv_bytes_per_token,
     )
-    device = gpu_device(place.gpu) if place.gpu else cpu_device(threads)
+    device = _open_device(place, threads, is_rank=communicator is not None)
     together: Together = alone
     imports: tuple[rt.VmModule, ...] = ()
     if communicator is not None:
@@ -74,6 +74,13 @@ def open_engine(
         together=together,
         imports=imports,
     )
+
+
+def _open_device(place: Place, threads: int, *, is_rank: bool) -> rt.HalDevice:
+    if place.gpu:
+        return gpu_device(place.gpu)
+    # Each of the many collectives of a step would wait for the worker, and the worker for it.
+    return calling_device() if is_rank and threads == 1 else cpu_device(threads)
 
 
 def _other_ranks(folder: Path, manifest: Manifest, ranks: int) -> str:
