@@ -1,5 +1,6 @@
 """From a bundle's folder to an engine, for one device or for one of several ranks."""
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import iree.runtime as rt
@@ -46,7 +47,7 @@ def open_engine(
 
     UserError where IREE or the memory refuses it.
     """
-    sharers = communicator.sharers if communicator else 1
+    sharers = communicator.cpus.sharers if communicator else 1
     threads = threads or max(usable_cpus() // sharers, 1)
     code, place = placement.code, placement.place
     memory = Memory(
@@ -55,7 +56,8 @@ def open_engine(
         weights=manifest.files[code.parameters].size if place.gpu else 0,
         kv_per_token=code.kv_bytes_per_token,
     )
-    device = _open_device(place, threads, is_rank=communicator is not None)
+    with communicator.cpus.kept() if communicator else nullcontext():
+        device = _open_device(place, threads, is_rank=communicator is not None)
     together: Together = alone
     imports: tuple[rt.VmModule, ...] = ()
     if communicator is not None:

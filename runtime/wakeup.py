@@ -21,6 +21,17 @@ def without_preemption() -> Iterator[None]:
             _set_policy("SCHED_BATCH", "SCHED_OTHER")
 
 
+@contextmanager
+def with_preemption() -> Iterator[None]:
+    """Undoes `without_preemption` for a while, in which another process wakes this thread."""
+    was_batch = _set_policy("SCHED_BATCH", "SCHED_OTHER")
+    try:
+        yield
+    finally:
+        if was_batch:
+            _set_policy("SCHED_OTHER", "SCHED_BATCH")
+
+
 def _set_policy(before: str, after: str) -> bool:
     """Gives this thread the policy `after` if it has `before`; whether it has it now."""
     if not hasattr(os, after) or os.sched_getscheduler(0) != getattr(os, before):

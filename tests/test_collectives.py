@@ -1,6 +1,7 @@
 """Ranks of one machine: what they compute together, and how they find out that one is missing."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from llmc.runtime.errors import UserError
 from llmc.runtime.ranks.agreement import agreement
 from llmc.runtime.ranks.communicator import bytes_moved
+from llmc.runtime.ranks.cpus import CPUShare
 from llmc.runtime.ranks.grid import Grid
 from tests.collective_cases import check_collectives
 from tests.rank_threads import on_ranks
@@ -80,3 +82,26 @@ def test_ranks_with_something_else_are_refused_everywhere(fault, tmp_path, monke
     }
     assert expected[fault] in said
     assert bool(said) == bool(fault)
+
+
+@pytest.mark.parametrize(
+    ("sharers", "shares"),
+    [
+        (1, [{2, 3, 5, 7, 8}]),
+        (2, [{2, 3}, {5, 7}]),
+        (5, [{2}, {3}, {5}, {7}, {8}]),
+        (6, [{2}, {3}, {5}, {7}, {8}, {2}]),
+    ],
+)
+def test_ranks_of_a_machine_have_cpus_of_their_own(sharers, shares, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {8, 7, 5, 3, 2})
+    found = [CPUShare(position, sharers) for position in range(sharers)]
+    assert [share.cpus for share in found] == shares
+    assert all(share.is_own == (sharers < 6) for share in found)
+
+
+def test_a_thread_keeps_to_its_cpus_for_a_while():
+    before = os.sched_getaffinity(0)
+    with CPUShare(0, len(before)).kept():
+        assert os.sched_getaffinity(0) == {min(before)}
+    assert os.sched_getaffinity(0) == before

@@ -5,7 +5,7 @@ from threading import Thread
 
 import pytest
 
-from llmc.runtime.wakeup import without_preemption
+from llmc.runtime.wakeup import with_preemption, without_preemption
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "SCHED_BATCH"), reason="the system has no batch policy"
@@ -35,3 +35,18 @@ def test_a_thread_is_a_batch_thread_for_a_while():
 
 def test_who_has_another_policy_keeps_it():
     assert policies_seen(os.SCHED_BATCH) == [os.SCHED_BATCH, os.SCHED_BATCH]
+
+
+def test_a_batch_thread_may_preempt_while_it_waits_for_another_process():
+    seen = []
+
+    def run() -> None:
+        with without_preemption():
+            with with_preemption():
+                seen.append(os.sched_getscheduler(0))
+            seen.append(os.sched_getscheduler(0))
+
+    thread = Thread(target=run)
+    thread.start()
+    thread.join()
+    assert seen == [os.SCHED_OTHER, os.SCHED_BATCH]

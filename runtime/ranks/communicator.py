@@ -7,6 +7,8 @@ from typing import Literal
 
 import numpy as np
 
+from llmc.runtime.ranks.cpus import CPUShare
+
 # Ranks that take part in a collective, in the order of their pieces.
 Group = tuple[int, ...]
 Operation = Literal[
@@ -39,10 +41,10 @@ class Communicator(ABC):
     that all ranks have opened the same bundle.
     """
 
-    def __init__(self, rank: int, ranks: int, sharers: int) -> None:
-        """`rank` is this process's, of so many, of which `sharers` share its CPUs."""
+    def __init__(self, rank: int, ranks: int, cpus: CPUShare) -> None:
+        """`rank` is this process's, of so many; `cpus` is its share of the machine's."""
         self.rank = rank
-        self.sharers = sharers
+        self.cpus = cpus
         self.agreed = False
         self.moved = 0
         self.world: Group = tuple(range(ranks))

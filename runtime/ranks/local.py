@@ -12,6 +12,7 @@ import numpy as np
 from llmc.runtime.errors import UserError
 from llmc.runtime.ranks.channel import CHANNEL, ROOM, Channel, create_channel
 from llmc.runtime.ranks.communicator import Communicator, Group
+from llmc.runtime.ranks.cpus import CPUShare
 from llmc.runtime.ranks.waiting import Waiting
 
 
@@ -46,11 +47,11 @@ class LocalCommunicator(Communicator):
 
         `end` ends the others; it is called with the end of this object, too.
         """
-        super().__init__(rank, ranks, sharers=ranks)
+        super().__init__(rank, ranks, CPUShare(rank, ranks))
         self._end = weakref.finalize(self, end)
         memory = mmap.mmap(descriptor, 0)
         os.close(descriptor)
-        waiting = Waiting(timeout_s, check)
+        waiting = Waiting(timeout_s, has_own_cpu=self.cpus.is_own, check=check)
 
         def channel(source: int, to: int, other: int) -> Channel:
             return Channel(memory, (source * ranks + to) * CHANNEL, waiting, f"rank {other}")

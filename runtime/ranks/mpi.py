@@ -12,10 +12,11 @@ from mpi4py import MPI
 
 from llmc.runtime.errors import UserError
 from llmc.runtime.ranks.communicator import Communicator, Group
+from llmc.runtime.ranks.cpus import CPUShare
 from llmc.runtime.ranks.waiting import NAP_S, Waiting
 
 _SOMEONE = "another rank"
-_LOOK_S = 0.0002
+_SHORTEST_S, _LONGEST_S = 0.00001, 0.001  # sleeps between two looks
 _READ_S = 0.2  # for the launcher to read the last words: at an abort it forgets the rest
 _STATUS = 2  # that of llmc where something fails that the user can mend
 
@@ -29,9 +30,9 @@ class MPICommunicator(Communicator):
     def __init__(self, timeout_s: float) -> None:
         """Among the ranks of MPI.COMM_WORLD."""
         self._world = MPI.COMM_WORLD
-        super().__init__(self._world.rank, self._world.size, _sharers(self._world))
+        super().__init__(self._world.rank, self._world.size, _share_of_cpus(self._world))
         # Rank 0 is the first to tell.
-        self._waiting = Waiting(timeout_s + (self.rank > 0), check=lambda: None)
+        self._waiting = Waiting(timeout_s + (self.rank > 0), has_own_cpu=self.cpus.is_own)
         self._groups: dict[Group, MPI.Comm] = {self.world: self._world}
         self._abandoned = False
         atexit.register(self._finish)
@@ -86,9 +87,10 @@ class MPICommunicator(Communicator):
 
     def _wait(self, request: MPI.Request, whom: str = _SOMEONE, patient: bool = False) -> None:
         def nap() -> bool:
-            end = time.monotonic() + NAP_S
+            end, sleep = time.monotonic() + NAP_S, _SHORTEST_S
             while not (done := request.Test()) and time.monotonic() < end:
-                time.sleep(_LOOK_S)
+                time.sleep(sleep)
+                sleep = min(2 * sleep, _LONGEST_S)
             return done
 
         try:
@@ -113,7 +115,9 @@ class MPICommunicator(Communicator):
             self._world.Abort(_STATUS)
 
 
-def _sharers(world: MPI.Comm) -> int:
-    """How many ranks of this machine may use the same CPUs as this one."""
+def _share_of_cpus(world: MPI.Comm) -> CPUShare:
+    """This rank's, among those that the launcher lets use the same of this machine."""
+    machine = world.Split_type(MPI.COMM_TYPE_SHARED)
     mine = sorted(os.sched_getaffinity(0))
-    return world.Split_type(MPI.COMM_TYPE_SHARED).allgather(mine).count(mine)
+    alike = [rank for rank, cpus in enumerate(machine.allgather(mine)) if cpus == mine]
+    return CPUShare(alike.index(machine.rank), len(alike))

@@ -28,7 +28,7 @@ def in_step(communicator: Communicator, collectives: Collectives) -> Together:
         nonlocal ended
         if ended:
             raise RankError("the ranks of this model have ended: load it again")
-        with uninterrupted():
+        with uninterrupted(), communicator.cpus.kept():
             try:
                 if communicator.rank == 0:
                     communicator.announce(json.dumps([name, *arguments]).encode())

@@ -1,23 +1,26 @@
 """How a rank waits for another one."""
 
-import os
 import time
 from collections.abc import Callable
 
 from llmc.runtime.errors import UserError
+from llmc.runtime.wakeup import with_preemption
 
-# A rank that sleeps is woken some 30 microseconds late, half of what a layer takes.
-_YIELD_S = 0.002
+# A rank that sleeps is woken some 40 microseconds late; one that does not keeps others from a CPU.
+_SPIN_S = 0.00005
 NAP_S = 0.05
 TIMEOUT_S = 60.0
 
 
 class Waiting:
-    """Waits: at first awake, though others may have the CPU, then asleep."""
+    """Waits: at first awake, where the rank has a CPU of its own, then asleep."""
 
-    def __init__(self, timeout_s: float, check: Callable[[], None]) -> None:
+    def __init__(
+        self, timeout_s: float, *, has_own_cpu: bool, check: Callable[[], None] = lambda: None
+    ) -> None:
         """`check` raises UserError where a rank is known to be dead; it is called now and then."""
         self._timeout_s = timeout_s
+        self._spin_s = _SPIN_S if has_own_cpu else 0.0
         self._check = check
 
     def until(
@@ -28,11 +31,16 @@ class Waiting:
         Raises UserError where `whom` it waits for takes longer than the timeout, unless it is
         `patient`.
         """
-        end = time.perf_counter() + _YIELD_S
+        if ready():
+            return
+        end = time.perf_counter() + self._spin_s
         while time.perf_counter() < end:
             if ready():
                 return
-            os.sched_yield()
+        with with_preemption():
+            self._sleep(nap, whom, patient)
+
+    def _sleep(self, nap: Callable[[], bool], whom: str, patient: bool) -> None:
         # By naps, not by the clock, which goes on while all ranks are stopped.
         naps_left = self._timeout_s / NAP_S
         while not nap():
