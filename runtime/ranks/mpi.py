@@ -16,7 +16,8 @@ from llmc.runtime.ranks.cpus import CPUShare
 from llmc.runtime.ranks.waiting import NAP_S, Waiting
 
 _SOMEONE = "another rank"
-_SHORTEST_S, _LONGEST_S = 0.00001, 0.001  # sleeps between two looks
+# Sleeps between two looks, in which MPI does its work; the longer ones are for who is idle.
+_LOOK_S, _IDLE_S = 0.00001, 0.001
 _READ_S = 0.2  # for the launcher to read the last words: at an abort it forgets the rest
 _STATUS = 2  # that of llmc where something fails that the user can mend
 
@@ -87,10 +88,9 @@ class MPICommunicator(Communicator):
 
     def _wait(self, request: MPI.Request, whom: str = _SOMEONE, patient: bool = False) -> None:
         def nap() -> bool:
-            end, sleep = time.monotonic() + NAP_S, _SHORTEST_S
+            end = time.monotonic() + NAP_S
             while not (done := request.Test()) and time.monotonic() < end:
-                time.sleep(sleep)
-                sleep = min(2 * sleep, _LONGEST_S)
+                time.sleep(_IDLE_S if patient else _LOOK_S)
             return done
 
         try:
