@@ -54,6 +54,7 @@ def test_run_json(llmc_out, tiny_bundle, model):
         "decode_tokens_per_s",
         "load_s",
         "compile_s",
+        "bytes_moved",
         "peak_rss_bytes",
     ]
     assert facts["prompt"] == "Grüß"

@@ -170,6 +170,7 @@ def test_run_and_chat_take_their_options(ranked_bundle, model, capfd):
     assert main([*words, "--max-new-tokens", "6", "--json"]) == 0
     facts = json.loads(capfd.readouterr().out)
     assert facts["token_ids"] == continued(facts["prompt_token_ids"], 6)
+    assert facts["bytes_moved"] == 6 * (4 + 4 * sum(PIECES) // 2)
     done = subprocess.run(
         [LLMC, "chat", ranked_bundle, "--local", "--max-new-tokens", "3", "--timeout", "9"],
         input="Hi\n/reset\nHi\n/exit\n",

@@ -86,5 +86,6 @@ def _facts(prompt: str, result: Generation, model: Model, compile_s: float) -> d
         "decode_tokens_per_s": result.decode_tokens_per_s,
         "load_s": model.load_s,
         "compile_s": compile_s,
+        "bytes_moved": model.communicator.moved if model.communicator else 0,
         "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit,
     }
