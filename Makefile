@@ -7,6 +7,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PROMPT ?= What is the capital of France?
 
+# Every command starts Python anew, which reads its modules three times faster from bytecode.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-thorough lint format docs clean
 
 demo: $(VENV)/.compile
