@@ -188,8 +188,9 @@ def static(name: str, value: ir.Value, *dims: int) -> None:
 
 def like(name: str, value: ir.Value, other: str, expected: ir.Value) -> None:
     """Tensor `name` has the type of `other`, the operand `expected`."""
-    fault = f"must be {expected.type} as '{other}' is, but is {value.type}"
-    require(value.type == expected.type, fault, name)
+    if value.type != expected.type:
+        fault = f"must be {expected.type} as '{other}' is, but is {value.type}"
+        raise MismatchError(fault, name)
 
 
 def _title(op: Any, name: str) -> str:

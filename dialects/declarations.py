@@ -5,6 +5,7 @@ reads operands and attributes.
 """
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from torch_mlir import ir
@@ -26,8 +27,7 @@ _NUMBERS = {ir.FloatAttr: "f64", ir.IntegerAttr: "i64"}
 
 def check_declared(op: Any) -> None:
     """Raises MismatchError unless `op` has the operands, results and attributes it declares."""
-    kinds = (ext.OperandDef, ext.ResultDef, ext.AttributeDef)
-    operands, results, attributes = ([f for f in op._fields if isinstance(f, k)] for k in kinds)
+    operands, results, attributes = _declared(op.__class__)
     require(len(op.regions) == 0, f"must have no regions, but has {len(op.regions)}")
     require(len(op.successors) == 0, f"must have no successors, but has {len(op.successors)}")
     if any(operand.default_is_none for operand in operands):
@@ -36,9 +36,18 @@ def check_declared(op: Any) -> None:
         _check_count("operand", op.operands, operands)
     _check_count("result", op.results, results)
     for operand in operands:
-        _check_operand(getattr(op, operand.name), operand)
+        if operand.constraint is not Any:
+            _check_operand(getattr(op, operand.name), operand)
     for attribute in attributes:
         _check_attribute(op, attribute)
+
+
+@cache
+def _declared(class_: Any) -> tuple[list[Any], list[Any], list[Any]]:
+    """The operands, results and attributes that a class of operations declares."""
+    kinds = (ext.OperandDef, ext.ResultDef, ext.AttributeDef)
+    operands, results, attributes = ([f for f in class_._fields if isinstance(f, k)] for k in kinds)
+    return operands, results, attributes
 
 
 def _check_count(what: str, values: Sequence[ir.Value], fields: Sequence[Any]) -> None:
@@ -48,7 +57,7 @@ def _check_count(what: str, values: Sequence[ir.Value], fields: Sequence[Any]) -
 
 
 def _check_operand(value: ir.Value | None, operand: ext.OperandDef) -> None:
-    if value is None or operand.constraint is Any or isinstance(value.type, operand.constraint):
+    if value is None or isinstance(value.type, operand.constraint):
         return
     raise MismatchError(f"must be {_KINDS[operand.constraint]}, but is {value.type}", operand.name)
 
