@@ -16,11 +16,11 @@ demo: $(VENV)/.compile
 	$(BIN)/llmc run smollm2 --prompt "$(PROMPT)"
 
 test: $(VENV)/.dev lint
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile --all-families
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --all-families
 	$(BIN)/lit -q lit_tests
 
 test-thorough: $(VENV)/.dev lint
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile --all-families --thorough
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --all-families --thorough
 	$(BIN)/lit -q lit_tests
 
 lint: $(VENV)/.dev

@@ -10,6 +10,17 @@ import pytest
 # PyTorch's threads wait for each other in loops, and so take the CPU from the other test process.
 os.environ["OMP_NUM_THREADS"] = "1"
 
+# The files that take longest, which begin first: else one process would wait for the other's last.
+_LONG = [
+    "readme",
+    "families",
+    "quantized_models",
+    "greedy",
+    "vulkan",
+    "properties",
+    "iree_programs",
+]
+
 _OPTIONS = {
     "thorough": "run the tests that compare much text with PyTorch",
     "all_families": "run the tests of every family of models",
@@ -33,7 +44,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         marked = any(item.get_closest_marker(marker) for marker in left_out)
         (deselected if marked else kept).append(item)
     config.hook.pytest_deselected(items=deselected)
-    items[:] = kept
+    items[:] = sorted(kept, key=_place)
+
+
+def _place(item: pytest.Item) -> int:
+    """Where in the run the file of a test belongs."""
+    name = item.path.stem.removeprefix("test_")
+    return _LONG.index(name) if name in _LONG else len(_LONG)
 
 
 def _option(marker: str) -> str:
