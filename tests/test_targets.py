@@ -201,28 +201,34 @@ def test_memory_is_checked_before_it_is_used():
 CROSS = "cpu:armv8.2,cuda:sm_80,cuda:sm_86,cuda:sm_89,vulkan:rdna3,vulkan:baseline"
 
 
-def test_modules_for_machines_that_are_not_here(tiny_folder, tmp_path):
-    folder = tmp_path / "bundle"
-    build_bundle(str(tiny_folder), CompileOptions(target=CROSS, layers=1), folder)
-    manifest = Manifest.read(folder)
-    manifest.verify_hashes(folder)
+@pytest.fixture(scope="module")
+def elsewhere(tiny_folder, tmp_path_factory) -> Path:
+    """A bundle for machines that are not here, and beside it, as `ir`, what `--dump-ir` writes."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    options = CompileOptions(target=CROSS, layers=1)
+    build_bundle(str(tiny_folder), options, folder / "bundle", dump_ir=folder / "ir")
+    return folder / "bundle"
+
+
+def test_modules_for_machines_that_are_not_here(elsewhere):
+    manifest = Manifest.read(elsewhere)
+    manifest.verify_hashes(elsewhere)
     archs = [code.target.arch for code in manifest.modules]
     assert archs[:5] == ["aarch64", "sm_80", "sm_86", "sm_89", "rdna3"]
     # All GPUs read the same rows of weights.
     assert len({code.parameters for code in manifest.modules}) == 2
     for code in manifest.modules:
-        binary = (folder / code.module).read_bytes()
+        binary = (elsewhere / code.module).read_bytes()
         mark = {"cuda": f".target {code.target.arch}".encode(), "vulkan": b"\x03\x02\x23\x07"}
         assert mark.get(code.target.device, b"\x7fELF") in binary
     if HOST != "aarch64":
         with pytest.raises(UserError, match="this machine is"):
-            placement.place_module(manifest, folder, "cpu")
+            placement.place_module(manifest, elsewhere, "cpu")
 
 
-def test_ir_is_dumped_target_by_target(tiny_folder, tmp_path):
-    options = CompileOptions(target="vulkan:baseline,cuda:sm_80", layers=1)
-    build_bundle(str(tiny_folder), options, tmp_path / "bundle", dump_ir=tmp_path / "ir")
-    files = {path.relative_to(tmp_path / "ir") for path in (tmp_path / "ir").rglob("*.mlir")}
+def test_ir_is_dumped_target_by_target(elsewhere):
+    ir = elsewhere.parent / "ir"
+    files = {path.relative_to(ir) for path in ir.rglob("*.mlir")}
     assert Path("00-torch.mlir") in files
     assert {Path("cuda-sm_80/05-iree.mlir"), Path("vulkan-baseline/05-iree.mlir")} <= files
 
