@@ -136,7 +136,7 @@ def test_batch_ends_with_the_context(pair):
         assert result.finish_reason == "length"
 
 
-@pytest.mark.parametrize("context", [1, 2, 3])
+@pytest.mark.parametrize("context", [1, 2, pytest.param(3, marks=pytest.mark.thorough)])
 def test_smallest_contexts(context, tmp_path):
     pair = make_pair("gpt2", tmp_path / "bundle", context=context)
     tokens = random_tokens(context)

@@ -61,7 +61,6 @@ CASES = [
     Case("llama", "F32", dtype="int4_g128"),  # and int4_g64 where rows are of 64
     Case("qwen3_moe", "Q8_0", tolerance=TOLERANCE_OF_ONE_BLOCK),
     Case("llama", "gptq", group=128),
-    Case("qwen2", "awq", group=64),
 ]
 
 # Of formats and layers that those have one by one.
@@ -70,6 +69,7 @@ MIXED = [
     Case("qwen3", "Q5_0"),  # stored as Q8_0
     Case("llama", "F32", dtype="q4_0"),
     Case("mixtral", "F32", dtype="q4_1"),
+    Case("qwen2", "awq", group=64),
 ]
 
 
