@@ -84,6 +84,7 @@ def test_a_model_that_cannot_be_compiled_ends_all_ranks(tmp_path):
 def test_a_rank_that_hangs_ends_the_run(ranked_bundle, more):
     words = ("--timeout", "1", "--max-new-tokens", "3")
     command = [MPIEXEC, "-n", "2", LLMC, "chat", ranked_bundle, *words]
+    shared = set(Path("/dev/shm").iterdir())
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, text=True, **pipes) as process:
         process.stdin.write("Hi\n")
@@ -98,6 +99,7 @@ def test_a_rank_that_hangs_ends_the_run(ranked_bundle, more):
     assert said == "llmc: error: another rank took no part for 1 s: see --timeout\n"
     for rank in ranks:
         wait_until(lambda rank=rank: not is_alive(rank))
+    assert not [path for path in set(Path("/dev/shm").iterdir()) - shared if "mpich" in path.name]
 
 
 def environment_of(process: int) -> str:

@@ -136,10 +136,12 @@ def test_ranks_end_with_a_killed_process(ranked_bundle):
         "time.sleep(60)"
     )
     command = [sys.executable, "-c", script, str(ranked_bundle)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes) as process:
         process.stdout.readline()
         (rank_1,) = processes_of(process.pid)
         process.kill()
+        assert process.stderr.read() == b""  # which rank 1 has, too
     wait_until(lambda: not is_alive(rank_1))
 
 
@@ -186,3 +188,17 @@ def test_run_and_chat_take_their_options(ranked_bundle, model, capfd):
 def test_a_timeout_is_a_time(ranked_bundle, wrong, capfd):
     assert main(["run", str(ranked_bundle), "--local", "--prompt", "x", f"--timeout={wrong}"]) == 2
     assert "--timeout" in capfd.readouterr().err
+
+
+def test_a_chat_ends_with_one_message_where_a_rank_is_lost(ranked_bundle):
+    command = [LLMC, "chat", ranked_bundle, "--local", "--max-new-tokens", "3"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, **pipes) as process:
+        process.stdin.write("Hi\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        (rank_1,) = processes_of(process.pid)
+        os.kill(rank_1, signal.SIGKILL)
+        _, said = process.communicate("Hi\nHi\n", timeout=20)
+    assert said == "llmc: error: rank 1 ended: SIGKILL\n"
+    assert process.returncode == 2

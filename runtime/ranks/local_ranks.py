@@ -83,7 +83,7 @@ def _main(
     folder: str,
     threads: int | None,
     device: str | None,
-) -> int:
+) -> None:
     parent = os.getppid()
 
     def check() -> None:
@@ -96,9 +96,8 @@ def _main(
     except UserError as error:
         with contextlib.suppress(BrokenPipeError):
             os.write(sys.stdout.fileno(), str(error).encode())
-        return 2
-    return 0
+        os._exit(2)  # at once: IREE's bindings would tell of all that is still in use
 
 
 if __name__ == "__main__":
-    sys.exit(_main(*json.loads(sys.argv[1])))
+    _main(*json.loads(sys.argv[1]))

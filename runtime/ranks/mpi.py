@@ -6,6 +6,7 @@ import atexit
 import os
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 from mpi4py import MPI
@@ -110,9 +111,18 @@ class MPICommunicator(Communicator):
                 self._abandoned = True
         if self._abandoned:
             time.sleep(_READ_S)
+            _remove_shared_memory()
             # MPI would tell again that this is the end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
             self._world.Abort(_STATUS)
+
+
+def _remove_shared_memory() -> None:
+    """Removes what MPICH leaves behind where it does not come to its end."""
+    mappings = Path("/proc/self/maps")
+    for line in mappings.read_text().splitlines() if mappings.exists() else ():
+        if "/dev/shm/mpich_shm" in line:
+            Path(line.split()[-1]).unlink(missing_ok=True)
 
 
 def _share_of_cpus(world: MPI.Comm) -> CPUShare:

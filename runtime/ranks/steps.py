@@ -37,8 +37,9 @@ def in_step(communicator: Communicator, collectives: Collectives) -> Together:
                 ended = True
                 communicator.abandon()
                 cause = collectives.failure or error
+                collectives.failure = None  # whose traceback has all that is in use, itself too
                 if isinstance(cause, UserError):
-                    raise RankError(str(cause)) from cause
+                    raise RankError(str(cause)) from None
                 raise cause from None
 
     return together
