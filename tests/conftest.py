@@ -6,6 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# An example that takes long on a busy machine is not wrong.
+settings.register_profile("llmc", deadline=None)
+settings.load_profile("llmc")
 
 # PyTorch's threads wait for each other in loops, and so take the CPU from the other test process.
 os.environ["OMP_NUM_THREADS"] = "1"

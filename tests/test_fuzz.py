@@ -83,7 +83,6 @@ def bounded(examples: int, request: pytest.FixtureRequest) -> Callable:
         max_examples=examples * (20 if request.config.getoption("--thorough") else 1),
         derandomize=True,
         database=None,
-        deadline=None,
         phases=[Phase.generate, Phase.shrink],
         suppress_health_check=list(HealthCheck),
     )

@@ -90,7 +90,7 @@ _TWINS: dict[Callable, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 }
 
 
-@settings(max_examples=6, deadline=None, derandomize=True)
+@settings(max_examples=6, derandomize=True)
 @given(
     steps=st.lists(st.sampled_from(list(_TWINS)), min_size=1, max_size=4),
     length=st.integers(3, 200),

@@ -21,7 +21,7 @@ from llmc.pipelines.passes.lower_llmc import LowerLlmc
 from llmc.pipelines.passes.store_blocks_as_bytes import StoreBlocksAsBytes
 from tests.scheduled import KernelCase
 
-_FEW = settings(max_examples=8, deadline=None, derandomize=True)
+_FEW = settings(max_examples=8, derandomize=True)
 _SIZE = st.integers(1, 40)
 _LANES = st.sampled_from([4, 8, 16])
 

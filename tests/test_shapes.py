@@ -59,7 +59,7 @@ def _sums(x: ir.Value) -> ir.Value:
 _STEPS = (_transposed, _product, _half, _twice, _one_row, _sums)
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=12, derandomize=True)
 @given(
     steps=st.lists(st.tuples(st.sampled_from(_STEPS), st.integers(0, 9)), min_size=1, max_size=5),
     rows=st.integers(1, 6),
@@ -101,7 +101,7 @@ def _formula(value: ir.Value) -> list[sympy.Expr]:
 _POLYNOMIALS = st.lists(st.integers(-3, 3), min_size=4, max_size=4)
 
 
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(st.lists(_POLYNOMIALS, min_size=1, max_size=6), st.integers(1, 9), st.integers(0, 9))
 def test_the_largest_of_polynomials(factors, tokens, past):
     t, p = symbol("tokens"), symbol("past")

@@ -25,7 +25,6 @@ def bounded(examples: int, request: pytest.FixtureRequest) -> Callable:
         derandomize=True,
         report_multiple_bugs=False,
         database=None,
-        deadline=None,
         phases=[Phase.generate, Phase.shrink],
         suppress_health_check=list(HealthCheck),
     )
