@@ -2,9 +2,8 @@
 
 A bundle is a folder of `tokenizer.json`, `manifest.json` and, for each target, a module and the
 archive of its weights; targets that lay them out alike share one. A sharded bundle has them for
-each rank, and a machine needs those of its ranks only. The dataclasses below *are* the schema: a
-field's annotation says its JSON type and, through `Annotated`, the values it may take; `_convert`
-checks a whole file against them.
+each rank, and a machine needs those of its ranks only. The dataclasses below *are* the schema, that
+`converted` checks a whole file against.
 """
 
 from __future__ import annotations
@@ -15,14 +14,13 @@ import json
 import math
 import re
 import stat
-import types
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated
 
 from .abi import DECODE
 from .errors import UserError
+from .fields import Count, PositiveCount, Rule, Seconds, Text, brief, converted, one_of
 
 SCHEMA = 6
 CPU_ARCHS = ("x86_64", "aarch64")
@@ -36,39 +34,22 @@ TOKENIZER = "tokenizer.json"
 _MAX_BYTES = 16 << 20
 
 
-@dataclass(frozen=True)
-class _Rule:
-    """What the values of a field have in common beyond their type."""
-
-    holds: Callable[[Any], object]
-    text: str
-
-
-def _one_of(*names: str) -> _Rule:
-    return _Rule(names.__contains__, f"must be {' or '.join(names)}")
-
-
-# Up to what an int64 holds: these numbers become sizes and indices in compiled code.
-Count = Annotated[int, _Rule(lambda n: 0 <= n < 2**63, "must be at least 0 and below 2**63")]
-PositiveCount = Annotated[int, _Rule(lambda n: 0 < n < 2**63, "must be above 0 and below 2**63")]
-Seconds = Annotated[float, _Rule(lambda s: 0 <= s < float("inf"), "must be finite and at least 0")]
-Text = Annotated[str, _Rule(len, "must not be empty")]
 FeatureName = Annotated[
     str,
-    _Rule(re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*").fullmatch, "must be a feature's plain name"),
+    Rule(re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*").fullmatch, "must be a feature's plain name"),
 ]
 AxisName = Annotated[
-    str, _Rule(re.compile(r"[a-z]+").fullmatch, "must be a word of lowercase letters, as tp")
+    str, Rule(re.compile(r"[a-z]+").fullmatch, "must be a word of lowercase letters, as tp")
 ]
 FileName = Annotated[
     str,
-    _Rule(
+    Rule(
         re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*").fullmatch,
         "must be a file name of letters, digits, '.', '_' and '-', without a folder",
     ),
 ]
 Sha256 = Annotated[
-    str, _Rule(re.compile(r"[0-9a-f]{64}").fullmatch, "must be 64 lowercase hexadecimal digits")
+    str, Rule(re.compile(r"[0-9a-f]{64}").fullmatch, "must be 64 lowercase hexadecimal digits")
 ]
 
 
@@ -104,7 +85,7 @@ class TargetFacts:
     or /proc/cpuinfo names (see `llmc.runtime.devices.missing_features`), of Vulkan by Vulkan's.
     """
 
-    device: Annotated[str, _one_of("cpu", "vulkan", "cuda")]
+    device: Annotated[str, one_of("cpu", "vulkan", "cuda")]
     arch: Text
     name: Text
     features: tuple[FeatureName, ...]
@@ -147,7 +128,7 @@ class ModuleFacts:
     rank: Count
     module: FileName
     parameters: FileName
-    integers: Annotated[str, _one_of("i32", "i64")]
+    integers: Annotated[str, one_of("i32", "i64")]
     kv_bytes_per_token: Count
     dispatches: dict[Text, Count]
 
@@ -277,9 +258,9 @@ def _parse(value: object, bundle: str) -> Manifest:
         # Before all else: another schema is a fact to report, not a list of wrong fields.
         if isinstance(value, dict) and value.get("schema", SCHEMA) != SCHEMA:
             raise ValueError(
-                f"schema: is {_brief(value['schema'])}: made by another llmc version: recompile"
+                f"schema: is {brief(value['schema'])}: made by another llmc version: recompile"
             )
-        manifest: Manifest = _convert(value, Manifest, "")
+        manifest: Manifest = converted(value, Manifest)
         _check_relations(manifest)
     except ValueError as error:
         raise UserError(f"{bundle}: {MANIFEST}: {error}") from error
@@ -316,87 +297,3 @@ def _check_relations(manifest: Manifest) -> None:
         for token_id in ids:
             if token_id is not None and token_id >= vocab_size:
                 raise ValueError(f"tokenizer.{field}: {token_id} is not below model.vocab_size")
-
-
-def _convert(value: object, kind: Any, field: str) -> Any:
-    """The JSON `value` as the annotated type `kind`; ValueError names `field` and the fault."""
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin is Annotated:
-        converted = _convert(value, arguments[0], field)
-        for rule in arguments[1:]:
-            if not rule.holds(converted):
-                raise ValueError(f"{field}: {rule.text}, not {_brief(value)}")
-        return converted
-    if dataclasses.is_dataclass(kind):
-        return _convert_object(value, kind, field)
-    if origin is tuple:
-        items = _expect(value, list, "a list", field)
-        return tuple(_convert(x, arguments[0], f"{field}[{i}]") for i, x in enumerate(items))
-    if origin is dict:
-        entries = _expect(value, dict, "an object", field)
-        return {
-            _convert(key, arguments[0], f"{field} key"): _convert(
-                x, arguments[1], f"{field}[{_brief(key)}]"
-            )
-            for key, x in entries.items()
-        }
-    if origin in (Union, types.UnionType):
-        return _convert_union(value, arguments, field)
-    return _convert_scalar(value, kind, field)
-
-
-def _convert_object(value: object, kind: Any, field: str) -> Any:
-    entries = _expect(value, dict, "an object", field or "the manifest")
-    hints = get_type_hints(kind, include_extras=True)
-    prefix = f"{field}." if field else ""
-    for key in hints:
-        if key not in entries:
-            raise ValueError(f"{prefix}{key}: is missing")
-    for key in entries:
-        if key not in hints:
-            raise ValueError(f"{prefix}{_brief(key)}: is not a field of schema {SCHEMA}")
-    return kind(**{key: _convert(entries[key], hint, prefix + key) for key, hint in hints.items()})
-
-
-def _convert_union(value: object, members: tuple[Any, ...], field: str) -> Any:
-    """Picks the member of the union by the type of the JSON value, then applies its rules."""
-    for member in members:
-        base = get_args(member)[0] if get_origin(member) is Annotated else member
-        if type(value) is base:
-            return _convert(value, member, field)
-    names = " or ".join(_name_of(member) for member in members)
-    raise ValueError(f"{field}: must be {names}, not {_brief(value)}")
-
-
-def _convert_scalar(value: object, kind: type, field: str) -> Any:
-    if kind is float and type(value) is int:
-        return float(value) if abs(value) < 2**63 else float("inf")
-    # `type is`, for True is an instance of int.
-    if type(value) is not kind:
-        raise ValueError(f"{field}: must be {_name_of(kind)}, not {_brief(value)}")
-    if isinstance(value, str):
-        try:
-            value.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise ValueError(f"{field}: is not valid Unicode text") from error
-    return value
-
-
-def _expect(value: object, kind: type, name: str, field: str) -> Any:
-    if not isinstance(value, kind):
-        raise ValueError(f"{field}: must be {name}, not {_brief(value)}")
-    return value
-
-
-def _name_of(kind: Any) -> str:
-    if get_origin(kind) is Annotated:
-        kind = get_args(kind)[0]
-    names = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
-    return names.get(kind, "null")
-
-
-def _brief(value: object) -> str:
-    if isinstance(value, (dict, list)):
-        return "an object" if isinstance(value, dict) else "a list"
-    text = json.dumps(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
