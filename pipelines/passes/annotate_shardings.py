@@ -1,6 +1,7 @@
 """`annotate-shardings`: says which weights are split, and which layers are where."""
 
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import ClassVar
 
@@ -19,11 +20,10 @@ from llmc.pipelines.passes.base import (
 from llmc.pipelines.sharding.annotations import STAGE, add_grid, check_axes, grid_of, shard_op
 from llmc.pipelines.sharding.megatron import (
     Cuts,
-    cut_experts,
-    cut_like_megatron,
     cut_outputs,
-    cut_vocabulary,
+    usual_cuts,
 )
+from llmc.pipelines.sharding.parts import parts_of
 from llmc.pipelines.sharding.plan import Plan, read_plan
 from llmc.pipelines.sharding.split import whole
 from llmc.runtime.ranks.grid import Grid
@@ -36,10 +36,10 @@ class AnnotateShardings(Pass):
     """Adds the grid `grid`, such as `tp=2`, and a `shard.shard` to each weight that is split.
 
     Along `tp` go heads, hidden units and the vocabulary (Megatron), along `ep` experts, along `pp`
-    layers, whose calls say their stage in `llmc.stage`. Weights
-    that the file `plan` pins are split as it says. With `exact` what reads heads and hidden units
-    is split by outputs too, so that no sum is made in parts. A module that has a grid stays as it
-    is.
+    layers, whose calls say their stage in `llmc.stage`. Weights that the file `plan` pins are split
+    as it says; a complete plan leaves no others to be split the usual way. With `exact` what reads
+    heads and hidden units is split by outputs too, so that no sum is made in parts. A module that
+    has a grid stays as it is.
     """
 
     name: ClassVar[str] = "annotate-shardings"
@@ -56,17 +56,18 @@ class AnnotateShardings(Pass):
         add_grid(module, plan.grid)
         _pin(module, plan)
         _mark_stages(module, plan)
-        for number, axis in enumerate(plan.grid.axes):
+        for number, axis in enumerate(() if plan.complete else plan.grid.axes):
             for function in functions(module):
                 try:
-                    cuts = _cuts(module, function, axis.name, number, axis.size)
+                    is_trunk = function in trunks(module)
+                    cuts = usual_cuts(function, axis, number, is_trunk=is_trunk)
                     if self.exact and axis.name == "tp":
                         cuts = {**cut_outputs(function, number, axis.size), **cuts}
                 except ValueError as error:
                     fail(function, f"along {axis.name}: {error}")
                 _annotate(cuts)
                 if self.exact and axis.name == "tp":
-                    _gather_inputs(function)
+                    _gather_split(function)
 
 
 def _mark_stages(module: ir.Module, plan: Plan) -> None:
@@ -80,21 +81,15 @@ def _mark_stages(module: ir.Module, plan: Plan) -> None:
 
 
 def _pin(module: ir.Module, plan: Plan) -> None:
+    """Follows the plan for weights, or the parts that they are taken apart into, and inputs."""
     for op in find(module.operation, ParameterOp.OPERATION_NAME):
-        name = ir.StringAttr(op.attributes["sources"][0]).value
-        layout = plan.layout(name, op.results[0].type.shape)
-        if layout is not None:
-            _replace_uses(op.results[0], layout)
-
-
-def _cuts(module: ir.Module, function: func.FuncOp, axis: str, number: int, ranks: int) -> Cuts:
-    if axis == "ep":
-        return cut_experts(function, number, ranks)
-    if axis != "tp":
-        return {}
-    if function in trunks(module):
-        return cut_vocabulary(function, number, ranks)
-    return cut_like_megatron(function, number, ranks)
+        name, value = ir.StringAttr(op.attributes["sources"][0]).value, op.results[0]
+        for weight, part in ((value, None), *zip(parts_of(value), count(), strict=False)):
+            if plan.gathers(name):
+                _gather_inputs(weight)
+            layout = plan.layout(name, weight.type.shape, part)
+            if layout is not None:
+                _replace_uses(weight, layout)
 
 
 def _annotate(cuts: Cuts) -> None:
@@ -105,15 +100,27 @@ def _annotate(cuts: Cuts) -> None:
             _replace_uses(value, tuple(layout))
 
 
-def _gather_inputs(function: func.FuncOp) -> None:
+def _gather_split(function: func.FuncOp) -> None:
     """Asks for whole inputs of linear layers whose weights are split by outputs."""
     for op in list(function.entry_block):
         if isinstance(op.opview, LinearOp | ExpertLinearOp):
-            weight = op.opview.weight.owner
-            if not isinstance(weight, ir.Block) and weight.name == "shard.shard":
-                with ir.InsertionPoint(op), op.location:
-                    layout = whole(op.operands[0].type.rank)
-                    op.operands[0] = shard_op(op.operands[0], layout, for_users=True)
+            weight = op.opview.weight
+            if not isinstance(weight.owner, ir.Block) and weight.owner.name == "shard.shard":
+                _gather_input(op)
+
+
+def _gather_inputs(weight: ir.Value) -> None:
+    """Asks for whole inputs of the linear layers that read `weight`."""
+    for use in list(weight.uses):
+        op = use.owner.opview
+        if isinstance(op, LinearOp | ExpertLinearOp) and op.weight == weight:
+            _gather_input(op)
+
+
+def _gather_input(op: LinearOp | ExpertLinearOp) -> None:
+    with ir.InsertionPoint(op), op.location:
+        layout = whole(op.x.type.rank)
+        op.operation.operands[0] = shard_op(op.x, layout, for_users=True)
 
 
 def _replace_uses(value: ir.Value, layout: tuple) -> None:

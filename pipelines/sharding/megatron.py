@@ -18,12 +18,25 @@ from llmc.dialects.parameter import stored_unit
 from llmc.pipelines.recipes.recipe import recipe_of
 from llmc.pipelines.sharding.rules import is_free, rule_of
 from llmc.pipelines.sharding.split import Split, even_split, split_heads
+from llmc.runtime.manifest import Axis
 
 # Values of 4 bits are stored by 32, and so are those of 8: parts consist of whole blocks.
 _BLOCK = 32
 
 Cuts = dict[ir.Value, tuple[int, Split]]
 """Weights, with the dimension that is split and how."""
+
+
+def usual_cuts(function: func.FuncOp, axis: Axis, number: int, *, is_trunk: bool) -> Cuts:
+    """What is split along `axis`, the grid's `number`: by experts along ep, Megatron's along tp.
+
+    ValueError where there are too many ranks.
+    """
+    if axis.name == "ep":
+        return cut_experts(function, number, axis.size)
+    if axis.name != "tp":
+        return {}
+    return (cut_vocabulary if is_trunk else cut_like_megatron)(function, number, axis.size)
 
 
 def cut_like_megatron(function: func.FuncOp, axis: int, ranks: int) -> Cuts:

@@ -3,10 +3,12 @@
     {"grid": "tp=2",
      "weights": [{"match": "model.layers.*.self_attn.q_proj.weight", "dim": 0, "axis": "tp",
                   "ranges": [[0, 384], [384, 576]]}],
-     "stages": []}
+     "inputs": [], "stages": [], "complete": false}
 
-Weights that no pattern matches follow from how activations are split, or are whole on every rank.
-Without `ranges` the parts are as nearly equal as whole `unit`s of elements allow.
+Without `ranges` the parts are as nearly equal as whole `unit`s of elements allow. A `part` is one
+of the slices that a weight is taken apart into. Linear layers whose weights match a pattern of
+`inputs` gather what they read. Weights that no pattern matches are split the usual way; those of a
+`complete` plan follow from how activations are split, or are whole on every rank.
 """
 
 import json
@@ -29,6 +31,7 @@ class Pin:
     axis: str
     unit: int = 1
     ranges: tuple[Range, ...] = ()
+    part: int | None = None
 
     def layout(self, grid: Grid, shape: list[int]) -> Layout:
         """The layout of a weight of `shape`. UserError where it cannot be split so."""
@@ -72,14 +75,20 @@ class Plan:
 
     grid: Grid
     weights: tuple[Pin, ...] = ()
+    inputs: tuple[str, ...] = ()
     stages: tuple[int, ...] = ()
+    complete: bool = False
 
-    def layout(self, name: str, shape: list[int]) -> Layout | None:
-        """The layout of the weight `name`; None where the plan says nothing of it."""
+    def layout(self, name: str, shape: list[int], part: int | None = None) -> Layout | None:
+        """The layout of the weight `name`, or a part of it; None where the plan says nothing."""
         for pin in self.weights:
-            if fnmatchcase(name, pin.match):
+            if fnmatchcase(name, pin.match) and pin.part == part:
                 return pin.layout(self.grid, shape)
         return None
+
+    def gathers(self, name: str) -> bool:
+        """Whether the linear layer with the weight `name` gathers what it reads."""
+        return any(fnmatchcase(name, pattern) for pattern in self.inputs)
 
     def stages_of(self, layers: int, ranks: int) -> list[int]:
         """The stage of each layer. UserError where it is none of `ranks`, or before the last's."""
@@ -107,25 +116,41 @@ def read_plan(path: Path) -> Plan:
         raise UserError(f"{path} is no plan: {error}") from error
 
 
+_NAMES = ("grid", "weights", "inputs", "stages", "complete")
+
+
 def _plan(value: Any) -> Plan:
-    if not isinstance(value, dict) or not set(value) <= {"grid", "weights", "stages"}:
-        raise ValueError("it must be an object with 'grid', 'weights' and 'stages'")
-    grid, stages = value.get("grid"), value.get("stages", [])
+    if not isinstance(value, dict) or not set(value) <= set(_NAMES):
+        raise ValueError(f"it must be an object of {', '.join(_NAMES)}")
+    grid, stages, inputs = value.get("grid"), value.get("stages", []), value.get("inputs", [])
+    complete = value.get("complete", False)
     if not isinstance(grid, str):
         raise ValueError("'grid' must be a text, as tp=2")
     if not isinstance(stages, list) or any(type(stage) is not int for stage in stages):
         raise ValueError("'stages' must be a list of whole numbers")
-    return Plan(Grid.parse(grid), tuple(map(_pin, value.get("weights", []))), tuple(stages))
+    if not isinstance(inputs, list) or any(type(name) is not str for name in inputs):
+        raise ValueError("'inputs' must be a list of patterns")
+    if type(complete) is not bool:
+        raise ValueError("'complete' must be true or false")
+    weights = tuple(map(_pin, value.get("weights", [])))
+    return Plan(Grid.parse(grid), weights, tuple(inputs), tuple(stages), complete)
 
 
-_FIELDS = {"match": str, "dim": int, "axis": str, "unit": int, "ranges": list}
+_FIELDS = {
+    "match": (str,),
+    "dim": (int,),
+    "axis": (str,),
+    "unit": (int,),
+    "ranges": (list,),
+    "part": (int, type(None)),
+}
 
 
 def _pin(value: Any) -> Pin:
     if not isinstance(value, dict):
         raise ValueError("a weight is an object")
     for name, field in value.items():
-        if name not in _FIELDS or type(field) is not _FIELDS[name]:
+        if name not in _FIELDS or type(field) not in _FIELDS[name]:
             raise ValueError(f"of a weight, {name!r} cannot be {field!r}")
     ranges = value.pop("ranges", [])
     if not all(
