@@ -133,9 +133,7 @@ class ShardStage(Stage):
     def steps(self) -> tuple[Step, ...]:
         """What runs, in order."""
         return (
-            *_READABLE,
-            SplitLinears(),
-            _SIMPLIFY,
+            *self.before_annotations(),
             AnnotateShardings(grid=self.grid, plan=self.plan, exact=self.storage not in STORAGES),
             PartitionStages(rank=self.rank),
             _SIMPLIFY,
@@ -143,6 +141,10 @@ class ShardStage(Stage):
             PartitionShards(rank=self.rank),
             _SIMPLIFY,
         )
+
+    def before_annotations(self) -> tuple[Step, ...]:
+        """What makes operations that can be split."""
+        return (*_READABLE, SplitLinears(), _SIMPLIFY)
 
 
 @dataclass(frozen=True)

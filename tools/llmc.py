@@ -5,13 +5,25 @@ import signal
 from llmc.pipelines.errors import IREEError
 from llmc.runtime import UserError
 from llmc.tools.arguments import ArgumentParser
-from llmc.tools.commands import bench, chat, compile, devices, inspect, logits, reduce, run, tune
+from llmc.tools.commands import (
+    bench,
+    chat,
+    compile,
+    devices,
+    inspect,
+    logits,
+    plan,
+    reduce,
+    run,
+    tune,
+)
 from llmc.tools.terminal import close_output, note, show_any_text
 
 _COMMANDS = {
     "run": run,
     "chat": chat,
     "compile": compile,
+    "plan": plan,
     "inspect": inspect,
     "logits": logits,
     "devices": devices,

@@ -1,0 +1,36 @@
+"""This machine as a device among several equal ones that share it."""
+
+import os
+import statistics
+
+from llmc.dialects.blocks import FORMATS
+from llmc.frontend.bench.probes import load_probes
+from llmc.pipelines.sharding.search.device import Device, Link
+
+_READ_BYTES = 256 << 20  # more than any cache
+_RUNS = 5
+# Between processes of one machine, for what a step exchanges.
+_LATENCY_S = 20e-6
+
+
+def measure_host(ranks: int) -> Device:
+    """What each of `ranks` ranks on this machine has: its memory, reading and arithmetic shared.
+
+    A byte that is sent is written and read again, and so takes as long as reading it twice.
+    """
+    threads = len(os.sched_getaffinity(0))
+    probes = load_probes(_READ_BYTES, threads)
+    seconds = {
+        name: statistics.median(probe() for _ in range(_RUNS)) for name, probe in probes.run.items()
+    }
+    rates = dict.fromkeys(("f32", "f16", "bf16"), probes.operations / seconds["floats"])
+    if "bytes" in seconds:
+        rates |= dict.fromkeys(FORMATS, 4 * probes.operations / seconds["bytes"])
+    read = probes.read_bytes / seconds["read"] / ranks
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // ranks
+    return Device(
+        memory_bytes=memory,
+        read_bytes_per_s=read,
+        flops_per_s={name: rate / ranks for name, rate in rates.items()},
+        links=(Link(ranks, _LATENCY_S, read / 2),),
+    )

@@ -1,0 +1,75 @@
+"""The devices that a model is to be split among, and their links: a file that the user writes.
+
+    {"memory_bytes": 16000000000, "read_bytes_per_s": 5e10, "flops_per_s": {"f32": 1e12},
+     "links": [{"ranks": 8, "latency_s": 5e-06, "bytes_per_s": 1e11},
+               {"ranks": 1024, "latency_s": 2e-05, "bytes_per_s": 1e10}]}
+
+Ranks are numbered so that neighbours are near: the first level of `links` joins each 8 of them.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated
+
+from llmc.runtime.errors import UserError
+from llmc.runtime.fields import PositiveCount, Rule, Seconds, Text, converted
+
+Rate = Annotated[float, Rule(lambda r: 0 < r < float("inf"), "must be finite and above 0")]
+
+
+@dataclass(frozen=True)
+class Link:
+    """What joins up to `ranks` neighbours: a message of n bytes takes latency + n / rate."""
+
+    ranks: PositiveCount
+    latency_s: Seconds
+    bytes_per_s: Rate
+
+
+@dataclass(frozen=True)
+class Device:
+    """One of several equal devices. `flops_per_s` is by the type that weights are stored in."""
+
+    memory_bytes: PositiveCount
+    read_bytes_per_s: Rate
+    flops_per_s: dict[Text, Rate]
+    links: tuple[Link, ...]
+
+    def rate(self, storage: str) -> float:
+        """The arithmetic with weights of `storage`, in operations a second: f32's if not given."""
+        return self.flops_per_s.get(storage, self.flops_per_s["f32"])
+
+    def link(self, span: int) -> Link:
+        """What joins `span` neighbours. UserError where the file joins fewer."""
+        for link in self.links:
+            if link.ranks >= span:
+                return link
+        raise UserError(f"the device file has no link for {span} ranks: add one to 'links'")
+
+    def to_json(self) -> str:
+        """The text of a device file."""
+        return json.dumps(asdict(self), indent=2) + "\n"
+
+
+def read_device(path: Path) -> Device:
+    """The device that the file `path` describes. UserError where it describes none."""
+    try:
+        device: Device = converted(json.loads(path.read_text(encoding="utf-8")), Device)
+        _check(device)
+    except OSError as error:
+        raise UserError(f"cannot read the device {path}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path} describes no device: {error}") from error
+    return device
+
+
+def _check(device: Device) -> None:
+    """What no field can say alone."""
+    if "f32" not in device.flops_per_s:
+        raise ValueError("flops_per_s: f32 is missing")
+    if not device.links:
+        raise ValueError("links: must not be empty")
+    if any(link.ranks >= wider.ranks for link, wider in pairwise(device.links)):
+        raise ValueError("links: must join more ranks level by level")

@@ -1,0 +1,52 @@
+"""How many bytes a rank sends when it runs its program."""
+
+from math import prod
+
+from torch_mlir import ir
+from torch_mlir.dialects import func
+
+from llmc.pipelines.passes.base import functions, trunks
+from llmc.pipelines.sharding.annotations import grid_of
+from llmc.runtime.ranks.communicator import Operation, bytes_moved
+from llmc.runtime.ranks.grid import Grid
+
+# A gather's bytes are those of what it makes, any other's those of what it takes.
+_OPERATIONS: dict[str, Operation] = {
+    "shard.all_reduce": "all_reduce",
+    "shard.all_gather": "all_gather",
+    "shard.broadcast": "broadcast",
+    "shard.send": "send",
+}
+
+
+def traffic(module: ir.Module, open_size: int = 1) -> dict[str, int]:
+    """The bytes that a call of each public function sends, of a module for one rank.
+
+    It is as `partition-shards` leaves it; `open_size` is that of the dimensions left open.
+    """
+    grid = grid_of(module)
+    own = {
+        function.sym_name.value: sum(
+            _moved(op.operation, grid, open_size) for op in function.entry_block if grid
+        )
+        for function in functions(module)
+    }
+    return {
+        trunk.sym_name.value: own[trunk.sym_name.value]
+        + sum(own[op.callee.value] for op in trunk.entry_block if isinstance(op, func.CallOp))
+        for trunk in trunks(module)
+    }
+
+
+def _moved(op: ir.Operation, grid: Grid, open_size: int) -> int:
+    if op.name not in _OPERATIONS:
+        return 0
+    value = op.results[0] if op.name == "shard.all_gather" else op.operands[0]
+    type_ = value.type
+    extents = [
+        open_size if type_.is_dynamic_dim(dim) else type_.shape[dim] for dim in range(type_.rank)
+    ]
+    axes = str(op.attributes["grid_axes"]).partition(":")[2].rstrip(">").split(",")
+    members = prod(grid.axes[int(axis)].size for axis in axes)
+    size = prod(extents) * type_.element_type.width // 8
+    return bytes_moved(_OPERATIONS[op.name], size, members)

@@ -1,0 +1,69 @@
+"""`llmc plan`, and a bundle that follows its plan."""
+
+import json
+
+import pytest
+
+import llmc.runtime
+from llmc.pipelines.sharding.search.device import Device, Link
+from llmc.tools.llmc import main
+
+PROMPT = "the cat in the hat"
+
+
+@pytest.fixture(scope="module")
+def device(tmp_path_factory):
+    path = tmp_path_factory.mktemp("device") / "device.json"
+    path.write_text(Device(10**9, 1e9, {"f32": 1e10}, (Link(8, 1e-7, 1e10),)).to_json())
+    return path
+
+
+def test_a_bundle_follows_its_plan_and_sends_what_it_predicts(
+    tiny_folder, tiny_bundle, device, tmp_path, capfd
+):
+    plan, folder = tmp_path / "plan.json", tmp_path / "bundle"
+    words = ["plan", tiny_folder, "--grid", "tp=2", "--device", device, "--json", "-o", plan]
+    words += ["--pin", "*.o_proj.weight=0"]
+    assert main([str(word) for word in words]) == 0
+    facts = json.loads(capfd.readouterr().out)
+    assert facts["weights"]["model.layers.*.self_attn.o_proj.weight"].startswith("dim 0")
+    assert facts["plan"] == json.loads(plan.read_text())
+    assert main(["compile", str(tiny_folder), "--plan", str(plan), "-o", str(folder)]) == 0
+    model = llmc.runtime.load(folder, local=True, threads=1)
+    alone = llmc.runtime.load(tiny_bundle).generate(PROMPT, max_new_tokens=20)
+    assert model.generate(PROMPT, max_new_tokens=20).token_ids == alone.token_ids
+    ids = model.encode(PROMPT)
+    model.engine.reset(1, 100)
+    model.engine.prefill(ids, 0)
+    before = model.communicator.moved
+    model.engine.decode([5], len(ids), [0])
+    assert model.communicator.moved - before == facts["moved_bytes"][0] > 0
+
+
+def test_the_plan_and_others_beside_it_are_printed(tiny_folder, device, capfd):
+    assert main(["plan", str(tiny_folder), "--grid", "4", "--device", str(device)]) == 0
+    text = capfd.readouterr().out
+    for part in (
+        "grid  ",
+        "q_proj.weight",
+        "step  ",
+        "memory  ",
+        "sent  ",
+        "best tp=4",
+        "best dp=4",
+    ):
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "give the number of ranks or their grid"),
+        (["--grid", "tp=16"], "has no link for 16 ranks"),
+        (["--grid", "2", "--pin", "q_proj"], "must be PATTERN=DIM"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(words, says, tiny_folder, device, capfd):
+    assert main(["plan", str(tiny_folder), "--device", str(device), *words]) == 2
+    error = capfd.readouterr().err.splitlines()[-1]
+    assert says in error

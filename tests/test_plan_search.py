@@ -1,0 +1,202 @@
+"""Plans that the search finds, and what it says that they cost."""
+
+import itertools
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from torch_mlir import ir
+from transformers import LlamaConfig
+
+from llmc.frontend.options import CompileOptions
+from llmc.frontend.planning import Workload, find_plan, make_search, readable_module
+from llmc.frontend.work import module_text
+from llmc.pipelines.driver.execution import run
+from llmc.pipelines.passes import (
+    AnnotateShardings,
+    PartitionShards,
+    PartitionStages,
+    PropagateShardings,
+)
+from llmc.pipelines.sharding.search.constraints import Constraints, Wish
+from llmc.pipelines.sharding.search.device import Device, Link, read_device
+from llmc.pipelines.sharding.search.search import Found, Misfit
+from llmc.pipelines.sharding.search.stages import cut_layers
+from llmc.pipelines.sharding.traffic import traffic
+from llmc.runtime.errors import UserError
+from llmc.runtime.ranks.grid import Grid
+from tests.in_memory import as_loaded
+from tests.tiny_models import tiny_config, tiny_model
+
+NEAR, FAR = Link(4, 1e-6, 1e10), Link(16, 1e-4, 1e8)
+DEVICE = Device(10**9, 1e10, {"f32": 1e11}, (NEAR, FAR))
+# Latency, or arithmetic, or bytes sent is what counts.
+DEVICES = (
+    DEVICE,
+    replace(DEVICE, links=(Link(16, 1e-12, 1e6),)),
+    replace(DEVICE, links=(Link(16, 1e-12, 1e14),)),
+)
+GRIDS = ("tp=2", "tp=3", "tp=4", "pp=2", "pp=2,tp=2", "dp=2,tp=2")
+
+
+@pytest.fixture(scope="module", params=["llama", "qwen3_moe"])
+def model(request):
+    loaded = as_loaded(tiny_model(tiny_config(request.param)))
+    return loaded, readable_module(loaded, CompileOptions(context=64))
+
+
+@pytest.fixture(scope="module")
+def llama():
+    loaded = as_loaded(tiny_model(tiny_config("llama")))
+    return loaded, readable_module(loaded, CompileOptions(context=64))
+
+
+def search_of(model, device=DEVICE, constraints=None, dtype="f32", **workload):
+    loaded, module = model
+    options = CompileOptions(context=64, dtype=dtype)
+    workload = Workload(**{"cached": 16, **workload})
+    return make_search(loaded, module, options, device, workload, constraints)
+
+
+def sent(module, plan, folder, rank, function="decode", open_size=1):
+    """The bytes that `rank` sends in a program that the compiler makes by `plan`."""
+    path = folder / "plan.json"
+    path.write_text(plan.to_json())
+    copy = ir.Module.parse(module_text(module), module.context)
+    simplify = "canonicalize,cse"
+    annotate = AnnotateShardings(plan=str(path))
+    stages = (annotate, PartitionStages(rank=rank), simplify)
+    run((*stages, PropagateShardings(), PartitionShards(rank=rank), simplify), copy)
+    return traffic(copy, open_size)[function]
+
+
+@pytest.mark.parametrize("grid", [*GRIDS, "ep=2,tp=2"])
+def test_the_compiler_sends_the_bytes_that_are_predicted(model, grid, tmp_path):
+    found = search_of(model).solve(Grid.parse(grid))
+    for rank, stage in ((0, 0), (found.plan.grid.size - 1, -1)):
+        assert found.moved[stage] == sent(model[1], found.plan, tmp_path, rank)
+
+
+@pytest.mark.parametrize("grid", ["tp=2", "pp=2,tp=2"])
+def test_bytes_of_a_prompt_are_predicted(llama, grid, tmp_path):
+    found = search_of(llama, prompt=5).solve(Grid.parse(grid))
+    assert found.moved[0] == sent(llama[1], found.plan, tmp_path, 0, "prefill", 5)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", ["f32", "q4_0"])
+def test_no_plan_is_worse_than_the_usual_one(model, device, dtype):
+    search = search_of(model, device, dtype=dtype)
+    for grid in GRIDS:
+        try:
+            usual = search.solve(Grid.parse(grid), usual=True)
+        except ValueError:
+            continue
+        best = search.solve(Grid.parse(grid))
+        assert best.cost.seconds <= usual.cost.seconds * (1 + 1e-9)
+
+
+def test_a_plan_is_given_up_where_communication_is_dear(llama):
+    dear = replace(DEVICE, links=(Link(4, 1.0, 1.0),))
+    assert search_of(llama, dear).solve(Grid.parse("tp=4")).cost.moved == 0
+    assert search_of(llama, DEVICES[2]).solve(Grid.parse("tp=4")).cost.moved > 0
+
+
+def test_memory_bounds_plans_and_what_is_missing_is_said(llama):
+    grid = Grid.parse("tp=2")
+    dear = replace(DEVICE, links=(Link(4, 1.0, 1.0),))
+    free = search_of(llama, dear).solve(grid)
+    less = replace(dear, memory_bytes=int(0.75 * max(free.memory)))
+    bounded = search_of(llama, less).solve(grid)
+    assert isinstance(bounded, Found)
+    assert max(bounded.memory) <= less.memory_bytes
+    assert bounded.cost.seconds > free.cost.seconds
+    tiny = replace(dear, memory_bytes=1000)
+    misfit = search_of(llama, tiny).solve(grid)
+    assert isinstance(misfit, Misfit)
+    enough = replace(dear, memory_bytes=int(1001 + misfit.missing))
+    assert isinstance(search_of(llama, enough).solve(grid), Found)
+    with pytest.raises(UserError, match=r"does not fit: with .* each device lacks"):
+        find_plan(search_of(llama, tiny), "4")
+
+
+def test_wishes_are_followed(llama):
+    def words(**wishes):
+        constraints = Constraints(**wishes)
+        found = search_of(llama, constraints=constraints).solve(Grid.parse("tp=2"))
+        return {each.name.split(".")[-2]: each.words for each in found.weights}
+
+    assert words(pin=(Wish("*.down_proj.weight", None),))["down_proj"].startswith("whole")
+    assert words(pin=(Wish("*.q_proj.weight", 1),))["q_proj"].startswith("dim 1")
+    assert not words(forbid=(Wish("*.q_proj.weight", 0),))["q_proj"].startswith("dim 0")
+    pinned = (Wish("*.gate_proj.weight", None),)
+    same = (("*.gate_proj.weight", "*.o_proj.weight"),)
+    assert words(pin=pinned, same=same)["o_proj"].startswith("whole")
+    with pytest.raises(UserError, match="no weight that could be split is called nothing"):
+        words(pin=(Wish("nothing", 0),))
+    with pytest.raises(UserError, match="cannot be split as --pin and --forbid want"):
+        words(pin=pinned, forbid=pinned)
+
+
+def test_a_large_model_is_planned_for_many_devices():
+    config = LlamaConfig(
+        hidden_size=2048,
+        intermediate_size=5632,
+        num_hidden_layers=32,
+        num_attention_heads=32,
+        num_key_value_heads=4,
+        vocab_size=32000,
+        max_position_embeddings=64,
+    )
+    loaded = replace(as_loaded(tiny_model(tiny_config("llama"))), config=config, context=64)
+    module = readable_module(loaded, CompileOptions())
+    wide = replace(DEVICE, memory_bytes=10**9, links=(NEAR, Link(256, 1e-5, 1e9)))
+    best = find_plan(search_of((loaded, module), wide), "256").best
+    assert best.plan.grid.size == 256
+    assert max(best.memory) <= wide.memory_bytes
+
+
+@given(
+    st.lists(st.integers(1, 9), min_size=1, max_size=7),
+    st.integers(1, 4),
+    st.integers(0, 9),
+    st.integers(0, 9),
+)
+def test_cuts_leave_the_largest_stage_as_small_as_can_be(layers, stages, first, last):
+    if stages > len(layers):
+        with pytest.raises(ValueError, match="make no"):
+            cut_layers(layers, stages, first, last)
+        return
+
+    def largest(ends):
+        sizes = [sum(layers[a:b]) for a, b in itertools.pairwise((0, *ends, len(layers)))]
+        sizes[0] += first
+        sizes[-1] += last
+        return max(sizes)
+
+    places = cut_layers(layers, stages, first, last)
+    assert sorted(set(places)) == list(range(stages))
+    ways = itertools.combinations(range(1, len(layers)), stages - 1)
+    assert largest([places.index(stage) for stage in range(1, stages)]) == min(map(largest, ways))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('"memory_bytes"', '"memory"', "memory_bytes: is missing"),
+        ("1000000000,", "-1,", "memory_bytes: must be above 0"),
+        ('"f32"', '"f64"', "flops_per_s: f32 is missing"),
+        ('"ranks": 4', '"ranks": 40', "links: must join more ranks level by level"),
+        ('"ranks": 4', '"hops": 1, "ranks": 4', r'links\[0\]."hops": is not a field'),
+        ("1e-06", "NaN", r"links\[0\].latency_s: must be finite"),
+        ("{", "", "describes no device"),
+    ],
+)
+def test_a_wrong_device_file_is_refused(old, new, says, tmp_path):
+    path = tmp_path / "device.json"
+    path.write_text(DEVICE.to_json())
+    assert read_device(path) == DEVICE
+    path.write_text(DEVICE.to_json().replace(old, new, 1))
+    with pytest.raises(UserError, match=says):
+        read_device(path)
