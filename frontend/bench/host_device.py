@@ -13,8 +13,8 @@ _RUNS = 5
 _LATENCY_S = 20e-6
 
 
-def measure_host(ranks: int) -> Device:
-    """What each of `ranks` ranks on this machine has: its memory, reading and arithmetic shared.
+def measure_host() -> Device:
+    """What this machine has: memory, how fast it reads and computes, and sends between processes.
 
     A byte that is sent is written and read again, and so takes as long as reading it twice.
     """
@@ -26,11 +26,17 @@ def measure_host(ranks: int) -> Device:
     rates = dict.fromkeys(("f32", "f16", "bf16"), probes.operations / seconds["floats"])
     if "bytes" in seconds:
         rates |= dict.fromkeys(FORMATS, 4 * probes.operations / seconds["bytes"])
-    read = probes.read_bytes / seconds["read"] / ranks
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // ranks
+    read = probes.read_bytes / seconds["read"]
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return Device(memory, read, rates, (Link(1, _LATENCY_S, read / 2),))
+
+
+def shared(host: Device, ranks: int) -> Device:
+    """What each of `ranks` ranks has that share the machine `host`."""
+    (link,) = host.links
     return Device(
-        memory_bytes=memory,
-        read_bytes_per_s=read,
-        flops_per_s={name: rate / ranks for name, rate in rates.items()},
-        links=(Link(ranks, _LATENCY_S, read / 2),),
+        host.memory_bytes // ranks,
+        host.read_bytes_per_s / ranks,
+        {name: rate / ranks for name, rate in host.flops_per_s.items()},
+        (Link(ranks, link.latency_s, link.bytes_per_s / ranks),),
     )

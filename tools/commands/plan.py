@@ -127,10 +127,11 @@ def _device(arguments: argparse.Namespace) -> Device:
     if arguments.device_file != HOST:
         device = read_device(Path(arguments.device_file))
     else:
-        from llmc.frontend.bench.host_device import measure_host
+        from llmc.frontend.bench.host_device import measure_host, shared
 
         grid = arguments.grid
-        device = measure_host(int(grid) if grid.isdecimal() else Grid.parse(grid).size)
+        ranks = int(grid) if grid.isdecimal() else Grid.parse(grid).size
+        device = shared(measure_host(), max(ranks, 1))
     if arguments.save_device is not None:
         with writing(arguments.save_device):
             arguments.save_device.write_text(device.to_json(), encoding="utf-8")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from llmc.dialects import AttentionOp, EmbeddingOp, ExpertLinearOp, LinearOp
+from llmc.dialects import AttentionOp, ExpertLinearOp, LinearOp
 from llmc.dialects.blocks import FORMATS
 from llmc.pipelines.sharding.search.device import Device
 from llmc.pipelines.sharding.split import Layout, whole
@@ -23,7 +23,10 @@ _VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast", "tensor
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds of a step on the slowest rank, and bytes: sent in a step, and held all the time."""
+    """Seconds of a step on the slowest rank, and bytes: sent in a step, and held.
+
+    What is held are weights and a full KV cache.
+    """
 
     compute_s: float = 0.0
     reduce_s: float = 0.0
@@ -145,14 +148,14 @@ class CostModel:
             return self._linear(view, operands, results[0])
         if isinstance(view, AttentionOp):
             return self._attention(view, operands)
-        if isinstance(view, EmbeddingOp) or op.name not in _VIEWS:
-            written = sum(
-                _VALUE * self.elements(result.type, layout)
-                for result, layout in zip(op.results, results, strict=True)
-                if isinstance(result.type, ir.RankedTensorType)
-            )
-            return Cost(compute_s=written / self.device.read_bytes_per_s)
-        return Cost()
+        if op.name in _VIEWS:
+            return Cost()
+        written = sum(
+            _VALUE * self.elements(result.type, layout)
+            for result, layout in zip(op.results, results, strict=True)
+            if isinstance(result.type, ir.RankedTensorType)
+        )
+        return Cost(compute_s=written / self.device.read_bytes_per_s)
 
     def _linear(
         self, op: LinearOp | ExpertLinearOp, operands: list[Layout], result: Layout
