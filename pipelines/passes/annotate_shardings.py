@@ -67,7 +67,7 @@ class AnnotateShardings(Pass):
                     fail(function, f"along {axis.name}: {error}")
                 _annotate(cuts)
                 if self.exact and axis.name == "tp":
-                    _gather_split(function)
+                    _gather_all(function)
 
 
 def _mark_stages(module: ir.Module, plan: Plan) -> None:
@@ -100,13 +100,11 @@ def _annotate(cuts: Cuts) -> None:
             _replace_uses(value, tuple(layout))
 
 
-def _gather_split(function: func.FuncOp) -> None:
-    """Asks for whole inputs of linear layers whose weights are split by outputs."""
+def _gather_all(function: func.FuncOp) -> None:
+    """Asks for whole inputs of all linear layers."""
     for op in list(function.entry_block):
-        if isinstance(op.opview, LinearOp | ExpertLinearOp):
-            weight = op.opview.weight
-            if not isinstance(weight.owner, ir.Block) and weight.owner.name == "shard.shard":
-                _gather_input(op)
+        if isinstance(op, LinearOp | ExpertLinearOp):
+            _gather_input(op)
 
 
 def _gather_inputs(weight: ir.Value) -> None:

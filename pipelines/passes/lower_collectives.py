@@ -9,7 +9,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, func, linalg, tensor
 
 from llmc.dialects.index_notation import Size, as_value, collapse, expand, index, sizes
-from llmc.pipelines.passes.base import Pass, find
+from llmc.pipelines.passes.base import Pass, find, symbol_users
 
 MODULE = "collective"
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
@@ -20,8 +20,8 @@ class LowerCollectives(Pass):
     """Turns `shard.all_reduce`, `all_gather` and so on into calls of the module `collective`.
 
     A call takes and returns the elements in their order, and the grid's axes as the bits of a
-    number. It is an import of the compiled module, which `llmc.runtime.ranks` answers. The grid
-    goes.
+    number. It is an import of the compiled module, which `llmc.runtime.ranks` answers. A grid
+    that nothing names any more goes.
 
         %y = call @collective.all_reduce(%x, %axes) : (tensor<?xf32>, i32) -> tensor<?xf32>
     """
@@ -38,8 +38,10 @@ class LowerCollectives(Pass):
                 for old, new in zip(op.results, values, strict=True):
                     old.replace_all_uses_with(new)
                 op.erase()
+        users = symbol_users(module)
         for op in find(module.operation, "shard.grid"):
-            op.erase()
+            if not users[op.opview.sym_name.value]:
+                op.erase()
 
 
 def _all_reduce(calls: "_Calls", op: ir.Operation) -> list[ir.Value]:

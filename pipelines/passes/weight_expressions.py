@@ -1,4 +1,7 @@
-"""What passes that rewrite weight expressions ask of them."""
+"""What passes that rewrite weight expressions ask of them.
+
+A slice of a parameter counts as a matrix of its own.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
@@ -65,17 +68,16 @@ def stored_alike(
 
     Else one function would read a matrix in the new form, another in the old, and both be stored.
     """
-    everywhere = Counter(
-        _sources(op) for op in find(module.operation, "llmc.parameter") if _is_read(op)
-    )
-    matrices = [[_sources(op) for op in _matrices(weights(rewrite))] for rewrite in rewrites]
+    leaves = find(module.operation, "llmc.parameter", "tensor.extract_slice")
+    everywhere = Counter(_name(op) for op in leaves if _is_matrix(op) and _is_read(op))
+    matrices = [[_name(op) for op in _matrices(weights(rewrite))] for rewrite in rewrites]
     kept = list(range(len(rewrites)))
     while True:
         reached = Counter(sources for number in kept for sources in matrices[number])
         reaching = [
             number
             for number in kept
-            if all(reached[sources] == everywhere[sources] for sources in matrices[number])
+            if all(reached[name] == everywhere[name] for name in matrices[number])
         ]
         if reaching == kept:
             return [rewrites[number] for number in kept]
@@ -95,27 +97,47 @@ def hoist(weight: ir.Value, anchor: ir.Operation) -> None:
 
 
 def _parts(weight: ir.Value) -> list[ir.Value]:
-    """`weight` and all that it is computed from."""
+    """`weight` and all that it is computed from, down to its matrices."""
+    if not isinstance(weight.owner, ir.Block) and _is_matrix(weight.owner):
+        return [weight]
     return [weight, *(part for operand in weight_operands(weight) for part in _parts(operand))]
 
 
 def _matrices(weights: Sequence[ir.Value]) -> list[ir.Operation]:
-    """The parameters in weight expressions, vectors left out: two forms of these cost nothing."""
+    """The matrices in weight expressions, vectors left out: two forms of these cost nothing."""
     return [
         part.owner.operation
         for weight in weights
         for part in _parts(weight)
-        if part.owner.name == "llmc.parameter" and part.type.rank > 1
+        if _is_matrix(part.owner) and part.type.rank > 1
     ]
 
 
-def _sources(parameter: ir.Operation) -> ir.Attribute:
-    return parameter.attributes["sources"]
+def _is_matrix(op: ir.Operation | ir.OpView) -> bool:
+    """Whether `op` is a parameter that is not only sliced, or a slice of one."""
+    if op.name == "llmc.parameter":
+        users = [use.owner for use in op.results[0].uses]
+        return not users or not all(user.name == "tensor.extract_slice" for user in users)
+    return op.name == "tensor.extract_slice" and _parameter(op.operation).name == "llmc.parameter"
 
 
-def _stored(parameter: ir.Operation) -> list[str]:
-    """The format of each of a parameter's weights; one empty name where none is known."""
-    formats = parameter.attributes.get(STORED)
+def _parameter(matrix: ir.Operation) -> ir.Operation:
+    """The parameter that a matrix is, or is a slice of."""
+    if matrix.name == "llmc.parameter" or isinstance(matrix.operands[0].owner, ir.Block):
+        return matrix
+    return matrix.operands[0].owner.operation
+
+
+def _name(matrix: ir.Operation) -> tuple[ir.Attribute, ...]:
+    """What tells a matrix from others: its sources, and of which part of them it is."""
+    sources = _parameter(matrix).attributes["sources"]
+    part = ("static_offsets", "static_sizes")
+    return (sources, *(matrix.attributes[each] for each in part if each in matrix.attributes))
+
+
+def _stored(matrix: ir.Operation) -> list[str]:
+    """The format of each of a matrix's weights; one empty name where none is known."""
+    formats = _parameter(matrix).attributes.get(STORED)
     if not isinstance(formats, ir.ArrayAttr):
         return [""]
     return [name.value if isinstance(name, ir.StringAttr) else "" for name in formats]

@@ -43,8 +43,8 @@ def grid_of(module: ir.Module) -> Grid | None:
         return None
     op, *others = ops
     names, sizes = op.attributes.get(_AXES), list(op.opview.shape)
-    if others:
-        fail(others[0], "a module has one grid")
+    if others or op.opview.sym_name.value != GRID:
+        fail(others[0] if others else op, f"a module has one grid, called @{GRID}")
     if not isinstance(names, ir.ArrayAttr) or len(names) != len(sizes):
         fail(op, f"the grid needs a name for each of its axes in '{_AXES}'")
     return Grid(

@@ -1,0 +1,84 @@
+"""A model that is split among ranks says what it says on one device."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import llmc.runtime
+from llmc.frontend.compile import compile_model
+from llmc.frontend.options import CompileOptions
+from llmc.runtime.manifest import Manifest
+from tests.in_memory import as_loaded
+from tests.test_families import TOLERANCE, VARIATIONS, VOCAB_SIZE, random_tokens, torch_logits
+from tests.tiny_models import tiny_config, tiny_model
+
+PROMPT, STEPS = 20, 8
+# Two groups of two heads among three ranks, and a vocabulary that does not divide; biases, and
+# queries, keys and values at once; experts and heads; stages with two kinds of layers; weights of
+# gates and inputs at once.
+QUICK = [("llama", "tp=3"), ("gpt2", "tp=2"), ("qwen3_moe", "ep=2,tp=2"), ("gemma3_text", "pp=2")]
+OTHERS = [("phi3", "pp=2,tp=2"), ("gpt_neox", "tp=2"), ("olmo2", "tp=2"), ("mixtral", "tp=4")]
+
+
+def make(family: str):
+    values = tiny_config(family).to_dict() | VARIATIONS.get(family, {})
+    model = tiny_model(type(tiny_config(family)).from_dict(values | {"vocab_size": VOCAB_SIZE}))
+    model.set_attn_implementation("eager")  # the only one that knows soft caps
+    return model
+
+
+@pytest.mark.parametrize(
+    ("family", "grid"),
+    [*QUICK, *(pytest.param(*each, marks=pytest.mark.thorough) for each in OTHERS)],
+)
+def test_ranks_compute_pytorchs_logits(family, grid, tmp_path):
+    model = make(family)
+    bundle = tmp_path / "bundle"
+    compile_model(as_loaded(model), CompileOptions(context=64, grid=grid), bundle)
+    ranks = llmc.runtime.load(bundle, threads=1, local=True)
+    tokens = random_tokens(PROMPT)
+    expected = torch_logits(model, tokens)
+    bound = TOLERANCE * expected.std()
+    np.testing.assert_allclose(ranks.logits(tokens, every=True), expected, rtol=0, atol=bound)
+    np.testing.assert_allclose(ranks.logits(tokens), expected[-1], rtol=0, atol=bound)
+    for _ in range(STEPS):
+        tokens.append(int(torch_logits(model, tokens)[-1].argmax()))
+    ranks.engine.reset(1, PROMPT + STEPS)
+    steps = ranks.engine.prefill(tokens[:PROMPT], 0).best
+    for past in range(PROMPT, PROMPT + STEPS - 1):
+        steps += ranks.engine.decode([steps[-1]], past, [0]).best
+    assert steps == tokens[PROMPT:]
+
+
+@pytest.fixture(scope="module")
+def bundles(tmp_path_factory):
+    """One model in blocks, for one device and for two ranks."""
+    model, folder = make("llama"), tmp_path_factory.mktemp("bundles")
+    for name, grid in (("alone", ""), ("ranks", "tp=2")):
+        options = CompileOptions(dtype="q4_0", context=64, grid=grid)
+        compile_model(as_loaded(model), options, folder / name)
+    return folder
+
+
+def test_no_sum_over_blocks_is_made_in_parts(bundles):
+    tokens = random_tokens(PROMPT)
+    alone = llmc.runtime.load(bundles / "alone", threads=1)
+    ranks = llmc.runtime.load(bundles / "ranks", threads=1, local=True)
+    expected = alone.logits(tokens, every=True)
+    np.testing.assert_array_equal(ranks.logits(tokens, every=True), expected)
+
+
+def archive_sizes(folder: Path) -> list[int]:
+    manifest = Manifest.read(folder)
+    return [manifest.files[code.parameters].size for code in manifest.modules]
+
+
+def test_a_rank_has_its_own_weights_alone(bundles):
+    (whole,), parts = archive_sizes(bundles / "alone"), archive_sizes(bundles / "ranks")
+    # What archives are filled up by, and what both have: norms, and frequencies of the rotary
+    # embedding.
+    shared = 16384
+    assert len(parts) == 2
+    assert whole <= sum(parts) + shared
+    assert max(parts) <= whole / 2 + shared
