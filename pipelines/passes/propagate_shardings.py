@@ -61,13 +61,18 @@ def _visit(op: ir.Operation, layouts: dict[ir.Value, Layout | None]) -> None:
         return
     for result, layout in zip(op.results, made, strict=True):
         layouts[result] = layout
-        if any(layout):
-            users = list(result.uses)
+        users = list(result.uses)
+        if any(layout) and not all(_says_where_it_is(use.owner) for use in users):
             with ir.InsertionPoint.after(op), op.location:
                 annotated = shard_op(result, layout)
             for use in users:
                 use.owner.operands[use.operand_number] = annotated
             layouts[annotated] = layout
+
+
+def _says_where_it_is(op: ir.OpView) -> bool:
+    """Whether `op` says in which layout its value is, and not merely its users need it."""
+    return isinstance(op, shard.ShardOp) and not op.annotate_for_users
 
 
 def _layout(value: ir.Value, layouts: dict[ir.Value, Layout | None]) -> Layout | None:
