@@ -44,6 +44,7 @@ from llmc.pipelines.passes import (
     ReturnBestToken,
     ScheduleKernels,
     SelectLastToken,
+    SimplifyCollectives,
     SimplifyReshapes,
     SplitLinears,
     StoreBlocksAsBytes,
@@ -139,6 +140,8 @@ class ShardStage(Stage):
             _SIMPLIFY,
             PropagateShardings(),
             PartitionShards(rank=self.rank),
+            _SIMPLIFY,
+            SimplifyCollectives(rank=self.rank),
             _SIMPLIFY,
         )
 

@@ -46,6 +46,7 @@ from llmc.pipelines.passes.return_best_token import ReturnBestToken
 from llmc.pipelines.passes.round_activations import RoundActivations
 from llmc.pipelines.passes.schedule_kernels import ScheduleKernels
 from llmc.pipelines.passes.select_last_token import SelectLastToken
+from llmc.pipelines.passes.simplify_collectives import SimplifyCollectives
 from llmc.pipelines.passes.simplify_reshapes import SimplifyReshapes
 from llmc.pipelines.passes.specialize_tokens import SpecializeTokens
 from llmc.pipelines.passes.split_argmax import SplitArgmax
@@ -104,6 +105,7 @@ PASSES: dict[str, type[Pass]] = {
         RoundActivations,
         ScheduleKernels,
         SelectLastToken,
+        SimplifyCollectives,
         SimplifyReshapes,
         SpecializeTokens,
         SplitArgmax,

@@ -10,6 +10,7 @@ from torch_mlir.dialects import arith, func, linalg, tensor
 
 from llmc.dialects.index_notation import Size, as_value, collapse, expand, index, sizes
 from llmc.pipelines.passes.base import Pass, find, symbol_users
+from llmc.pipelines.sharding.collectives import axes_of
 
 MODULE = "collective"
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
@@ -132,8 +133,7 @@ class _Calls:
         self, name: str, op: ir.Operation, operands: list[ir.Value], results: list[ir.Type]
     ) -> list[ir.Value]:
         """Calls the function `name` with `operands` and the axes of `op`."""
-        axes = str(op.attributes["grid_axes"]).partition(":")[2].rstrip(">").split(",")
-        mask = sum(1 << int(axis) for axis in axes if axis.strip())
+        mask = sum(1 << axis for axis in axes_of(op))
         operands = [*operands, arith.ConstantOp(ir.IntegerType.get_signless(32), mask).result]
         symbol = f"{MODULE}.{name}"
         self._declare(symbol, [operand.type for operand in operands], results)

@@ -15,6 +15,12 @@ def grid_axes(axes: Sequence[int]) -> ir.Attribute:
     return ir.Attribute.parse(f"array<i16: {', '.join(map(str, axes))}>")
 
 
+def axes_of(op: ir.Operation | ir.OpView) -> list[int]:
+    """The axes of the grid that a collective is along."""
+    named = str(op.attributes["grid_axes"]).partition(":")[2].rstrip(">").split(",")
+    return [int(axis) for axis in named if axis.strip()]
+
+
 def add_up(value: ir.Value, axes: list[int]) -> ir.Value:
     """The sum of the ranks' `value`s along the grid's `axes`, on each of them."""
     return shard.AllReduceOp(value.type, GRID, value, grid_axes=grid_axes(axes)).result

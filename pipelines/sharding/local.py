@@ -11,6 +11,9 @@ from llmc.pipelines.sharding.collectives import add_up
 from llmc.pipelines.sharding.rules import Assignment
 from llmc.pipelines.sharding.split import Range, local_type
 
+ROWS = "llmc.rows"
+"""On what makes zeros of rows: the range of the numbers, its second operand, of those it keeps."""
+
 _EXPERTS = "e"
 _TABLE_ROWS = "v"
 
@@ -96,4 +99,6 @@ def _zero_outside(rows: ir.Value, numbers: ir.Value, range_: Range) -> ir.Value:
         is_own = arith.cmpi(arith.CmpIPredicate.ult, from_start, constant(end - begin, integer))
         return arith.select(is_own, row, constant(0.0, element))
 
-    return pointwise(f"{lead}k,{lead}->{lead}k", kept, rows, numbers)
+    own = pointwise(f"{lead}k,{lead}->{lead}k", kept, rows, numbers)
+    own.owner.attributes[ROWS] = ir.DenseI64ArrayAttr.get([begin, end])
+    return own

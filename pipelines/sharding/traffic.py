@@ -7,6 +7,7 @@ from torch_mlir.dialects import func
 
 from llmc.pipelines.passes.base import functions, trunks
 from llmc.pipelines.sharding.annotations import grid_of
+from llmc.pipelines.sharding.collectives import axes_of
 from llmc.runtime.ranks.communicator import Operation, bytes_moved
 from llmc.runtime.ranks.grid import Grid
 
@@ -46,7 +47,6 @@ def _moved(op: ir.Operation, grid: Grid, open_size: int) -> int:
     extents = [
         open_size if type_.is_dynamic_dim(dim) else type_.shape[dim] for dim in range(type_.rank)
     ]
-    axes = str(op.attributes["grid_axes"]).partition(":")[2].rstrip(">").split(",")
-    members = prod(grid.axes[int(axis)].size for axis in axes)
+    members = prod(grid.axes[axis].size for axis in axes_of(op))
     size = prod(extents) * type_.element_type.width // 8
     return bytes_moved(_OPERATIONS[op.name], size, members)

@@ -1,0 +1,178 @@
+"""`simplify-collectives`: moves fewer bytes between ranks for the same result."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch_mlir import ir
+from torch_mlir.dialects import linalg, shard, tensor
+
+from llmc.dialects import CombineExpertsOp, ExpertLinearOp
+from llmc.pipelines.passes.base import Pass, find, is_used
+from llmc.pipelines.sharding.annotations import grid_of
+from llmc.pipelines.sharding.collectives import add_up, axes_of, grid_axes
+from llmc.pipelines.sharding.local import ROWS
+from llmc.runtime.ranks.grid import Grid
+
+
+@dataclass(frozen=True)
+class SimplifyCollectives(Pass):
+    """Replaces collectives by cheaper ones, in the program of rank `rank`.
+
+    - What is gathered, and of which a rank reads its own part, is that part.
+    - A sum of which a rank reads a part alone is scattered (`shard.reduce_scatter`).
+    - Two sums that are added are one sum.
+    - What a rank's own experts make of rows stays there until `llmc.combine_experts` has added it
+      up, for other experts of the same rank read those rows alone.
+
+    Changes numerics: two sums are added in another order.
+    """
+
+    name: ClassVar[str] = "simplify-collectives"
+    rank: int = 0
+
+    def apply(self, module: ir.Module) -> None:
+        """Rewrites to a fixed point."""
+        grid = grid_of(module)
+        if grid is None or not 0 <= self.rank < grid.size:
+            return
+        coordinates = grid.coordinates(self.rank)
+        for op in find(module.operation, "shard.all_gather"):
+            _read_own_part(op.opview, grid, coordinates)
+        for op in find(module.operation, "shard.all_reduce"):
+            _scatter(op.opview, grid, coordinates)
+        for op in find(module.operation, ExpertLinearOp.OPERATION_NAME):
+            _read_own_rows(op.opview)
+        for op in find(module.operation, CombineExpertsOp.OPERATION_NAME):
+            _combine_first(op.opview)
+        for op in find(module.operation, "linalg.generic"):
+            _add_first(op.opview)
+        for op in reversed(find(module.operation, "shard.all_reduce", "shard.all_gather")):
+            if not is_used(op):
+                op.erase()
+
+
+def _read_own_part(gather: shard.AllGatherOp, grid: Grid, coordinates: tuple[int, ...]) -> None:
+    (axis,) = axes_of(gather)
+    for use in list(gather.result.uses):
+        dim = _own_part(use.owner, grid.axes[axis].size, coordinates[axis])
+        if dim == gather.gather_axis.value:
+            use.owner.results[0].replace_all_uses_with(gather.input)
+            use.owner.operation.erase()
+
+
+def _scatter(reduce: shard.AllReduceOp, grid: Grid, coordinates: tuple[int, ...]) -> None:
+    axes, users = axes_of(reduce), [use.owner for use in reduce.result.uses]
+    if len(axes) != 1 or not users:
+        return
+    size, place = grid.axes[axes[0]].size, coordinates[axes[0]]
+    dims = {_own_part(user, size, place) for user in users}
+    if len(dims) != 1 or None in dims:
+        return
+    (dim,) = dims
+    with ir.InsertionPoint(reduce), reduce.location:
+        type_ = users[0].results[0].type
+        part = shard.ReduceScatterOp(
+            type_, reduce.grid, reduce.input, dim, grid_axes=grid_axes(axes)
+        ).result
+    for user in users:
+        user.results[0].replace_all_uses_with(part)
+        user.operation.erase()
+
+
+def _own_part(op: ir.OpView, ranks: int, place: int) -> int | None:
+    """The dimension of which `op` takes the part of the rank at `place` of so many, all else whole.
+
+    None where it takes something else.
+    """
+    if not isinstance(op, tensor.ExtractSliceOp) or len(op.operands) != 1:
+        return None
+    shape, sizes = op.source.type.shape, list(op.static_sizes)
+    cut = [dim for dim, extent in enumerate(shape) if sizes[dim] != extent]
+    if len(cut) != 1 or any(stride != 1 for stride in op.static_strides):
+        return None
+    (dim,) = cut
+    offsets = [place * sizes[dim] if number == dim else 0 for number in range(len(shape))]
+    is_part = sizes[dim] * ranks == shape[dim] and list(op.static_offsets) == offsets
+    return dim if is_part and op.source.type.rank == op.result.type.rank else None
+
+
+def _read_own_rows(op: ExpertLinearOp) -> None:
+    """Where others' rows of the result become zeros, those of `x` need not be right."""
+    users = [use.owner for use in op.out.uses]
+    if len(users) == 1 and ROWS in users[0].attributes and op.top_k.value == 1:
+        _read_rows(op.operation, 0, users[0])
+
+
+def _read_rows(op: ir.Operation, number: int, rows: ir.OpView) -> None:
+    """Reads in operand `number` of `op` what is right in the rows that `rows` keeps."""
+    value = op.operands[number]
+    producer = None if isinstance(value.owner, ir.Block) else value.owner
+    if isinstance(producer, shard.AllReduceOp):
+        summed = producer.input.owner
+        if not isinstance(summed, ir.Block) and _keeps_alike(summed, rows):
+            op.operands[number] = producer.input
+    elif (
+        isinstance(producer, linalg.GenericOp)
+        and _is_by_element(producer)
+        and len(list(value.uses)) == 1
+    ):
+        for each in range(len(producer.inputs)):
+            _read_rows(producer.operation, each, rows)
+
+
+def _keeps_alike(first: ir.Operation | ir.OpView, second: ir.OpView) -> bool:
+    """Whether two operations keep the same rows and make zeros of the others."""
+    return (
+        ROWS in first.attributes
+        and first.attributes[ROWS] == second.attributes[ROWS]
+        and first.operands[1] == second.operands[1]
+    )
+
+
+def _combine_first(op: CombineExpertsOp) -> None:
+    producer = op.y.owner
+    if isinstance(producer, shard.AllReduceOp) and len(list(op.y.uses)) == 1:
+        op.operation.operands[0] = producer.input
+        _sum_result(op.operation, axes_of(producer))
+
+
+def _add_first(op: linalg.GenericOp) -> None:
+    """`all_reduce(a) + all_reduce(b)` is `all_reduce(a + b)`."""
+    sums = [value.owner for value in op.inputs]
+    if len(sums) != 2 or not _is_by_element(op) or not _is_addition(op):
+        return
+    are_sums = all(isinstance(each, shard.AllReduceOp) for each in sums)
+    if not are_sums or any(len(list(value.uses)) != 1 for value in op.inputs):
+        return
+    if axes_of(sums[0]) == axes_of(sums[1]):
+        for number, each in enumerate(sums):
+            op.operation.operands[number] = each.input
+        _sum_result(op.operation, axes_of(sums[0]))
+
+
+def _sum_result(op: ir.Operation, axes: list[int]) -> None:
+    users = [(use.owner, use.operand_number) for use in op.results[0].uses]
+    with ir.InsertionPoint.after(op), op.location:
+        total = add_up(op.results[0], axes)
+    for owner, number in users:
+        owner.operands[number] = total
+
+
+def _is_by_element(op: linalg.GenericOp) -> bool:
+    """Whether element i of the one result is of the elements i of the inputs alone."""
+    maps = [ir.AffineMapAttr(attribute).value for attribute in op.indexing_maps]
+    identity = ir.AffineMap.get_identity(maps[0].n_dims)
+    body = op.regions[0].blocks[0]
+    is_indexed = any(inner.operation.name == "linalg.index" for inner in body)
+    return len(op.outputs) == 1 and all(map_ == identity for map_ in maps) and not is_indexed
+
+
+def _is_addition(op: linalg.GenericOp) -> bool:
+    body = op.regions[0].blocks[0]
+    first, *_ = body.operations
+    inputs = list(body.arguments)[:2]
+    return (
+        first.operation.name == "arith.addf"
+        and list(first.operands) == inputs
+        and len(body.operations) == 2
+    )
