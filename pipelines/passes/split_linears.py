@@ -26,6 +26,8 @@ class SplitLinears(Pass):
         """Rewrites every slice of outputs."""
         for op in find(module.operation, "tensor.extract_slice"):
             _split(op.opview)
+        for op in find(module.operation, "tensor.dim"):
+            _measure_rows(op.opview)
 
 
 def _split(slice_: tensor.ExtractSliceOp) -> None:
@@ -53,6 +55,21 @@ def _split(slice_: tensor.ExtractSliceOp) -> None:
             new = LinearOp(linear.x, weight, linear.transposed, type_, bias=bias)
     slice_.result.replace_all_uses_with(new.out)
     slice_.operation.erase()
+
+
+def _measure_rows(dim: tensor.DimOp) -> None:
+    """Asks what the layer reads for its rows, so that a layer that is taken apart can go."""
+    source = dim.source.owner
+    linear = None if isinstance(source, ir.Block) else source.opview
+    with ir.InsertionPoint(dim), dim.location:
+        if isinstance(linear, LinearOp):
+            rows = tensor.DimOp(linear.x, dim.index).result
+        elif isinstance(linear, ExpertLinearOp):
+            rows = tensor.DimOp(linear.expert, dim.index).result
+        else:
+            return
+    dim.result.replace_all_uses_with(rows)
+    dim.operation.erase()
 
 
 def _outputs(slice_: tensor.ExtractSliceOp) -> tuple[int, int] | None:

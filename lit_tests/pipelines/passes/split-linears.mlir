@@ -51,3 +51,19 @@ func.func @others(%x: tensor<4x8xf32>, %some: index)
   %2 = tensor.extract_slice %y[0, 0] [4, 4] [1, 2] : tensor<4x8xf32> to tensor<4x4xf32>
   return %0, %1, %2 : tensor<2x4xf32>, tensor<?x4xf32>, tensor<4x4xf32>
 }
+
+// Nor is a layer kept for its size.
+// CHECK-LABEL: func.func @size
+func.func @size(%x: tensor<1x?x8xf32>) -> (tensor<1x?x4xf32>, index) {
+  // CHECK:      "llmc.linear"{{.*}} -> tensor<1x?x4xf32>
+  // CHECK-NOT:  llmc.linear
+  // CHECK:      tensor.dim %arg0
+  %w = "llmc.parameter"() {sources = ["w"]} : () -> tensor<8x8xf32>
+  %y = "llmc.linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
+      : (tensor<1x?x8xf32>, tensor<8x8xf32>) -> tensor<1x?x8xf32>
+  %c1 = arith.constant 1 : index
+  %tokens = tensor.dim %y, %c1 : tensor<1x?x8xf32>
+  %0 = tensor.extract_slice %y[0, 0, 0] [1, %tokens, 4] [1, 1, 1]
+      : tensor<1x?x8xf32> to tensor<1x?x4xf32>
+  return %0, %tokens : tensor<1x?x4xf32>, index
+}
