@@ -16,6 +16,7 @@ from llmc.dialects import BlocksToBytesOp
 from llmc.dialects.blocks import decode, format_of
 from llmc.pipelines.passes.base import globals_with
 from llmc.pipelines.passes.bind_parameters import RECIPE
+from llmc.pipelines.recipes.extract_slice import ExtractSlice
 from llmc.pipelines.recipes.recipe import Recipe, read_recipe
 from llmc.pipelines.recipes.step import RecipeError
 from llmc.runtime.errors import UserError
@@ -47,10 +48,16 @@ class StoredParameter:
         UserError where `weights` lacks one, or where they do not give `shape`.
         """
 
-        def weight(name: str) -> np.ndarray:
+        def weight(name: str, part: ExtractSlice | None = None) -> np.ndarray:
             if name not in weights:
                 raise UserError(f"'{self.name}' needs the weight '{name}': the model has none")
-            return _in_numpy(weights[name])
+            found = weights[name]
+            if part is None:
+                return _in_numpy(found)
+            # Before they are widened, so that nothing else of the file is read.
+            if isinstance(found, np.ndarray):
+                return part.compute(found)
+            return _in_numpy(found[part.part])
 
         for layer in range(self.recipe.layers):
             try:

@@ -27,6 +27,17 @@ EXPRESSIONS = {
         {"a": "4x2", "b": "4x3"},
         "%r = tensor.concat dim(1) %a, %b : (tensor<4x2xf32>, tensor<4x3xf32>) -> tensor<4x5xf32>",
     ),
+    "slice": (
+        {"a": "4x6"},
+        """%r = tensor.extract_slice %a[1, 2] [2, 3] [1, 1]
+           : tensor<4x6xf32> to tensor<2x3xf32>""",
+    ),
+    "slice_of_slice": (
+        {"a": "4x6"},
+        """%s = tensor.extract_slice %a[1, 0] [3, 6] [1, 1] : tensor<4x6xf32> to tensor<3x6xf32>
+        %r = tensor.extract_slice %s[1, 2] [2, 3] [1, 1]
+           : tensor<3x6xf32> to tensor<2x3xf32>""",
+    ),
     "transpose": (
         {"a": "2x3x4"},
         """%o = tensor.empty() : tensor<4x2x3xf32>
@@ -118,7 +129,11 @@ def test_a_recipe_computes_what_its_operations_do(name, context):
     module = function(shapes, body, weights=True)
     (end,) = find(module.operation, "func.return")
     recipe = recipe_of(end.operands[0])
-    np.testing.assert_array_equal(recipe.compute(weights.__getitem__, 0), expected)
+
+    def weight(name, part=None):
+        return weights[name] if part is None else part.compute(weights[name])
+
+    np.testing.assert_array_equal(recipe.compute(weight, 0), expected)
     assert read_recipe(recipe.attribute()) == recipe
 
 
@@ -166,6 +181,10 @@ MISFITS = {
     "tiles beyond all memory": '{op = "linalg.pack", operands = [["a"]],'
     " inner_dims_pos = array<i64: 0>, inner_tiles = array<i64: 1000000000000>,"
     " outer_dims_perm = array<i64: 0, 1>}",
+    "a part beyond its end": '{op = "tensor.extract_slice", operands = [["a"]],'
+    " offsets = array<i64: 2, 0>, sizes = array<i64: 6, 4>}",
+    "a part of more dimensions": '{op = "tensor.extract_slice", operands = [["b"]],'
+    " offsets = array<i64: 0, 0>, sizes = array<i64: 6, 4>}",
     "a scale of another length": '{op = "llmc.scale_columns", operands = [["a"], ["b"]],'
     " offset = 0.0 : f64}",
 }

@@ -28,6 +28,12 @@ class ExtractSlice(Step):
         is_of_rank = op.source.type.rank == op.result.type.rank
         return cls(offsets, sizes) if is_static and is_dense and is_of_rank else None
 
+    @property
+    def part(self) -> tuple[slice, ...]:
+        """The part as an index of an array of numbers."""
+        pairs = zip(self.offsets, self.sizes, strict=True)
+        return tuple(slice(offset, offset + size) for offset, size in pairs)
+
     def compute(self, *weights: np.ndarray) -> np.ndarray:
         """The part."""
         (weight,) = weights

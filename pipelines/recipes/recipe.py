@@ -8,8 +8,8 @@ attribute a weight is the list of its names, one for each layer, and a step is a
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from torch_mlir import ir
@@ -42,6 +42,13 @@ STEPS: dict[str, type[Step]] = {
 }
 
 
+class WeightReader(Protocol):
+    """Finds a weight, numbers or blocks, by its name; or a part of it, without the rest."""
+
+    def __call__(self, name: str, part: ExtractSlice | None = None) -> np.ndarray:
+        """The weight, or a part of it."""
+
+
 class Recipe(ABC):
     """A weight, or a step on recipes. Two that are equal compute the same."""
 
@@ -60,8 +67,8 @@ class Recipe(ABC):
         """What `read_recipe` reads."""
 
     @abstractmethod
-    def compute(self, weight: Callable[[str], np.ndarray], layer: int) -> np.ndarray:
-        """What it gives for one layer; `weight` finds a weight, numbers or blocks, by its name.
+    def compute(self, weight: WeightReader, layer: int) -> np.ndarray:
+        """What it gives for one layer, of what `weight` reads.
 
         ValueError or IndexError where the weights' shapes do not fit.
         """
@@ -87,7 +94,7 @@ class Weight(Recipe):
         """The list of names."""
         return ir.ArrayAttr.get([ir.StringAttr.get(source) for source in self.sources])
 
-    def compute(self, weight: Callable[[str], np.ndarray], layer: int) -> np.ndarray:
+    def compute(self, weight: WeightReader, layer: int) -> np.ndarray:
         """The weight itself."""
         return weight(self.sources[layer])
 
@@ -122,8 +129,10 @@ class Computed(Recipe):
         op = ir.StringAttr.get(self.step.operation)
         return ir.DictAttr.get({"op": op, "operands": operands, **self.step.attributes()})
 
-    def compute(self, weight: Callable[[str], np.ndarray], layer: int) -> np.ndarray:
+    def compute(self, weight: WeightReader, layer: int) -> np.ndarray:
         """The step on the operands."""
+        if isinstance(self.step, ExtractSlice) and isinstance(self.operands[0], Weight):
+            return weight(self.operands[0].sources[layer], self.step)
         operands = [operand.compute(weight, layer) for operand in self.operands]
         if not self.step.reads_blocks:
             operands = [decode(operand) for operand in operands]
