@@ -238,6 +238,7 @@ def test_every_pass_finds_something_to_do(request):
         "persist-layers",
         "propagate-shardings",
         "round-activations",
+        "schedule-collectives",
         "simplify-collectives",
         "split-argmax",
         "split-blocks",

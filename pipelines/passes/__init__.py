@@ -44,6 +44,7 @@ from llmc.pipelines.passes.quantize_weights import QuantizeWeights
 from llmc.pipelines.passes.remove_dead_parameters import RemoveDeadParameters
 from llmc.pipelines.passes.return_best_token import ReturnBestToken
 from llmc.pipelines.passes.round_activations import RoundActivations
+from llmc.pipelines.passes.schedule_collectives import ScheduleCollectives
 from llmc.pipelines.passes.schedule_kernels import ScheduleKernels
 from llmc.pipelines.passes.select_last_token import SelectLastToken
 from llmc.pipelines.passes.simplify_collectives import SimplifyCollectives
@@ -103,6 +104,7 @@ PASSES: dict[str, type[Pass]] = {
         RemoveDeadParameters,
         ReturnBestToken,
         RoundActivations,
+        ScheduleCollectives,
         ScheduleKernels,
         SelectLastToken,
         SimplifyCollectives,

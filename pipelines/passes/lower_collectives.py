@@ -9,7 +9,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, func, linalg, tensor
 
 from llmc.dialects.index_notation import Size, as_value, collapse, expand, index, sizes
-from llmc.pipelines.passes.base import Pass, find, symbol_users
+from llmc.pipelines.passes.base import Pass, fail, find, symbol_users
 from llmc.pipelines.sharding.collectives import axes_of
 
 MODULE = "collective"
@@ -67,6 +67,31 @@ def _all_gather(calls: "_Calls", op: ir.Operation) -> list[ir.Value]:
     return [_in_shape(_flat(pieces), whole)]
 
 
+def _reduce_scatter(calls: "_Calls", op: ir.Operation) -> list[ir.Value]:
+    """The parts stand side by side in a dimension: they are to come one after another."""
+    (x,) = op.operands
+    dim = op.opview.scatter_dim.value
+    extents, each = sizes(x), op.results[0].type.shape[dim]
+    ranks = x.type.shape[dim] // each
+    if any(extent != 1 for extent in extents[:dim]):
+        split = [[ranks, each] if at == dim else [extent] for at, extent in enumerate(extents)]
+        order = [dim, *range(dim), *range(dim + 1, len(extents) + 1)]
+        flat_extents = [extent for group in split for extent in group]
+        room = tensor.empty([flat_extents[at] for at in order], x.type.element_type)
+        x = linalg.transpose(expand(x, split), outs=[room], permutation=order).results[0]
+    part: list[Size] = [*extents]
+    part[dim] = each
+    return [_in_shape(calls.returned("reduce_scatter", op, [_flat(x)]), part)]
+
+
+def _shift(calls: "_Calls", op: ir.Operation) -> list[ir.Value]:
+    if not op.opview.rotate:
+        fail(op, "a shift that does not rotate leaves ranks without a value: add 'rotate'")
+    (x,) = op.operands
+    by = arith.ConstantOp(ir.IntegerType.get_signless(32), op.opview.offset.value).result
+    return [_in_shape(calls.returned("shift", op, [_flat(x), by]), sizes(x))]
+
+
 def _broadcast(calls: "_Calls", op: ir.Operation) -> list[ir.Value]:
     (x,) = op.operands
     root = _place(op.attributes["root"])
@@ -108,7 +133,9 @@ _LOWERINGS: dict[str, Callable[["_Calls", ir.Operation], list[ir.Value]]] = {
     "all_gather": _all_gather,
     "broadcast": _broadcast,
     "recv": _receive,
+    "reduce_scatter": _reduce_scatter,
     "send": _send,
+    "shift": _shift,
 }
 
 

@@ -9,7 +9,7 @@ from torch_mlir.dialects import linalg, shard, tensor
 from llmc.dialects import CombineExpertsOp, ExpertLinearOp
 from llmc.pipelines.passes.base import Pass, find, is_used
 from llmc.pipelines.sharding.annotations import grid_of
-from llmc.pipelines.sharding.collectives import add_up, axes_of, grid_axes
+from llmc.pipelines.sharding.collectives import add_up, axes_of, reduce_scatter
 from llmc.pipelines.sharding.local import ROWS
 from llmc.runtime.ranks.grid import Grid
 
@@ -66,14 +66,11 @@ def _scatter(reduce: shard.AllReduceOp, grid: Grid, coordinates: tuple[int, ...]
         return
     size, place = grid.axes[axes[0]].size, coordinates[axes[0]]
     dims = {_own_part(user, size, place) for user in users}
-    if len(dims) != 1 or None in dims:
+    dim = dims.pop() if len(dims) == 1 else None
+    if dim is None:
         return
-    (dim,) = dims
     with ir.InsertionPoint(reduce), reduce.location:
-        type_ = users[0].results[0].type
-        part = shard.ReduceScatterOp(
-            type_, reduce.grid, reduce.input, dim, grid_axes=grid_axes(axes)
-        ).result
+        part = reduce_scatter(reduce.input, dim, size, axes[0])
     for user in users:
         user.results[0].replace_all_uses_with(part)
         user.operation.erase()

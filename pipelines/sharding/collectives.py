@@ -26,6 +26,28 @@ def add_up(value: ir.Value, axes: list[int]) -> ir.Value:
     return shard.AllReduceOp(value.type, GRID, value, grid_axes=grid_axes(axes)).result
 
 
+def all_gather(value: ir.Value, dim: int, ranks: int, axis: int) -> ir.Value:
+    """The `value`s of the `ranks` along the grid's `axis`, side by side in dimension `dim`."""
+    shape = list(value.type.shape)
+    shape[dim] *= ranks
+    type_ = ir.RankedTensorType.get(shape, value.type.element_type)
+    return shard.AllGatherOp(type_, GRID, value, dim, grid_axes=grid_axes([axis])).result
+
+
+def reduce_scatter(value: ir.Value, dim: int, ranks: int, axis: int) -> ir.Value:
+    """This rank's part, in dimension `dim`, of the sum of the `value`s along the grid's `axis`."""
+    shape = list(value.type.shape)
+    shape[dim] //= ranks
+    type_ = ir.RankedTensorType.get(shape, value.type.element_type)
+    return shard.ReduceScatterOp(type_, GRID, value, dim, grid_axes=grid_axes([axis])).result
+
+
+def shift(value: ir.Value, by: int, axis: int) -> ir.Value:
+    """What the rank `by` places before this one has, along the grid's `axis` as along a ring."""
+    axes = grid_axes([axis])
+    return shard.ShiftOp(value.type, GRID, value, axis, by, grid_axes=axes, rotate=True).result
+
+
 def send(value: ir.Value, to: int, axis: int) -> None:
     """Hands `value` on to the rank at place `to` along the grid's `axis`."""
     shard.SendOp(value.type, GRID, value, [to], [], grid_axes=grid_axes([axis]))
@@ -62,9 +84,9 @@ def _gathered(value: ir.Value, dim: int, split: Split, coordinates: Sequence[int
     """
     ranks = len(split.ranges)
     if split.is_even:
-        return _all_gather(value, dim, ranks, split.axis)
+        return all_gather(value, dim, ranks, split.axis)
     most = max(end - begin for begin, end in split.ranges)
-    pieces = _all_gather(_filled_up(value, dim, most), dim, ranks, split.axis)
+    pieces = all_gather(_filled_up(value, dim, most), dim, ranks, split.axis)
     parts = [
         _range_of(pieces, dim, (rank * most + begin, rank * most + end))
         for rank, (begin, end) in enumerate(_own_ranges(split))
@@ -83,13 +105,6 @@ def _own_ranges(split: Split) -> list[Range]:
         found.append((max(covered - begin, 0), end - begin))
         covered = max(covered, end)
     return found
-
-
-def _all_gather(value: ir.Value, dim: int, ranks: int, axis: int) -> ir.Value:
-    shape = list(value.type.shape)
-    shape[dim] *= ranks
-    type_ = ir.RankedTensorType.get(shape, value.type.element_type)
-    return shard.AllGatherOp(type_, GRID, value, dim, grid_axes=grid_axes([axis])).result
 
 
 def _filled_up(value: ir.Value, dim: int, extent: int) -> ir.Value:

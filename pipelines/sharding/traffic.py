@@ -16,7 +16,9 @@ _OPERATIONS: dict[str, Operation] = {
     "shard.all_reduce": "all_reduce",
     "shard.all_gather": "all_gather",
     "shard.broadcast": "broadcast",
+    "shard.reduce_scatter": "reduce_scatter",
     "shard.send": "send",
+    "shard.shift": "shift",
 }
 
 

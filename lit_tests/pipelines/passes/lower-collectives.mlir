@@ -56,3 +56,22 @@ func.func @stages(%x: tensor<1x?x8xf32>) -> (tensor<1x?x8xf32>, tensor<?x8xf32>)
   %3 = shard.broadcast %2 on @grid grid_axes = [1] root = [1] : (tensor<?x8xf32>) -> tensor<?x8xf32>
   return %1, %3 : tensor<1x?x8xf32>, tensor<?x8xf32>
 }
+
+// The parts of several rows follow one after another, for a rank to get its own.
+// CHECK-LABEL: func.func @scatter_rows
+func.func @scatter_rows(%x: tensor<?x16xf32>) -> tensor<?x8xf32> {
+  // CHECK:      tensor.expand_shape %arg0 {{.*}} into tensor<?x2x8xf32>
+  // CHECK:      linalg.transpose {{.*}} outs({{.*}} tensor<2x?x8xf32>) permutation = [1, 0, 2]
+  // CHECK:      %[[PART:.+]] = call @collective.reduce_scatter(%{{.+}}, %{{.+}}) : (tensor<?xf32>, i32)
+  // CHECK:      tensor.expand_shape %[[PART]] {{.*}} into tensor<?x8xf32>
+  %0 = shard.reduce_scatter %x on @grid grid_axes = [1] scatter_dim = 1 : tensor<?x16xf32> -> tensor<?x8xf32>
+  return %0 : tensor<?x8xf32>
+}
+
+// CHECK-LABEL: func.func @pass_on
+func.func @pass_on(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  // CHECK:      %[[BY:.+]] = arith.constant 1 : i32
+  // CHECK:      call @collective.shift(%{{.+}}, %[[BY]], %{{.+}}) : (tensor<?xf32>, i32, i32)
+  %0 = shard.shift %x on @grid grid_axes = [2] shift_axis = 2 offset = 1 rotate : tensor<4x8xf32> -> tensor<4x8xf32>
+  return %0 : tensor<4x8xf32>
+}
