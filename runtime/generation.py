@@ -4,9 +4,9 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from llmc.runtime.engine import Engine, Output
 from llmc.runtime.errors import UserError
 from llmc.runtime.greedy_steps import GreedySteps
+from llmc.runtime.runner import Output, Runner
 from llmc.runtime.sampling import Sampler, SamplingOptions, require_finite
 from llmc.runtime.text_stream import TextStream
 from llmc.runtime.tokenizer import Tokenizer
@@ -115,7 +115,7 @@ class _Writer:
 class _Stepper:
     """Decodes what several writers, of one kind of sampling, are to write next."""
 
-    def __init__(self, engine: Engine, writers: Sequence[_Writer], starts: list[int]) -> None:
+    def __init__(self, engine: Runner, writers: Sequence[_Writer], starts: list[int]) -> None:
         self._engine = engine
         self._writers = writers
         self._starts = starts
@@ -140,7 +140,7 @@ class _Stepper:
 
 
 def generate(
-    engine: Engine,
+    engine: Runner,
     claim: int,
     tokenizer: Tokenizer,
     eos: Sequence[int],
@@ -183,7 +183,7 @@ def generate(
 
 
 def generate_batch(
-    engine: Engine,
+    engine: Runner,
     tokenizer: Tokenizer,
     eos: Sequence[int],
     prompts: list[list[int]],
@@ -201,15 +201,16 @@ def generate_batch(
     column = max(map(len, prompts))
     starts = [column - len(ids) for ids in prompts]
     engine.reset(len(prompts), min(column + options.max_new_tokens, max(starts) + context))
-    for number, (writer, ids) in enumerate(zip(writers, prompts, strict=True)):
-        begin = time.perf_counter()
-        # The padding is run too, so that all that the cache holds are numbers.
-        padded = [ids[0]] * starts[number] + ids
-        output = engine.prefill(padded, 0, number, starts[number])
+    begin = time.perf_counter()
+    # The padding is run too, so that all that the cache holds are numbers.
+    padded = [[ids[0]] * start + ids for start, ids in zip(starts, prompts, strict=True)]
+    output = engine.prefill_batch(padded, starts)
+    prefill_s = time.perf_counter() - begin
+    for row, (writer, ids) in enumerate(zip(writers, prompts, strict=True)):
         writer.result.prefill_tokens = len(ids)
-        writer.result.prefill_s = time.perf_counter() - begin
+        writer.result.prefill_s = prefill_s
         if len(ids) < context:
-            writer.write(writer.choose(output, 0), context - len(ids) - 1)
+            writer.write(writer.choose(output, row), context - len(ids) - 1)
         else:
             writer.done = True
     stepper = _Stepper(engine, writers, starts)

@@ -3,7 +3,7 @@
 import math
 import time
 
-from llmc.runtime.engine import Engine
+from llmc.runtime.runner import Runner
 
 # More would make the text jerk, and be computed in vain where it ends.
 _MOST = 8
@@ -16,14 +16,14 @@ class GreedySteps:
     Between calls the device waits for the host.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Runner) -> None:
         self._engine = engine
         self._step_s = math.inf
 
     def run(self, tokens: list[int], past: int, starts: list[int], left: int) -> list[list[int]]:
         """The next tokens, at most `left`, of sequences whose last ones belong in column `past`.
 
-        A list for each step, as `Engine.greedy` has them.
+        A list for each step, as `Runner.greedy` has them.
         """
         count = max(min(_MOST, left, int(_SECONDS / self._step_s)), 1)
         begin = time.perf_counter()

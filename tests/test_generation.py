@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import llmc.runtime
-from llmc.runtime.engine import Output
+from llmc.runtime.runner import Output
 from llmc.runtime.sampling import SamplingOptions
 
 PROMPTS = ["the cat in the hat", "12 and 12", "one"]

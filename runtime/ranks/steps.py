@@ -5,14 +5,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from llmc.runtime.engine import Engine, Output, Together
 from llmc.runtime.errors import RankError, UserError
 from llmc.runtime.ranks.collective_module import Collectives
 from llmc.runtime.ranks.communicator import Communicator
 from llmc.runtime.ranks.interrupts import uninterrupted
+from llmc.runtime.runner import Output, Runner, Together
 
-_CALLS: dict[str, Callable[..., Any]] = {
-    call.__name__: call for call in (Engine.reset, Engine.prefill, Engine.decode, Engine.greedy)
+_CALLS = frozenset({"reset", "prefill", "prefill_batch", "decode", "greedy"})
+_OUTPUT_CALLS: dict[str, Callable[..., Any]] = {
+    "find_top": Output.find_top,
+    "logits": lambda output: output.logits,
 }
 
 
@@ -45,12 +47,12 @@ def in_step(communicator: Communicator, collectives: Collectives) -> Together:
     return together
 
 
-def follow(engine: Engine, communicator: Communicator) -> None:
+def follow(engine: Runner, communicator: Communicator) -> None:
     """Makes the calls that rank 0 announces, until it ends the run."""
     output: Output | None = None
     while message := communicator.listen():
         name, *arguments = json.loads(message)
-        if output is not None and name == Output.top.__name__:
-            output.top(*arguments)
-        else:
-            output = _CALLS[name](engine, *arguments)
+        if output is not None and name in _OUTPUT_CALLS:
+            _OUTPUT_CALLS[name](output, *arguments)
+        elif name in _CALLS:
+            output = getattr(engine, name)(*arguments)
