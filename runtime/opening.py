@@ -6,7 +6,7 @@ from pathlib import Path
 import iree.runtime as rt
 
 from llmc.runtime.devices import usable_cpus
-from llmc.runtime.engine import Engine, Memory, Together, alone
+from llmc.runtime.engine import Engine, Memory
 from llmc.runtime.errors import UserError
 from llmc.runtime.hal_device import calling_device, cpu_device, gpu_device
 from llmc.runtime.manifest import Manifest
@@ -14,7 +14,9 @@ from llmc.runtime.placement import Place, Placement, place_module
 from llmc.runtime.ranks.collective_module import Collectives
 from llmc.runtime.ranks.communicator import Communicator
 from llmc.runtime.ranks.grid import Grid
+from llmc.runtime.ranks.replicas import AXIS, Replicas
 from llmc.runtime.ranks.steps import in_step
+from llmc.runtime.runner import Runner, Together, alone
 
 
 def find_module(
@@ -42,8 +44,8 @@ def open_engine(
     folder: Path,
     threads: int | None,
     communicator: Communicator | None,
-) -> Engine:
-    """The engine of what `find_module` found, with so many `threads` or its share of the CPUs.
+) -> Runner:
+    """What runs the module that `find_module` found, with so many `threads` or its share of CPUs.
 
     UserError where IREE or the memory refuses it.
     """
@@ -60,11 +62,13 @@ def open_engine(
         device = _open_device(place, threads, is_rank=communicator is not None)
     together: Together = alone
     imports: tuple[rt.VmModule, ...] = ()
+    grid = Grid(manifest.grid)
+    replicated = any(axis.name == AXIS for axis in grid.axes)
     if communicator is not None:
-        collectives = Collectives(communicator, Grid(manifest.grid), device)
+        collectives = Collectives(communicator, grid, device)
         together = in_step(communicator, collectives)
         imports = (collectives.module(),)
-    return Engine(
+    engine = Engine(
         folder / code.module,
         folder / code.parameters,
         device,
@@ -73,9 +77,12 @@ def open_engine(
         # What waits for others on Vulkan is woken by several threads of IREE 3.13, out of turn,
         # and drivers that notice give up the device.
         queues_steps=place.kind != "vulkan",
-        together=together,
+        together=alone if replicated else together,
         imports=imports,
     )
+    if communicator is not None and replicated:
+        return Replicas(engine, communicator, grid, together)
+    return engine
 
 
 def _open_device(place: Place, threads: int, *, is_rank: bool) -> rt.HalDevice:

@@ -1,5 +1,6 @@
-"""A bundle of two ranks whose module is written by hand, and what it should say."""
+"""A bundle of two ranks, or of replicas of these, whose module is written by hand: and its text."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import iree.compiler
@@ -158,17 +159,24 @@ def continued(ids: list[int], count: int) -> list[int]:
     return ids[-count:]
 
 
-def write_ranked_bundle(folder: Path) -> None:
+def write_ranked_bundle(folder: Path, replicas: int = 1) -> None:
     """Writes the bundle of a model that `next_token` describes into the new folder `folder`."""
     folder.mkdir()
-    modules = tuple(_write_rank(folder, rank) for rank in range(len(FACTORS)))
+    parts = [_write_part(folder, part) for part in range(len(FACTORS))]
+    modules = tuple(
+        replace(code, rank=part * replicas + replica)
+        for part, code in enumerate(parts)
+        for replica in range(replicas)
+    )
+    # The module reaches along the first axis.
+    axes = (facts.Axis("tp", len(FACTORS)), facts.Axis("dp", replicas))
     (folder / facts.TOKENIZER).write_text(tiny_tokenizer().to_str())
     facts.Manifest(
         schema=facts.SCHEMA,
         name="ranked",
         model=facts.ModelFacts("ranked", 1, 1, VOCAB_SIZE, 4, "f32"),
         context=128,
-        grid=(facts.Axis("tp", len(FACTORS)),),
+        grid=axes if replicas > 1 else axes[:1],
         modules=modules,
         tokenizer=facts.TokenizerFacts(None, None, None, (), CHAT_TEMPLATE),
         versions={},
@@ -177,7 +185,7 @@ def write_ranked_bundle(folder: Path) -> None:
     ).write(folder)
 
 
-def _write_rank(folder: Path, rank: int) -> facts.ModuleFacts:
+def _write_part(folder: Path, rank: int) -> facts.ModuleFacts:
     module, parameters = f"module.rank{rank}.vmfb", f"params.rank{rank}.irpa"
     first = sum(PIECES[:rank])
     text = _MODULE.format(vocab=VOCAB_SIZE, piece=PIECES[rank], first=first)

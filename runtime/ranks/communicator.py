@@ -87,21 +87,27 @@ class Communicator(ABC):
     def abandon(self) -> None:
         """Called where this rank fails in the middle of something: it ends the run on all."""
 
+    def send_message(self, message: bytes, to: int) -> None:
+        """Sends bytes of any number to the rank `to`, which calls `receive_message`."""
+        self.send(np.array([len(message)], np.int64), to)
+        self.send(np.frombuffer(message, np.uint8), to)
+
+    def receive_message(self, source: int, *, patient: bool = False) -> bytes:
+        """What the rank `source` sends; `patient` waits for its start without a timeout."""
+        size = np.empty(1, np.int64)
+        self.receive(size, source, patient=patient)
+        content = np.empty(size[0], np.uint8)
+        self.receive(content, source)
+        return content.tobytes()
+
     def announce(self, message: bytes) -> None:
         """Gives `message` to all other ranks, which call `listen` on rank 0."""
-        size = np.array([len(message)], np.int64)
-        content = np.frombuffer(message, np.uint8)
         for rank in self.world[1:]:
-            self.send(size, rank)
-            self.send(content, rank)
+            self.send_message(message, rank)
 
     def listen(self) -> bytes:
         """What rank 0 announces next, however long that takes."""
-        size = np.empty(1, np.int64)
-        self.receive(size, 0, patient=True)
-        content = np.empty(size[0], np.uint8)
-        self.receive(content, 0)
-        return content.tobytes()
+        return self.receive_message(0, patient=True)
 
     def gather_messages(self, message: bytes) -> list[bytes]:
         """The message of each rank, on all of them."""
