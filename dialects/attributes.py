@@ -3,6 +3,11 @@
 from torch_mlir import ir
 
 
+def i32(value: int) -> ir.IntegerAttr:
+    """`value : i32`."""
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(32), value)
+
+
 def i64(value: int) -> ir.IntegerAttr:
     """`value : i64`."""
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)

@@ -9,11 +9,13 @@ from string import ascii_uppercase
 from typing import Any
 
 from torch_mlir import ir
-from torch_mlir.dialects import ext, tensor
+from torch_mlir.dialects import ext, shard, tensor
 
 from llmc.dialects.index_notation import letters
 
 ROWS = ascii_uppercase  # what `*` is spelled with
+
+_COLLECTIVES = ("shard.all_gather", "shard.all_reduce", "shard.broadcast", "shard.recv")
 
 _CACHE = "lqgcd"
 _DIMENSIONS = {
@@ -86,8 +88,13 @@ def dimensions(op: Any) -> tuple[list[str], list[str]]:
     """For each operand and for each result of `op`, a letter for each of its dimensions.
 
     Empty lists for an operation of which nothing is known. Of MLIR's own that is all but
-    `tensor.concat`: canonicalisation knows the others.
+    `tensor.concat` and collectives: canonicalisation knows the others.
     """
+    if op.operation.name in _COLLECTIVES:
+        moved = letters(op.result.type.rank)
+        if isinstance(op, shard.AllGatherOp):
+            moved = moved.replace(moved[op.gather_axis.value], ".")
+        return [moved], [moved]
     if isinstance(op, tensor.ConcatOp):
         joined = letters(op.result.type.rank)
         joined = joined.replace(joined[op.dim.value], ".")

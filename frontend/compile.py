@@ -20,6 +20,7 @@ from llmc.pipelines.parameters import stored_parameters
 from llmc.pipelines.passes.thread_kv_cache import kv_bytes_per_token
 from llmc.pipelines.pipeline import SHARDED_STAGE_NAMES, STAGE_NAMES
 from llmc.pipelines.sharding.plan import read_plan
+from llmc.pipelines.targets.gpu import GPUTarget
 from llmc.pipelines.targets.parse import parse_target, split_targets
 from llmc.runtime import manifest as bundle
 from llmc.runtime.errors import UserError
@@ -46,6 +47,8 @@ def compile_model(
     targets, grid = split_targets(options.target), grid_of_options(options)
     if start_from is not None and len(targets) > 1:
         raise UserError("--start-from goes on for one target: give one with --target")
+    for name in targets:
+        _check_grid(name, grid)
     if start_from is not None and grid.axes:
         raise UserError("--start-from goes on for one device: leave out --grid and --plan")
     # First, for it finds most of what can be wrong with a model.
@@ -134,6 +137,17 @@ def make_skeleton(model: LoadedModel) -> PreTrainedModel:
     skeleton = model.skeleton(IMPLEMENTATION)
     skeleton.set_experts_implementation(IMPLEMENTATION)
     return skeleton
+
+
+def _check_grid(target: str, grid: Grid) -> None:
+    """UserError where devices of `target` cannot exchange what the ranks of `grid` do."""
+    kind = parse_target(target)
+    if not isinstance(kind, GPUTarget) or grid.size == 1:
+        return
+    if kind.kind != "cuda":
+        raise UserError(f"{target} has no collectives: --grid is for cpu and cuda")
+    if any(axis.name == "pp" for axis in grid.axes):
+        raise UserError(f"{target} hands nothing on from stage to stage: pp is for cpu")
 
 
 def grid_of_options(options: CompileOptions) -> Grid:

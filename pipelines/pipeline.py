@@ -27,6 +27,7 @@ from llmc.pipelines.passes import (
     FuseQKV,
     GroupExpertRows,
     LowerCollectives,
+    LowerCollectivesToFlow,
     LowerLlmc,
     NumberLayers,
     OutlineLinears,
@@ -284,7 +285,7 @@ class IREEStage(Stage):
         """What runs, in order."""
         target = parse_target(self.target)
         if isinstance(target, GPUTarget):
-            return (StoreBlocksAsBytes(), LowerCollectives(), ToIREE())
+            return (StoreBlocksAsBytes(), LowerCollectivesToFlow(), ToIREE())
         return (
             FuseArgmax(),
             CallKernels(lanes=target.columns, instruction=target.byte_products.instruction),

@@ -232,6 +232,7 @@ def test_every_pass_finds_something_to_do(request):
         "call-gpu-kernels",
         "fuse-argmax",
         "lower-collectives",
+        "lower-collectives-to-flow",
         "pair-halves",
         "partition-shards",
         "partition-stages",

@@ -24,6 +24,7 @@ from llmc.pipelines.passes.fuse_residual_norm import FuseResidualNorm
 from llmc.pipelines.passes.group_expert_rows import GroupExpertRows
 from llmc.pipelines.passes.hoist_across_layers import HoistAcrossLayers
 from llmc.pipelines.passes.lower_collectives import LowerCollectives
+from llmc.pipelines.passes.lower_collectives_to_flow import LowerCollectivesToFlow
 from llmc.pipelines.passes.lower_llmc import LowerLlmc
 from llmc.pipelines.passes.number_layers import NumberLayers
 from llmc.pipelines.passes.outline_kernels import OutlineKernels
@@ -84,6 +85,7 @@ PASSES: dict[str, type[Pass]] = {
         GroupExpertRows,
         HoistAcrossLayers,
         LowerCollectives,
+        LowerCollectivesToFlow,
         LowerLlmc,
         NumberLayers,
         OutlineKernels,

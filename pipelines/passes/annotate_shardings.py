@@ -12,7 +12,6 @@ from llmc.dialects import ExpertLinearOp, LinearOp, ParameterOp
 from llmc.dialects.attributes import i64
 from llmc.pipelines.passes.base import (
     Pass,
-    fail,
     find,
     functions,
     trunks,
@@ -26,6 +25,7 @@ from llmc.pipelines.sharding.megatron import (
 from llmc.pipelines.sharding.parts import parts_of
 from llmc.pipelines.sharding.plan import Plan, read_plan
 from llmc.pipelines.sharding.split import whole
+from llmc.runtime.errors import UserError
 from llmc.runtime.ranks.grid import Grid
 
 AXES = ("tp", "pp", "dp", "ep")
@@ -64,7 +64,7 @@ class AnnotateShardings(Pass):
                     if self.exact and axis.name == "tp":
                         cuts = {**cut_outputs(function, number, axis.size), **cuts}
                 except ValueError as error:
-                    fail(function, f"along {axis.name}: {error}")
+                    raise UserError(f"along {axis.name}: {error}") from error
                 _annotate(cuts)
                 if self.exact and axis.name == "tp":
                     _gather_all(function)

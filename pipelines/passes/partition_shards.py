@@ -8,7 +8,7 @@ from torch_mlir.dialects import func, shard
 
 from llmc.dialects.sharding_rule import ShardingRule
 from llmc.pipelines.passes.base import Pass, fail, functions
-from llmc.pipelines.sharding.annotations import grid_of, layout_of
+from llmc.pipelines.sharding.annotations import grid_of, layout_of, mark_rank
 from llmc.pipelines.sharding.collectives import converted
 from llmc.pipelines.sharding.local import local_results
 from llmc.pipelines.sharding.rules import assign, rule_of
@@ -22,8 +22,8 @@ class PartitionShards(Pass):
 
     A value that is needed in another layout than it is in is gathered (`shard.all_gather`), sliced,
     or both; results that every rank has a share of are added up (`shard.all_reduce`). The grid
-    stays. Takes the part of MLIR's `shard-partition`, which knows no operations that are defined in
-    Python, and no parts of different sizes.
+    stays, and says the rank in `llmc.rank`. Takes the part of MLIR's `shard-partition`, which knows
+    no operations that are defined in Python, and no parts of different sizes.
     """
 
     name: ClassVar[str] = "partition-shards"
@@ -36,6 +36,7 @@ class PartitionShards(Pass):
             return
         if not 0 <= self.rank < grid.size:
             fail(module.operation, f"there is no rank {self.rank} in a grid of {grid.size}")
+        mark_rank(module, self.rank)
         for function in functions(module):
             _Partition(grid, grid.coordinates(self.rank)).apply(function)
 

@@ -15,6 +15,7 @@ from itertools import pairwise
 from torch_mlir import ir
 from torch_mlir.dialects import shard
 
+from llmc.dialects.attributes import i64
 from llmc.pipelines.passes.base import fail, find
 from llmc.pipelines.sharding.split import Layout, Split, even_split
 from llmc.runtime.errors import UserError
@@ -25,6 +26,7 @@ GRID = "grid"
 STAGE = "llmc.stage"
 """On the call of a layer: where along the grid's axis `pp` it runs."""
 _AXES = "llmc.axes"
+_RANK = "llmc.rank"
 _RANGES = "llmc.ranges"
 
 
@@ -52,6 +54,18 @@ def grid_of(module: ir.Module) -> Grid | None:
             Axis(ir.StringAttr(name).value, size) for name, size in zip(names, sizes, strict=True)
         )
     )
+
+
+def mark_rank(module: ir.Module, rank: int) -> None:
+    """Says on the grid which rank's program `module` is."""
+    for op in find(module.operation, "shard.grid"):
+        op.attributes[_RANK] = i64(rank)
+
+
+def rank_of(module: ir.Module) -> int:
+    """The rank whose program `module` is; 0 where nothing says it."""
+    marks = [op.attributes.get(_RANK) for op in find(module.operation, "shard.grid")]
+    return next((mark.value for mark in marks if isinstance(mark, ir.IntegerAttr)), 0)
 
 
 def shard_op(value: ir.Value, layout: Layout, *, for_users: bool = False) -> ir.Value:

@@ -91,14 +91,20 @@ class Plan:
         return any(fnmatchcase(name, pattern) for pattern in self.inputs)
 
     def stages_of(self, layers: int, ranks: int) -> list[int]:
-        """The stage of each layer. UserError where it is none of `ranks`, or before the last's."""
+        """The stage of each layer. UserError where not all `ranks` have layers, in order."""
+        if layers < ranks:
+            raise UserError(f"{layers} layers cannot be split among {ranks} stages")
         if not self.stages:
             return [layer * ranks // layers for layer in range(layers)]
         stages = list(self.stages)
-        if len(stages) != layers or stages != sorted(stages) or not 0 <= stages[0] <= stages[-1]:
-            raise UserError(f"the plan must give {layers} layers ascending stages, not {stages}")
-        if stages[-1] >= ranks:
-            raise UserError(f"the plan has a stage {stages[-1]}, the grid {self.grid} {ranks}")
+        if (
+            len(stages) != layers
+            or sorted({*stages}) != [*range(ranks)]
+            or stages != sorted(stages)
+        ):
+            raise UserError(
+                f"the plan must give {layers} layers the stages 0 to {ranks - 1} in order"
+            )
         return stages
 
     def to_json(self) -> str:

@@ -1,0 +1,145 @@
+"""`lower-collectives-to-flow`: collectives become IREE's, which a GPU's driver runs (NCCL)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch_mlir import ir
+from torch_mlir.dialects import linalg, tensor
+
+from llmc.dialects.attributes import i32
+from llmc.dialects.index_notation import Size, collapse, constant, expand, index, sizes
+from llmc.pipelines.passes.base import Pass, fail, find, symbol_users
+from llmc.pipelines.sharding.annotations import grid_of, rank_of
+from llmc.pipelines.sharding.collectives import axes_of
+from llmc.runtime.ranks.grid import Grid
+
+# IREE's numbers, of HAL's element types and reductions.
+_ELEMENT_TYPES = {"f32": 9}
+_SUM = 1
+
+
+@dataclass(frozen=True)
+class LowerCollectivesToFlow(Pass):
+    """Turns `shard.all_reduce` and so on into `flow.collective` on a channel of the ranks' group.
+
+    IREE's dialects are unknown to this MLIR: their operations are built unregistered and print in
+    the generic form, which IREE reads. A broadcast is a sum, to which others than its root add
+    zeros. A grid that nothing names any more goes.
+
+        %c = "flow.channel.split"(%all, %color, %key)
+           : (!flow.channel, index, index) -> !flow.channel
+        %y = "flow.collective.all_reduce"(%room, %x, %c) {...}
+           : (tensor<1x64xf32>, tensor<1x64xf32>, !flow.channel) -> tensor<1x64xf32>
+    """
+
+    name: ClassVar[str] = "lower-collectives-to-flow"
+
+    def apply(self, module: ir.Module) -> None:
+        """Lowers every collective. PassError for one that IREE has not."""
+        grid = grid_of(module)
+        if grid is None:
+            return
+        module.context.allow_unregistered_dialects = True
+        group = _Group(grid, rank_of(module))
+        for name, lower in _LOWERINGS.items():
+            for op in find(module.operation, f"shard.{name}"):
+                if str(op.operands[0].type.element_type) not in _ELEMENT_TYPES:
+                    fail(op, f"IREE moves {', '.join(_ELEMENT_TYPES)} between GPUs alone")
+                with ir.InsertionPoint(op), op.location:
+                    value = lower(group, op)
+                op.results[0].replace_all_uses_with(value)
+                op.erase()
+        for op in find(module.operation, "shard.send", "shard.recv"):
+            fail(op, "IREE drops what is sent and not returned: GPUs take no pp")
+        users = symbol_users(module)
+        for op in find(module.operation, "shard.grid"):
+            if not users[op.opview.sym_name.value]:
+                op.erase()
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Builds the channels of the groups that a rank belongs to."""
+
+    grid: Grid
+    rank: int
+
+    def channel(self, op: ir.Operation) -> ir.Value:
+        """That of the ranks which differ from this one along the axes of `op`."""
+        type_ = ir.Type.parse("!flow.channel")
+        members = self.grid.group(self.rank, sum(1 << axis for axis in axes_of(op)))
+        everyone = ir.Operation.create("flow.channel.default", results=[type_]).result
+        if len(members) == self.grid.size:
+            return everyone
+        color, key = index(members[0]), index(members.index(self.rank))
+        split = ir.Operation.create(
+            "flow.channel.split", results=[type_], operands=[everyone, color, key]
+        )
+        return split.result
+
+    def is_at(self, op: ir.Operation, place: int) -> bool:
+        """Whether this rank has the `place` along the axes of `op`."""
+        members = self.grid.group(self.rank, sum(1 << axis for axis in axes_of(op)))
+        return members.index(self.rank) == place
+
+
+def _collective(
+    name: str,
+    extents: list[Size],
+    x: ir.Value,
+    channel: ir.Value,
+    **attributes: ir.Attribute,
+) -> ir.Value:
+    """`flow.collective.name` of `x` on `channel`, which makes a tensor of `extents`."""
+    room = tensor.empty(extents, x.type.element_type)
+    open_extents = [extent for extent in extents if not isinstance(extent, int)]
+    return ir.Operation.create(
+        f"flow.collective.{name}",
+        results=[room.type],
+        operands=[room, *open_extents, x, channel],
+        attributes={
+            "element_type": i32(_ELEMENT_TYPES[str(room.type.element_type)]),
+            "tied_operands": ir.ArrayAttr.get([ir.IntegerAttr.get(ir.IndexType.get(), 0)]),
+            **attributes,
+        },
+    ).result
+
+
+def _all_reduce(group: _Group, op: ir.Operation) -> ir.Value:
+    (x,) = op.operands
+    return _sum(x, group.channel(op))
+
+
+def _sum(x: ir.Value, channel: ir.Value) -> ir.Value:
+    return _collective("all_reduce", sizes(x), x, channel, reduction_op=i32(_SUM))
+
+
+def _all_gather(group: _Group, op: ir.Operation) -> ir.Value:
+    """IREE gathers in the outermost dimension: pieces come there, and go to their places."""
+    (x,) = op.operands
+    dim, element = op.opview.gather_axis.value, x.type.element_type
+    extents = sizes(x)
+    ranks = op.results[0].type.shape[dim] // x.type.shape[dim]
+    piece = expand(x, [[1, extents[0]], *[[extent] for extent in extents[1:]]])
+    pieces = _collective("all_gather", [ranks, *extents], piece, group.channel(op))
+    order = [*range(1, dim + 1), 0, *range(dim + 1, len(extents) + 1)]
+    turned = tensor.empty([[ranks, *extents][at] for at in order], element)
+    pieces = linalg.transpose(pieces, outs=[turned], permutation=order).results[0]
+    return collapse(pieces, [1] * dim + [2] + [1] * (len(extents) - dim - 1))
+
+
+def _broadcast(group: _Group, op: ir.Operation) -> ir.Value:
+    (x,) = op.operands
+    (root,) = ir.DenseI64ArrayAttr(op.attributes["root"])
+    if not group.is_at(op, root):
+        zero = constant(0.0, x.type.element_type)
+        x = linalg.fill(zero, outs=[tensor.empty(sizes(x), x.type.element_type)])
+    return _sum(x, group.channel(op))
+
+
+_LOWERINGS: dict[str, Callable[[_Group, ir.Operation], ir.Value]] = {
+    "all_reduce": _all_reduce,
+    "all_gather": _all_gather,
+    "broadcast": _broadcast,
+}
