@@ -52,8 +52,8 @@ class SimplifyCollectives(Pass):
 
 
 def _read_own_part(gather: shard.AllGatherOp, grid: Grid, coordinates: tuple[int, ...]) -> None:
-    (axis,) = axes_of(gather)
-    for use in list(gather.result.uses):
+    axis, *others = axes_of(gather)
+    for use in [] if others else list(gather.result.uses):
         dim = _own_part(use.owner, grid.axes[axis].size, coordinates[axis])
         if dim == gather.gather_axis.value:
             use.owner.results[0].replace_all_uses_with(gather.input)
