@@ -8,6 +8,7 @@ from llmc.tools.arguments import ArgumentParser
 from llmc.tools.commands import (
     bench,
     chat,
+    comm,
     compile,
     devices,
     inspect,
@@ -24,6 +25,7 @@ _COMMANDS = {
     "chat": chat,
     "compile": compile,
     "plan": plan,
+    "comm": comm,
     "inspect": inspect,
     "logits": logits,
     "devices": devices,

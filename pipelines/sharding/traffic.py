@@ -1,5 +1,7 @@
 """How many bytes a rank sends when it runs its program."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from math import prod
 
 from torch_mlir import ir
@@ -22,6 +24,31 @@ _OPERATIONS: dict[str, Operation] = {
 }
 
 
+@dataclass(frozen=True)
+class Exchange:
+    """A collective on `size` bytes, as `bytes_moved` counts them, along the grid's `axes`."""
+
+    operation: Operation
+    size: int
+    axes: tuple[int, ...]
+
+
+def exchanges(function: func.FuncOp, open_size: int = 1) -> Iterator[Exchange]:
+    """The collectives of `function` alone; `open_size` is that of the dimensions left open."""
+    for op in function.entry_block:
+        name = op.operation.name
+        if name not in _OPERATIONS:
+            continue
+        value = op.operation.results[0] if name == "shard.all_gather" else op.operation.operands[0]
+        type_ = value.type
+        extents = [
+            open_size if type_.is_dynamic_dim(dim) else type_.shape[dim]
+            for dim in range(type_.rank)
+        ]
+        size = prod(extents) * type_.element_type.width // 8
+        yield Exchange(_OPERATIONS[name], size, tuple(axes_of(op.operation)))
+
+
 def traffic(module: ir.Module, open_size: int = 1) -> dict[str, int]:
     """The bytes that a call of each public function sends, of a module for one rank.
 
@@ -30,7 +57,7 @@ def traffic(module: ir.Module, open_size: int = 1) -> dict[str, int]:
     grid = grid_of(module)
     own = {
         function.sym_name.value: sum(
-            _moved(op.operation, grid, open_size) for op in function.entry_block if grid
+            _moved(exchange, grid) for exchange in exchanges(function, open_size) if grid
         )
         for function in functions(module)
     }
@@ -41,14 +68,6 @@ def traffic(module: ir.Module, open_size: int = 1) -> dict[str, int]:
     }
 
 
-def _moved(op: ir.Operation, grid: Grid, open_size: int) -> int:
-    if op.name not in _OPERATIONS:
-        return 0
-    value = op.results[0] if op.name == "shard.all_gather" else op.operands[0]
-    type_ = value.type
-    extents = [
-        open_size if type_.is_dynamic_dim(dim) else type_.shape[dim] for dim in range(type_.rank)
-    ]
-    members = prod(grid.axes[axis].size for axis in axes_of(op))
-    size = prod(extents) * type_.element_type.width // 8
-    return bytes_moved(_OPERATIONS[op.name], size, members)
+def _moved(exchange: Exchange, grid: Grid) -> int:
+    members = prod(grid.axes[axis].size for axis in exchange.axes)
+    return bytes_moved(exchange.operation, exchange.size, members)

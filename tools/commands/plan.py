@@ -20,6 +20,7 @@ from llmc.tools.arguments import (
     positive,
 )
 from llmc.tools.bundles import compiling
+from llmc.tools.planned_devices import find_device
 from llmc.tools.terminal import write
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from llmc.pipelines.sharding.search.search import Found
 
 HELP = "find how to split a model among devices"
-HOST = "host"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -121,17 +121,11 @@ def _plan(arguments: argparse.Namespace) -> Planned:
 
 
 def _device(arguments: argparse.Namespace) -> Device:
-    from llmc.pipelines.sharding.search.device import read_device
     from llmc.runtime.ranks.grid import Grid
 
-    if arguments.device_file != HOST:
-        device = read_device(Path(arguments.device_file))
-    else:
-        from llmc.frontend.bench.host_device import measure_host, shared
-
-        grid = arguments.grid
-        ranks = int(grid) if grid.isdecimal() else Grid.parse(grid).size
-        device = shared(measure_host(), max(ranks, 1))
+    grid = arguments.grid
+    ranks = int(grid) if grid.isdecimal() else Grid.parse(grid).size
+    device = find_device(arguments.device_file, ranks)
     if arguments.save_device is not None:
         with writing(arguments.save_device):
             arguments.save_device.write_text(device.to_json(), encoding="utf-8")

@@ -82,6 +82,22 @@ def weight_bytes(storage: str) -> float:
     return _FLOATS.get(storage, 4.0)
 
 
+def collective_cost(
+    device: Device, grid: Grid, operation: Operation, size: int, axes: Sequence[int]
+) -> tuple[float, int]:
+    """Seconds and bytes sent of `operation` on `size` bytes along the axes `axes` of `grid`."""
+    members = math.prod(grid.axes[axis].size for axis in axes)
+    if members == 1:
+        return 0.0, 0
+    span = math.prod(each.size for each in grid.axes[min(axes) :])
+    link = device.link(span)
+    moved = bytes_moved(operation, size, members)
+    rounds = 1 if operation in ("send", "shift") else math.ceil(math.log2(members))
+    if operation == "all_reduce":
+        rounds *= 2
+    return rounds * link.latency_s + moved / link.bytes_per_s, moved
+
+
 @dataclass(frozen=True)
 class CostModel:
     """The costs of a step of a model on devices in a grid."""
@@ -90,28 +106,15 @@ class CostModel:
     grid: Grid
     step: Step
 
-    def collective(self, operation: Operation, size: int, axes: Sequence[int]) -> tuple[float, int]:
-        """Seconds and bytes sent of `operation` on `size` bytes along the grid's `axes`."""
-        members = math.prod(self.grid.axes[axis].size for axis in axes)
-        if members == 1:
-            return 0.0, 0
-        span = math.prod(each.size for each in self.grid.axes[min(axes) :])
-        link = self.device.link(span)
-        moved = bytes_moved(operation, size, members)
-        rounds = 1 if operation == "send" else math.ceil(math.log2(members))
-        if operation == "all_reduce":
-            rounds *= 2
-        return rounds * link.latency_s + moved / link.bytes_per_s, moved
-
     def sum_up(self, size: int, axes: Sequence[int]) -> Cost:
         """Adds up `size` bytes along the grid's `axes`, all at once."""
-        seconds, moved = self.collective("all_reduce", size, axes)
+        seconds, moved = collective_cost(self.device, self.grid, "all_reduce", size, axes)
         return Cost(reduce_s=seconds, moved=moved)
 
     def hand_over(self, operation: Operation, type_: ir.Type, axes: Sequence[int]) -> Cost:
         """Gives a whole tensor of `type_` to others along the grid's `axes`."""
         size = _VALUE * self.elements(type_, whole(type_.rank))
-        seconds, moved = self.collective(operation, size, axes)
+        seconds, moved = collective_cost(self.device, self.grid, operation, size, axes)
         return Cost(reshard_s=seconds, moved=moved)
 
     def gather(self, type_: ir.Type, has: Layout, dims: Sequence[int]) -> Cost:
@@ -123,8 +126,9 @@ class CostModel:
             layout[dim] = None
             size = _VALUE * self.elements(type_, tuple(layout)) // split.extent
             most = max(end - begin for begin, end in split.ranges)
-            seconds, moved = self.collective(
-                "all_gather", size * most * len(split.ranges), [split.axis]
+            gathered = size * most * len(split.ranges)
+            seconds, moved = collective_cost(
+                self.device, self.grid, "all_gather", gathered, [split.axis]
             )
             cost += Cost(reshard_s=seconds, moved=moved)
         return cost

@@ -1,0 +1,106 @@
+"""Times functions that ranks, each a process of this machine, call together."""
+
+import os
+import statistics
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from multiprocessing import get_context
+
+import iree.runtime as rt
+import numpy as np
+
+from llmc.runtime.devices import usable_cpus
+from llmc.runtime.errors import UserError
+from llmc.runtime.hal_device import calling_device, cpu_device
+from llmc.runtime.ranks.collective_module import Collectives
+from llmc.runtime.ranks.communicator import Communicator
+from llmc.runtime.ranks.grid import Grid
+from llmc.runtime.ranks.local import LocalCommunicator, share_memory
+
+_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Call:
+    """A rank's call of `function` in the compiled module `code`."""
+
+    code: bytes
+    function: str
+    arguments: tuple[np.ndarray, ...]
+
+
+@dataclass(frozen=True)
+class Called:
+    """What a rank's call returned, its median time, and the bytes that it sent."""
+
+    result: np.ndarray
+    seconds: float
+    moved: int
+
+
+def call_on_ranks(grid: Grid, calls: Sequence[Sequence[Call]], rounds: int) -> list[list[Called]]:
+    """Runs the calls of each rank, by turns and so often, in step with those of the others.
+
+    The ranks share the machine's CPUs. UserError where one dies.
+    """
+    descriptor = share_memory(grid.size)
+    memory = f"/proc/{os.getpid()}/fd/{descriptor}"
+    try:
+        # Forked ones end at once: at their end others tell of all of IREE's that is still in use.
+        with ProcessPoolExecutor(grid.size, mp_context=get_context("forkserver")) as pool:
+            running = [
+                pool.submit(_call, rank, grid, memory, calls[rank], rounds)
+                for rank in range(grid.size)
+            ]
+            return [each.result() for each in running]
+    except BrokenProcessPool as error:
+        raise UserError("a rank ended before it had a result: give it more memory") from error
+    finally:
+        os.close(descriptor)
+
+
+def _call(rank: int, grid: Grid, memory: str, calls: Sequence[Call], rounds: int) -> list[Called]:
+    """What one rank does."""
+    parent, descriptor = os.getppid(), os.open(memory, os.O_RDWR)
+
+    def check() -> None:
+        if os.getppid() != parent:
+            raise UserError("the command is gone")
+
+    communicator = LocalCommunicator(
+        rank, grid.size, descriptor, _TIMEOUT_S, check=check, end=lambda: None
+    )
+    threads = max(usable_cpus() // grid.size, 1)
+    with communicator.cpus.kept():
+        # As ranks of a bundle do: a worker beside the one thread would take its CPU.
+        device = calling_device() if threads == 1 else cpu_device(threads)
+        functions = [_load(call, communicator, grid, device) for call in calls]
+        operands = [[rt.asdevicearray(device, each) for each in call.arguments] for call in calls]
+        results = [run(*values).to_host() for run, values in zip(functions, operands, strict=True)]
+        seconds: list[list[float]] = [[] for _ in calls]
+        moved = [0] * len(calls)
+        for _ in range(rounds):
+            for number, (run, values) in enumerate(zip(functions, operands, strict=True)):
+                communicator.sizes(0, communicator.world)  # all begin together
+                before, begin = communicator.moved, time.perf_counter()
+                run(*values).to_host()
+                seconds[number].append(time.perf_counter() - begin)
+                moved[number] = communicator.moved - before
+    return [
+        Called(np.array(result), statistics.median(times), sent)
+        for result, times, sent in zip(results, seconds, moved, strict=True)
+    ]
+
+
+def _load(
+    call: Call, communicator: Communicator, grid: Grid, device: rt.HalDevice
+) -> rt.FunctionInvoker:
+    instance = rt.Config(device=device).vm_instance
+    collectives = Collectives(communicator, grid, device).module()
+    code = rt.VmModule.copy_buffer(instance, call.code)
+    hal = rt.create_hal_module(instance, device)
+    context = rt.VmContext(instance, modules=[hal, collectives, code])
+    return rt.FunctionInvoker(context, device, code.lookup_function(call.function))
