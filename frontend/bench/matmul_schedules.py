@@ -31,6 +31,9 @@ from llmc.pipelines.targets.parse import parse_target
 from llmc.runtime.errors import UserError
 from llmc.runtime.ranks.grid import Grid
 
+# IREE knows linalg's addition by its loops alone.
+_SIMPLIFY = "func.func(linalg-generalize-named-ops),canonicalize,cse"
+
 
 @dataclass(frozen=True)
 class Row:
@@ -157,7 +160,7 @@ def _schedule(
         function.sym_name.value: (function.type, _peak(function), _link_s(function, grid, device))
         for function in functions(module)
     }
-    run((LowerLlmc(), "canonicalize,cse", LowerCollectives(), ToIREE()), module)
+    run((LowerLlmc(), _SIMPLIFY, LowerCollectives(), ToIREE()), module)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "module.vmfb"
         compile_module(module, parse_target("cpu"), path)

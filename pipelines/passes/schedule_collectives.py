@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, func, shard
+from torch_mlir.dialects import func, linalg, shard
 
 from llmc.dialects import LinearOp
-from llmc.dialects.index_notation import letters, pointwise, slice_of
+from llmc.dialects.index_notation import slice_of
 from llmc.pipelines.passes.base import Pass, fail, find, functions
 from llmc.pipelines.sharding.annotations import grid_of, layout_of
 from llmc.pipelines.sharding.collectives import all_gather, reduce_scatter, shift
@@ -115,8 +115,7 @@ class _Matmul:
         for step in range(1, self.ranks):
             x = shift(x, 1, self.axis)
             product = self._product(x, self._inputs_of(weight, (self.here - step) % self.ranks))
-            names = letters(y.type.rank)
-            y = pointwise(f"{names},{names}->{names}", _sum, y, product)
+            y = linalg.add(y, product, outs=[y])
         return y
 
     def scatter(self, x: ir.Value, weight: ir.Value) -> ir.Value:
@@ -160,7 +159,3 @@ def _unannotated(value: ir.Value, grid: Grid) -> tuple[ir.Value, Layout]:
     while not isinstance(value.owner, ir.Block) and isinstance(value.owner.opview, shard.ShardOp):
         value = value.owner.opview.src
     return value, layout
-
-
-def _sum(x: ir.Value, y: ir.Value, _: ir.Value) -> ir.Value:
-    return arith.addf(x, y)

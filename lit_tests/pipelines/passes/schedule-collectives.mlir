@@ -24,12 +24,11 @@ shard.grid @grid(shape = 3) {llmc.axes = ["tp"]}
 // RING-NEXT:   %[[X0:.+]] = shard.shift %[[X]] on @grid grid_axes = [0] shift_axis = 0 offset = 1 rotate
 // RING-NEXT:   %[[W0:.+]] = tensor.extract_slice %[[W]][0, 0] [16, 32] [1, 1]
 // RING-NEXT:   %[[Y0:.+]] = "llmc.linear"(%[[X0]], %[[W0]])
-// RING:        %[[SUM:.+]] = linalg.generic {{.*}} ins(%[[Y1]], %[[Y0]]
-// RING:        arith.addf
-// RING:        %[[X2:.+]] = shard.shift %[[X0]]
+// RING-NEXT:   %[[SUM:.+]] = linalg.add ins(%[[Y1]], %[[Y0]] : {{.*}}) outs(%[[Y1]] :
+// RING-NEXT:   %[[X2:.+]] = shard.shift %[[X0]]
 // RING-NEXT:   %[[W2:.+]] = tensor.extract_slice %[[W]][0, 64] [16, 32] [1, 1]
 // RING-NEXT:   %[[Y2:.+]] = "llmc.linear"(%[[X2]], %[[W2]])
-// RING:        linalg.generic {{.*}} ins(%[[SUM]], %[[Y2]]
+// RING-NEXT:   linalg.add ins(%[[SUM]], %[[Y2]] : {{.*}}) outs(%[[SUM]] :
 // RING-NOT:    shard.
 
 // The weight is split as x is, and of the sum every rank has a part.
