@@ -1,7 +1,7 @@
 // RUN: llmc comm %s --device %S/Inputs/device.json --rounds 1 | filecheck %s
 
 // A projection whose input is split among two ranks, as is its result.
-// CHECK:      function {{ *}}schedule {{ *}}sent {{ *}}memory {{ *}}links, predicted {{ *}}measured {{ *}}off by
+// CHECK:      function {{ *}}schedule {{ *}}sent {{ *}}memory {{ *}}links {{ *}}measured {{ *}}off by
 // CHECK-NEXT: project {{ *}}gather {{ *}}131,072 B {{ *}}458,752 B {{ *}}0.141 ms {{ *}}{{[0-9.]+}} ms {{ *}}{{[0-9.]+}}e-0
 // CHECK-NEXT: project {{ *}}ring {{ *}}131,072 B {{ *}}524,288 B {{ *}}0.141 ms
 // CHECK-NEXT: project {{ *}}scatter {{ *}}196,608 B {{ *}}589,824 B {{ *}}0.207 ms
