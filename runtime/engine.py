@@ -1,6 +1,7 @@
 """Runs a compiled module: tokens in, what follows them out. Its interface is in abi.py."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -51,17 +52,19 @@ class Engine(Runner):
         queues_steps: bool = True,
         together: Together = alone,
         imports: Sequence[rt.VmModule] = (),
+        unread: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         """Loads the module, whose integers are of the type `integers`, on `device`.
 
         With `queues_steps` the device may be given a step before the last one is done. `imports`
-        are modules that this one calls. Raises UserError where IREE refuses the module, or `memory`
-        does not suffice for it.
+        are modules that this one calls; `unread` is entered around calls whose results no rank
+        needs. Raises UserError where IREE refuses the module, or `memory` does not suffice for it.
         """
         super().__init__()
         self._together = together
         self._memory = memory
         self._queues_steps = queues_steps
+        self._unread = unread
         if memory is not None:
             memory.require(1, 1)
         config = rt.Config(device=device)
@@ -141,7 +144,8 @@ class Engine(Runner):
             piece = tokens[at : at + PREFILL_CHUNK]
             function = abi.DECODE if len(piece) == 1 else abi.PREFILL
             new = self._functions[function].upload(piece, 1, len(piece))
-            output = self._run(function, new, [start], sequence, past + at)
+            with self._unread() if at + PREFILL_CHUNK < len(tokens) else nullcontext():
+                output = self._run(function, new, [start], sequence, past + at)
         return output
 
     def _run(

@@ -1,6 +1,7 @@
 """From a bundle's folder to an engine, for one device or for one of several ranks."""
 
-from contextlib import nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import iree.runtime as rt
@@ -62,12 +63,14 @@ def open_engine(
         device = _open_device(place, threads, is_rank=communicator is not None)
     together: Together = alone
     imports: tuple[rt.VmModule, ...] = ()
+    unread: Callable[[], AbstractContextManager[None]] = nullcontext
     grid = Grid(manifest.grid)
     replicated = any(axis.name == AXIS for axis in grid.axes)
     if communicator is not None:
         collectives = Collectives(communicator, grid, device)
         together = in_step(communicator, collectives)
         imports = (collectives.module(),)
+        unread = collectives.unread
     engine = Engine(
         folder / code.module,
         folder / code.parameters,
@@ -79,6 +82,7 @@ def open_engine(
         queues_steps=place.kind != "vulkan",
         together=alone if replicated else together,
         imports=imports,
+        unread=unread,
     )
     if communicator is not None and replicated:
         return Replicas(engine, communicator, grid, together)

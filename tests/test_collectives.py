@@ -3,13 +3,16 @@
 import json
 import os
 
+import iree.runtime as rt
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from llmc.runtime.errors import UserError
+from llmc.runtime.hal_device import cpu_device
 from llmc.runtime.ranks.agreement import agreement
+from llmc.runtime.ranks.collective_module import Collectives
 from llmc.runtime.ranks.communicator import bytes_moved
 from llmc.runtime.ranks.cpus import CPUShare
 from llmc.runtime.ranks.grid import Grid
@@ -21,6 +24,27 @@ from tests.rank_threads import on_ranks
 def test_collectives_are_what_numpy_says(text):
     grid = Grid.parse(text)
     on_ranks(grid.size, lambda communicator: check_collectives(communicator, grid))
+
+
+def test_what_no_rank_needs_is_not_broadcast():
+    def run(communicator):
+        device = cpu_device(1)
+        collectives = Collectives(communicator, Grid.parse("pp=2"), device)
+        own = np.full(3, communicator.rank, np.float32)
+        usage, memory = rt.BufferUsage.DEFAULT | rt.BufferUsage.MAPPING, rt.MemoryType.HOST_LOCAL
+        view = device.allocator.allocate_buffer_copy(
+            int(memory), int(usage), device, own, rt.HalElementType.FLOAT_32
+        )
+
+        def told() -> float:
+            shared = collectives.broadcast(view.ref, 1, 1).deref(rt.HalBufferView)
+            return float(shared.map().asarray((3,), np.dtype(np.float32))[0])
+
+        with collectives.unread():
+            before = told()
+        return before, told(), communicator.moved
+
+    assert on_ranks(2, run) == [(0, 1, 12), (1, 1, 12)]
 
 
 def test_what_rank_0_announces_arrives_in_order():

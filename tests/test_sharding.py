@@ -8,12 +8,14 @@ import pytest
 import llmc.runtime
 from llmc.frontend.compile import compile_model
 from llmc.frontend.options import CompileOptions
+from llmc.runtime.engine import PREFILL_CHUNK
 from llmc.runtime.manifest import Manifest
 from tests.in_memory import as_loaded
 from tests.test_families import TOLERANCE, VARIATIONS, VOCAB_SIZE, random_tokens, torch_logits
 from tests.tiny_models import tiny_config, tiny_model
 
 PROMPT, STEPS = 20, 8
+CONTEXT = PREFILL_CHUNK + PROMPT
 # Two groups of two heads among three ranks, and a vocabulary that does not divide; biases, and
 # queries, keys and values at once; experts and heads; stages with two kinds of layers; weights of
 # gates and inputs at once.
@@ -23,7 +25,8 @@ OTHERS = [("phi3", "pp=2,tp=2"), ("gpt_neox", "tp=2"), ("olmo2", "tp=2"), ("mixt
 
 def make(family: str):
     values = tiny_config(family).to_dict() | VARIATIONS.get(family, {})
-    model = tiny_model(type(tiny_config(family)).from_dict(values | {"vocab_size": VOCAB_SIZE}))
+    values |= {"vocab_size": VOCAB_SIZE, "max_position_embeddings": CONTEXT}
+    model = tiny_model(type(tiny_config(family)).from_dict(values))
     model.set_attn_implementation("eager")  # the only one that knows soft caps
     return model
 
@@ -35,13 +38,20 @@ def make(family: str):
 def test_ranks_compute_pytorchs_logits(family, grid, tmp_path):
     model = make(family)
     bundle = tmp_path / "bundle"
-    compile_model(as_loaded(model), CompileOptions(context=64, grid=grid), bundle)
+    compile_model(as_loaded(model), CompileOptions(context=CONTEXT, grid=grid), bundle)
     ranks = llmc.runtime.load(bundle, threads=1, local=True)
     tokens = random_tokens(PROMPT)
     expected = torch_logits(model, tokens)
     bound = TOLERANCE * expected.std()
     np.testing.assert_allclose(ranks.logits(tokens, every=True), expected, rtol=0, atol=bound)
     np.testing.assert_allclose(ranks.logits(tokens), expected[-1], rtol=0, atol=bound)
+    several_pieces = random_tokens(CONTEXT)
+    np.testing.assert_allclose(
+        ranks.logits(several_pieces),
+        torch_logits(model, several_pieces)[-1],
+        rtol=0,
+        atol=bound,
+    )
     for _ in range(STEPS):
         tokens.append(int(torch_logits(model, tokens)[-1].argmax()))
     ranks.engine.reset(1, PROMPT + STEPS)

@@ -3,7 +3,7 @@
     all_reduce    (x: ?xf32, axes: i32) -> ?xf32             the sum, in the place of x
     all_gather    (x: ?xT, axes: i32) -> ?xT                 the pieces, which may differ in length
     reduce_scatter(x: ?xf32, axes: i32) -> ?xf32             this rank's part of the sum
-    broadcast     (x: ?xT, root: i32, axes: i32) -> ?xT      in the place of x
+    broadcast     (x: ?xT, root: i32, axes: i32) -> ?xT      in the place of x: what a call returns
     send          (x: ?xT, to: i32, axes: i32)
     receive       (length: i64, from: i32, axes: i32) -> ?xf32
     shift         (x: ?xT, by: i32, axes: i32) -> ?xT        to the position this far on, cyclic
@@ -14,7 +14,8 @@ along these axes alone, ascending; other ranks are given by their position in it
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import iree.runtime as rt
@@ -41,6 +42,19 @@ class Collectives:
         self._grid = grid
         self._groups: dict[int, Group] = {}
         self._device = device
+        self._read = True
+
+    @contextmanager
+    def unread(self) -> Iterator[None]:
+        """Surrounds calls whose results no rank needs: none is broadcast.
+
+        So the first stage of a pipeline goes on to the next call while the last is at this one.
+        """
+        self._read = False
+        try:
+            yield
+        finally:
+            self._read = True
 
     def module(self) -> rt.VmModule:
         """The module, to be given to IREE beside the one that calls it."""
@@ -92,6 +106,8 @@ class Collectives:
     def broadcast(self, x: rt.VmRef, root: int, axes: int) -> rt.VmRef:
         """See the module."""
         view, group = x.deref(rt.HalBufferView), self._group(axes)
+        if not self._read:
+            return view.ref
         array = _mapped(view)
         self._count("broadcast", array.size, len(group))
         self._communicator.broadcast(array, group[root], group)
