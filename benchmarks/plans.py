@@ -9,6 +9,8 @@ import argparse
 import statistics
 import tempfile
 import time
+from dataclasses import replace
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -80,7 +82,8 @@ def main() -> None:
     for text, patterns in PLANS:
         grid = Grid.parse(text)
         wishes = Constraints(pin=tuple(Wish(pattern, None) for pattern in patterns))
-        device = shared(host, grid.size)
+        links = shared(host, grid.size).links
+        device = replace(shared(host, _working(grid)), links=links)
         best = make_search(model, module, base, device, Workload(CACHED), wishes).solve(grid)
         assert isinstance(best, Found)
         with tempfile.TemporaryDirectory() as name:
@@ -97,6 +100,14 @@ def main() -> None:
         table.add_row(text, named, *times, f"{best.moved[0]} B")
     Console().print(table)
     print(f"rank correlation {rank_correlation(predicted, found):.2f} over {len(found)} plans")
+
+
+def _working(grid: Grid) -> int:
+    """How many ranks work at the same time on one sequence, and share the machine then.
+
+    Stages take turns, and replicas but the first rest.
+    """
+    return prod(axis.size for axis in grid.axes if axis.name not in ("pp", "dp"))
 
 
 if __name__ == "__main__":
