@@ -43,8 +43,8 @@ def compile_model(
     IREEError where IREE fails.
     """
     check_free(output)
-    work = Work(progress, dump_ir, is_sharded=bool(grid_of_options(options).axes))
     targets, grid = split_targets(options.target), grid_of_options(options)
+    work = Work(progress, dump_ir, is_sharded=bool(grid.axes))
     if start_from is not None and len(targets) > 1:
         raise UserError("--start-from goes on for one target: give one with --target")
     for name in targets:
@@ -71,7 +71,7 @@ def compile_model(
                 name: bundle.FileFacts.of(folder / name)
                 for name in (*sorted(files), bundle.TOKENIZER)
             }
-        _manifest(model, skeleton, options, codes, facts, work).write(folder)
+        _manifest(model, skeleton, options, grid, codes, facts, work).write(folder)
 
 
 def _compile_for(
@@ -86,7 +86,7 @@ def _compile_for(
     """The code of `rank` for the target called `name`, and the archive of its weights."""
     target, (codes, archives) = parse_target(name), made
     of_target = "" if alone else re.sub(r"[^A-Za-z0-9._]+", "-", name)
-    of_rank = f"rank{rank}" if grid_of_options(started.options).axes else ""
+    of_rank = f"rank{rank}" if work.is_sharded else ""
     slug = ".".join(filter(None, (of_target, of_rank)))
     work.of_target = slug
     module = started.copy().run_stages(name, work, rank=rank)
@@ -115,11 +115,10 @@ def lower_to(
     start_from: Path | None = None,
 ) -> str:
     """The text of the module of `model` after the stage `stop_after`; see `compile_model`."""
-    work = Work(progress, dump_ir)
+    work = Work(progress, dump_ir, is_sharded=bool(grid_of_options(options).axes))
     name, *others = split_targets(options.target)
     if others:
         raise UserError("--stop-after writes the IR for one target: give one with --target")
-    work.is_sharded = bool(grid_of_options(options).axes)
     names = SHARDED_STAGE_NAMES if work.is_sharded else STAGE_NAMES
     if stop_after not in names:
         listed = ", ".join(names)
@@ -164,6 +163,7 @@ def _manifest(
     model: LoadedModel,
     skeleton: PreTrainedModel,
     options: CompileOptions,
+    grid: Grid,
     modules: tuple[bundle.ModuleFacts, ...],
     files: dict[str, bundle.FileFacts],
     work: Work,
@@ -181,7 +181,7 @@ def _manifest(
             dtype=stored_dtype(model, options),
         ),
         context=context_bound(model, options),
-        grid=grid_of_options(options).axes,
+        grid=grid.axes,
         modules=modules,
         tokenizer=model.tokenizer,
         versions=versions(),
