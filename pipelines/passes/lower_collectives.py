@@ -10,7 +10,7 @@ from torch_mlir.dialects import arith, func, linalg, tensor
 
 from llmc.dialects.index_notation import Size, as_value, collapse, expand, index, sizes
 from llmc.pipelines.passes.base import Pass, fail, find, symbol_users
-from llmc.pipelines.sharding.collectives import axes_of
+from llmc.pipelines.sharding.collectives import axes_of, side_by_side
 
 MODULE = "collective"
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
@@ -57,11 +57,8 @@ def _all_gather(calls: "_Calls", op: ir.Operation) -> list[ir.Value]:
     extents, result = sizes(x), op.results[0].type
     ranks = result.shape[dim] // x.type.shape[dim]
     pieces = _in_shape(calls.returned("all_gather", op, [_flat(x)]), [ranks, *extents])
-    order = [*range(1, dim + 1), 0, *range(dim + 1, len(extents) + 1)]
     if any(extent != 1 for extent in extents[:dim]):
-        room = tensor.empty([[ranks, *extents][at] for at in order], result.element_type)
-        pieces = linalg.transpose(pieces, outs=[room], permutation=order).results[0]
-        return [collapse(pieces, [1] * dim + [2] + [1] * (len(extents) - dim - 1))]
+        return [side_by_side(pieces, dim)]
     whole: list[Size] = [*extents]
     whole[dim] = result.shape[dim]
     return [_in_shape(_flat(pieces), whole)]

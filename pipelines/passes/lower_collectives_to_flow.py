@@ -8,10 +8,10 @@ from torch_mlir import ir
 from torch_mlir.dialects import linalg, tensor
 
 from llmc.dialects.attributes import i32
-from llmc.dialects.index_notation import Size, collapse, constant, expand, index, sizes
+from llmc.dialects.index_notation import Size, constant, expand, index, sizes
 from llmc.pipelines.passes.base import Pass, fail, find, symbol_users
 from llmc.pipelines.sharding.annotations import grid_of, rank_of
-from llmc.pipelines.sharding.collectives import axes_of
+from llmc.pipelines.sharding.collectives import axes_of, side_by_side
 from llmc.runtime.ranks.grid import Grid
 
 # IREE's numbers, of HAL's element types and reductions.
@@ -118,15 +118,12 @@ def _sum(x: ir.Value, channel: ir.Value) -> ir.Value:
 def _all_gather(group: _Group, op: ir.Operation) -> ir.Value:
     """IREE gathers in the outermost dimension: pieces come there, and go to their places."""
     (x,) = op.operands
-    dim, element = op.opview.gather_axis.value, x.type.element_type
+    dim = op.opview.gather_axis.value
     extents = sizes(x)
     ranks = op.results[0].type.shape[dim] // x.type.shape[dim]
     piece = expand(x, [[1, extents[0]], *[[extent] for extent in extents[1:]]])
     pieces = _collective("all_gather", [ranks, *extents], piece, group.channel(op))
-    order = [*range(1, dim + 1), 0, *range(dim + 1, len(extents) + 1)]
-    turned = tensor.empty([[ranks, *extents][at] for at in order], element)
-    pieces = linalg.transpose(pieces, outs=[turned], permutation=order).results[0]
-    return collapse(pieces, [1] * dim + [2] + [1] * (len(extents) - dim - 1))
+    return side_by_side(pieces, dim)
 
 
 def _broadcast(group: _Group, op: ir.Operation) -> ir.Value:

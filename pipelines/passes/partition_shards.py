@@ -8,11 +8,11 @@ from torch_mlir.dialects import func, shard
 
 from llmc.dialects.sharding_rule import ShardingRule
 from llmc.pipelines.passes.base import Pass, fail, functions
-from llmc.pipelines.sharding.annotations import grid_of, layout_of, mark_rank
+from llmc.pipelines.sharding.annotations import coordinates_of, grid_of, layout_of, mark_rank
 from llmc.pipelines.sharding.collectives import converted
 from llmc.pipelines.sharding.local import local_results
 from llmc.pipelines.sharding.rules import assign, rule_of
-from llmc.pipelines.sharding.split import Layout, whole
+from llmc.pipelines.sharding.split import Layout, whole_of
 from llmc.runtime.ranks.grid import Grid
 
 
@@ -34,11 +34,10 @@ class PartitionShards(Pass):
         grid = grid_of(module)
         if grid is None:
             return
-        if not 0 <= self.rank < grid.size:
-            fail(module.operation, f"there is no rank {self.rank} in a grid of {grid.size}")
+        coordinates = coordinates_of(module, grid, self.rank)
         mark_rank(module, self.rank)
         for function in functions(module):
-            _Partition(grid, grid.coordinates(self.rank)).apply(function)
+            _Partition(grid, coordinates).apply(function)
 
 
 class _Partition:
@@ -61,8 +60,7 @@ class _Partition:
                 op.operation.erase()
 
     def _layout(self, value: ir.Value) -> Layout:
-        rank = value.type.rank if isinstance(value.type, ir.RankedTensorType) else 0
-        return self._layouts.get(value, whole(rank))
+        return self._layouts.get(value, whole_of(value))
 
     def _convert(self, op: shard.ShardOp) -> None:
         """Puts in the place of `op` its value in the layout that it names."""

@@ -18,7 +18,7 @@ from llmc.pipelines.passes.base import (
     trunks,
     upwards,
 )
-from llmc.pipelines.sharding.annotations import STAGE, grid_of
+from llmc.pipelines.sharding.annotations import STAGE, coordinates_of, grid_of
 from llmc.pipelines.sharding.collectives import broadcast, receive, send
 
 AXIS = "pp"
@@ -44,7 +44,7 @@ class PartitionStages(Pass):
         if grid is None or AXIS not in names:
             return
         axis = names.index(AXIS)
-        stage = grid.coordinates(self.rank)[axis]
+        stage = coordinates_of(module, grid, self.rank)[axis]
         for function in layer_functions(module):
             _keep_weights(function, [_stage(call) == stage for call in calls_of(module, function)])
         for trunk in trunks(module):

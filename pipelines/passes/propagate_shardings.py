@@ -9,7 +9,7 @@ from torch_mlir.dialects import func, shard
 from llmc.pipelines.passes.base import Pass, functions
 from llmc.pipelines.sharding.annotations import grid_of, layout_of, shard_op
 from llmc.pipelines.sharding.rules import assign, is_free, rule_of
-from llmc.pipelines.sharding.split import Layout, whole
+from llmc.pipelines.sharding.split import Layout, whole, whole_of
 from llmc.runtime.ranks.grid import Grid
 
 
@@ -47,8 +47,8 @@ def _visit(op: ir.Operation, layouts: dict[ir.Value, Layout | None]) -> None:
     """Adds what `op` needs of its operands, and what it makes of them."""
     rule = rule_of(op)
     given = [_layout(operand, layouts) for operand in op.operands]
-    needed: list[Layout] = [whole(_rank(operand)) for operand in op.operands]
-    made: list[Layout] = [whole(_rank(result)) for result in op.results]
+    needed: list[Layout] = [whole_of(operand) for operand in op.operands]
+    made: list[Layout] = [whole_of(result) for result in op.results]
     if rule is not None:
         assignment = assign(rule, given)
         needed, made = assignment.operands, assignment.results
@@ -76,8 +76,4 @@ def _says_where_it_is(op: ir.OpView) -> bool:
 
 
 def _layout(value: ir.Value, layouts: dict[ir.Value, Layout | None]) -> Layout | None:
-    return layouts.get(value, whole(_rank(value)))
-
-
-def _rank(value: ir.Value) -> int:
-    return value.type.rank if isinstance(value.type, ir.RankedTensorType) else 0
+    return layouts.get(value, whole_of(value))

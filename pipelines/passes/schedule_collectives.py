@@ -10,7 +10,7 @@ from torch_mlir.dialects import func, linalg, shard
 from llmc.dialects import LinearOp
 from llmc.dialects.index_notation import slice_of
 from llmc.pipelines.passes.base import Pass, fail, find, functions
-from llmc.pipelines.sharding.annotations import grid_of, layout_of
+from llmc.pipelines.sharding.annotations import coordinates_of, grid_of, layout_of
 from llmc.pipelines.sharding.collectives import all_gather, reduce_scatter, shift
 from llmc.pipelines.sharding.split import Layout, whole
 from llmc.runtime.ranks.grid import Grid
@@ -42,11 +42,10 @@ class ScheduleCollectives(Pass):
         grid = grid_of(module)
         if grid is None:
             return
-        if not 0 <= self.rank < grid.size:
-            fail(module.operation, f"there is no rank {self.rank} in a grid of {grid.size}")
+        coordinates = coordinates_of(module, grid, self.rank)
         for function in functions(module):
             if find(function.operation, "shard.shard"):
-                matmul = _Matmul.of(function, grid, self.rank)
+                matmul = _Matmul.of(function, grid, coordinates)
                 with ir.InsertionPoint(function), function.location:
                     matmul.build(function.sym_name.value, self.variant)
                 function.operation.erase()
@@ -63,7 +62,7 @@ class _Matmul:
     is_gathered: bool
 
     @classmethod
-    def of(cls, function: func.FuncOp, grid: Grid, rank: int) -> "_Matmul":
+    def of(cls, function: func.FuncOp, grid: Grid, coordinates: tuple[int, ...]) -> "_Matmul":
         """Finds it. PassError where there is more, or something is split in another way."""
         ops = [op for op in function.entry_block if not isinstance(op, _ANNOTATIONS)]
         if len(ops) != 2 or not isinstance(ops[0], LinearOp) or ops[0].bias is not None:
@@ -82,7 +81,7 @@ class _Matmul:
         ranks = grid.axes[split.axis].size
         if any(extent % ranks for extent in op.weight.type.shape) or not split.is_even:
             fail(op.operation, f"expected K and N to be split evenly among {ranks} ranks")
-        here = grid.coordinates(rank)[split.axis]
+        here = coordinates[split.axis]
         return cls(op, split.axis, ranks, here, layout[-1] is None)
 
     def build(self, name: str, variant: str) -> None:

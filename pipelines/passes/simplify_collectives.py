@@ -8,7 +8,7 @@ from torch_mlir.dialects import linalg, shard, tensor
 
 from llmc.dialects import CombineExpertsOp, ExpertLinearOp
 from llmc.pipelines.passes.base import Pass, find, is_used
-from llmc.pipelines.sharding.annotations import grid_of
+from llmc.pipelines.sharding.annotations import coordinates_of, grid_of
 from llmc.pipelines.sharding.collectives import add_up, axes_of, reduce_scatter
 from llmc.pipelines.sharding.local import ROWS
 from llmc.runtime.ranks.grid import Grid
@@ -31,11 +31,11 @@ class SimplifyCollectives(Pass):
     rank: int = 0
 
     def apply(self, module: ir.Module) -> None:
-        """Rewrites to a fixed point."""
+        """Rewrites each kind in turn. PassError where the grid has no such rank."""
         grid = grid_of(module)
-        if grid is None or not 0 <= self.rank < grid.size:
+        if grid is None:
             return
-        coordinates = grid.coordinates(self.rank)
+        coordinates = coordinates_of(module, grid, self.rank)
         for op in find(module.operation, "shard.all_gather"):
             _read_own_part(op.opview, grid, coordinates)
         for op in find(module.operation, "shard.all_reduce"):

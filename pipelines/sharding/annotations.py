@@ -56,6 +56,13 @@ def grid_of(module: ir.Module) -> Grid | None:
     )
 
 
+def coordinates_of(module: ir.Module, grid: Grid, rank: int) -> tuple[int, ...]:
+    """Where `rank` is in the grid of `module`. PassError where it is not in it."""
+    if not 0 <= rank < grid.size:
+        fail(module.operation, f"there is no rank {rank} in a grid of {grid.size}")
+    return grid.coordinates(rank)
+
+
 def mark_rank(module: ir.Module, rank: int) -> None:
     """Says on the grid which rank's program `module` is."""
     for op in find(module.operation, "shard.grid"):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from torch_mlir import ir
 from torch_mlir.dialects import linalg, shard, tensor
 
-from llmc.dialects.index_notation import Size, constant, insert, sizes, slice_of
+from llmc.dialects.index_notation import Size, collapse, constant, insert, sizes, slice_of
 from llmc.pipelines.sharding.annotations import GRID
 from llmc.pipelines.sharding.split import Layout, Range, Split, local_type
 
@@ -46,6 +46,15 @@ def shift(value: ir.Value, by: int, axis: int) -> ir.Value:
     """What the rank `by` places before this one has, along the grid's `axis` as along a ring."""
     axes = grid_axes([axis])
     return shard.ShiftOp(value.type, GRID, value, axis, by, grid_axes=axes, rotate=True).result
+
+
+def side_by_side(pieces: ir.Value, dim: int) -> ir.Value:
+    """`pieces [ranks, ...]` one beside another in dimension `dim` of what each is."""
+    extents = sizes(pieces)
+    order = [*range(1, dim + 1), 0, *range(dim + 1, len(extents))]
+    room = tensor.empty([extents[at] for at in order], pieces.type.element_type)
+    turned = linalg.transpose(pieces, outs=[room], permutation=order).results[0]
+    return collapse(turned, [1] * dim + [2] + [1] * (len(extents) - dim - 2))
 
 
 def send(value: ir.Value, to: int, axis: int) -> None:

@@ -67,6 +67,11 @@ def whole(rank: int) -> Layout:
     return (None,) * rank
 
 
+def whole_of(value: ir.Value) -> Layout:
+    """The layout of `value` where every rank has all of it; what is no tensor has no dimensions."""
+    return whole(value.type.rank if isinstance(value.type, ir.RankedTensorType) else 0)
+
+
 def even_split(axis: int, ranks: int, extent: int, unit: int = 1) -> Split:
     """Parts of as nearly the same size as whole numbers of `unit` elements allow.
 

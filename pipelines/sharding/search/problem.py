@@ -18,7 +18,7 @@ from llmc.pipelines.recipes.recipe import recipe_of
 from llmc.pipelines.sharding.rules import Assignment, assign, is_free, rule_of
 from llmc.pipelines.sharding.search.cost import Cost, CostModel, weight_bytes
 from llmc.pipelines.sharding.search.options import Option, Options, WeightName, weights_of
-from llmc.pipelines.sharding.split import Layout, whole
+from llmc.pipelines.sharding.split import Layout, whole, whole_of
 
 _INPUTS = "k"
 
@@ -169,7 +169,7 @@ class _Builder:
         if value in has:
             return has[value]
         is_argument = isinstance(value.owner, ir.Block)
-        return whole(_rank(value)) if is_argument or not is_free(value.owner) else None
+        return whole_of(value) if is_argument or not is_free(value.owner) else None
 
     def _number(self, value: ir.Value) -> int:
         return self._numbers.setdefault(value, len(self._numbers))
@@ -183,11 +183,7 @@ def _can_gather(op: ir.Operation, has: dict[ir.Value, Layout]) -> bool:
 def _unsplit(op: ir.Operation) -> ShardingRule:
     """The rule of an operation that every rank does in full."""
     operands, results = (
-        tuple((None,) * _rank(value) for value in values) for values in (op.operands, op.results)
+        tuple((None,) * len(whole_of(value)) for value in values)
+        for values in (op.operands, op.results)
     )
     return ShardingRule(operands, results)
-
-
-def _rank(value: ir.Value) -> int:
-    """The dimensions of a tensor, and none of anything else."""
-    return value.type.rank if isinstance(value.type, ir.RankedTensorType) else 0
