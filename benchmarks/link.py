@@ -42,12 +42,11 @@ def calls(communicator: Communicator, size: int) -> dict[Operation, Callable[[],
     world, rank = communicator.world, communicator.rank
     x = np.ones(size // 4 // len(world) * len(world), np.float32)
     part, gathered = np.split(x, len(world))[rank], np.empty_like(x)
-    sizes = [part.nbytes] * len(world)
     neighbours = (world[(rank + 1) % len(world)], world[rank - 1])
     octets = gathered.view(np.uint8)
     return {
         "all_reduce": lambda: communicator.all_reduce(x, world),
-        "all_gather": lambda: communicator.all_gather(part.view(np.uint8), octets, sizes, world),
+        "all_gather": lambda: communicator.all_gather(part.view(np.uint8), octets, world),
         "reduce_scatter": lambda: communicator.reduce_scatter(x, part.copy(), world),
         "shift": lambda: communicator.shift(x, gathered, *neighbours),
     }

@@ -17,7 +17,7 @@ from llmc.runtime import GenerationOptions, Model, RankError, UserError
 from llmc.runtime.ranks.local import LocalCommunicator
 from llmc.tools.llmc import main
 from tests.processes import is_alive, processes_of, wait_until
-from tests.ranked_bundle import PIECES, VOCAB_SIZE, continued, next_token
+from tests.ranked_bundle import PIECE, VOCAB_SIZE, continued, next_token
 
 LLMC = Path(sys.executable).with_name("llmc")
 PROMPT = "the cat in the hat"
@@ -80,7 +80,7 @@ def test_bytes_moved_are_those_of_the_collectives(model):
     before = model.communicator.moved
     model.engine.decode([5], len(ids), [0])
     # A sum of one float and a gathered row of logits, of each of which a rank sends 2/2 and 1/2.
-    assert model.communicator.moved - before == 4 + 4 * sum(PIECES) // 2
+    assert model.communicator.moved - before == 4 + 4 * PIECE
 
 
 def test_ctrl_c_leaves_the_ranks_in_step(model, monkeypatch):
@@ -172,7 +172,7 @@ def test_run_and_chat_take_their_options(ranked_bundle, model, capfd):
     assert main([*words, "--max-new-tokens", "6", "--json"]) == 0
     facts = json.loads(capfd.readouterr().out)
     assert facts["token_ids"] == continued(facts["prompt_token_ids"], 6)
-    assert facts["bytes_moved"] == 6 * (4 + 4 * sum(PIECES) // 2)
+    assert facts["bytes_moved"] == 6 * (4 + 4 * PIECE)
     done = subprocess.run(
         [LLMC, "chat", ranked_bundle, "--local", "--max-new-tokens", "3", "--timeout", "9"],
         input="Hi\n/reset\nHi\n/exit\n",

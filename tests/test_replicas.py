@@ -3,7 +3,7 @@
 import pytest
 
 import llmc.runtime
-from tests.ranked_bundle import PIECES, continued, write_ranked_bundle
+from tests.ranked_bundle import PIECE, continued, write_ranked_bundle
 
 PROMPTS = ["the cat in the hat", "one", "12 and 12"]
 
@@ -51,7 +51,7 @@ def test_each_replica_has_its_own_sequences(replicas):
         before = communicator.moved
         engine.decode([5] * sequences, 0, [0] * sequences)
         # A sum of a float and a row of logits for each, of which a rank sends 2/2 and 1/2.
-        assert communicator.moved - before == mine * (4 + 4 * sum(PIECES) // 2)
+        assert communicator.moved - before == mine * (4 + 4 * PIECE)
 
 
 def test_one_sequence_is_run_while_the_others_rest(replicas):

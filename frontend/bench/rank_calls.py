@@ -84,7 +84,7 @@ def _call(rank: int, grid: Grid, memory: str, calls: Sequence[Call], rounds: int
         moved = [0] * len(calls)
         for _ in range(rounds):
             for number, (run, values) in enumerate(zip(functions, operands, strict=True)):
-                communicator.sizes(0, communicator.world)  # all begin together
+                communicator.gather_messages(b"")  # all begin together
                 before, begin = communicator.moved, time.perf_counter()
                 run(*values).to_host()
                 seconds[number].append(time.perf_counter() - begin)

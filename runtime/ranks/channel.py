@@ -71,7 +71,12 @@ class Channel:
         self._next = (self._next + 1) % _ROOMS
         self._full.post()
 
-    def peek(self, size: int, patient: bool) -> np.ndarray:
+    def take(self, piece: np.ndarray, patient: bool = False) -> None:
+        """Makes `piece` the next bytes; see Waiting.until."""
+        piece[:] = self.peek(piece.size, patient)
+        self.release()
+
+    def peek(self, size: int, patient: bool = False) -> np.ndarray:
         """The next `size` bytes, where they lie until `release`; see Waiting.until."""
         self._waiting.until(self._full.take, self._full.nap, self._peer, patient)
         return self._rooms[self._next, :size]

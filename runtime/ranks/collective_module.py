@@ -1,7 +1,7 @@
 """The runtime module `collective`, whose functions compiled code calls to reach other ranks.
 
     all_reduce    (x: ?xf32, axes: i32) -> ?xf32             the sum, in the place of x
-    all_gather    (x: ?xT, axes: i32) -> ?xT                 the pieces, which may differ in length
+    all_gather    (x: ?xT, axes: i32) -> ?xT                 the pieces, of one length, in order
     reduce_scatter(x: ?xf32, axes: i32) -> ?xf32             this rank's part of the sum
     broadcast     (x: ?xT, root: i32, axes: i32) -> ?xT      in the place of x: what a call returns
     send          (x: ?xT, to: i32, axes: i32)
@@ -27,6 +27,7 @@ from llmc.runtime.ranks.grid import Grid
 _MEMORY = int(rt.MemoryType.DEVICE_LOCAL | rt.MemoryType.HOST_VISIBLE)
 _USAGE = int(rt.BufferUsage.DEFAULT | rt.BufferUsage.MAPPING)
 _FLOAT = int(rt.HalElementType.FLOAT_32)
+_BYTE = np.dtype(np.uint8)
 
 
 class Collectives:
@@ -85,11 +86,10 @@ class Collectives:
         view, group = x.deref(rt.HalBufferView), self._group(axes)
         if len(group) == 1:
             return view.ref
-        array = _mapped(view)
-        sizes = self._communicator.sizes(array.size, group)
-        self._count("all_gather", sum(sizes), len(group))
-        gathered, whole = self._new(sum(sizes), view)
-        self._communicator.all_gather(array, whole, sizes, group)
+        array = _held(view)
+        gathered, whole = self._new(view.shape[0] * len(group), view)
+        self._count("all_gather", whole.size, len(group))
+        self._communicator.all_gather(array, whole, group)
         return gathered
 
     def reduce_scatter(self, x: rt.VmRef, axes: int) -> rt.VmRef:
@@ -97,9 +97,9 @@ class Collectives:
         view, group = x.deref(rt.HalBufferView), self._group(axes)
         if len(group) == 1:
             return view.ref
-        array = _mapped(view)
+        array = _held(view)
         self._count("reduce_scatter", array.size, len(group))
-        scattered, piece = self._new(array.size // len(group), view)
+        scattered, piece = self._new(view.shape[0] // len(group), view)
         self._communicator.reduce_scatter(array.view(np.float32), piece.view(np.float32), group)
         return scattered
 
@@ -115,7 +115,7 @@ class Collectives:
 
     def send(self, x: rt.VmRef, to: int, axes: int) -> None:
         """See the module."""
-        array, group = _mapped(x.deref(rt.HalBufferView)), self._group(axes)
+        array, group = _held(x.deref(rt.HalBufferView)), self._group(axes)
         self._count("send", array.size, len(group))
         self._communicator.send(array, group[to])
 
@@ -133,9 +133,9 @@ class Collectives:
         to, source = (group[(here + offset) % len(group)] for offset in (by, -by))
         if to == self._communicator.rank:
             return view.ref
-        array = _mapped(view)
+        array = _held(view)
         self._count("shift", array.size, len(group))
-        shifted, room = self._new(array.size, view)
+        shifted, room = self._new(view.shape[0], view)
         self._communicator.shift(array, room, to, source)
         return shifted
 
@@ -147,10 +147,10 @@ class Collectives:
     def _count(self, operation: Operation, size: int, members: int) -> None:
         self._communicator.moved += bytes_moved(operation, size, members)
 
-    def _new(self, size: int, like: rt.HalBufferView) -> tuple[rt.VmRef, np.ndarray]:
-        """A new array of `size` bytes with the elements of `like`, and its bytes."""
-        each = like.byte_length // like.shape[0] if like.shape[0] else 1
-        return self._allocate(size, size // each, like.element_type)
+    def _new(self, length: int, like: rt.HalBufferView) -> tuple[rt.VmRef, np.ndarray]:
+        """A new array of so many elements of the type of `like`, and its bytes."""
+        size = length * like.byte_length // max(like.shape[0], 1)
+        return self._allocate(size, length, like.element_type)
 
     def _allocate(self, size: int, length: int, element: int) -> tuple[rt.VmRef, np.ndarray]:
         buffer = self._device.allocator.allocate_buffer(_MEMORY, _USAGE, size)
@@ -171,6 +171,11 @@ def _keeping_failure(function: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
+def _held(view: rt.HalBufferView) -> np.ndarray:
+    """The bytes of `view`, to be read where they lie."""
+    return np.frombuffer(view.map(), np.uint8)
+
+
 def _mapped(view: rt.HalBufferView) -> np.ndarray:
     """The bytes of `view`, to be read and written where they lie."""
-    return view.map().asarray((view.byte_length,), np.dtype(np.uint8))
+    return view.map().asarray((view.byte_length,), _BYTE)

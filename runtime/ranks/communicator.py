@@ -54,14 +54,8 @@ class Communicator(ABC):
         """Makes `x` the sum over the group."""
 
     @abstractmethod
-    def sizes(self, size: int, group: Group) -> list[int]:
-        """The number that each rank of the group gives."""
-
-    @abstractmethod
-    def all_gather(
-        self, x: np.ndarray, gathered: np.ndarray, sizes: list[int], group: Group
-    ) -> None:
-        """Makes `gathered` the bytes of all ranks' `x`, of which there are `sizes`, in order."""
+    def all_gather(self, x: np.ndarray, gathered: np.ndarray, group: Group) -> None:
+        """Makes `gathered` the bytes of all ranks' `x`, in order."""
 
     @abstractmethod
     def reduce_scatter(self, x: np.ndarray, piece: np.ndarray, group: Group) -> None:
@@ -111,8 +105,11 @@ class Communicator(ABC):
 
     def gather_messages(self, message: bytes) -> list[bytes]:
         """The message of each rank, on all of them."""
-        content = np.frombuffer(message, np.uint8)
-        sizes = self.sizes(len(message), self.world)
-        gathered = np.empty(sum(sizes), np.uint8)
-        self.all_gather(content, gathered, sizes, self.world)
-        return [piece.tobytes() for piece in np.split(gathered, np.cumsum(sizes)[:-1])]
+        ranks = len(self.world)
+        size, sizes = np.array([len(message)], np.int64), np.empty(ranks, np.int64)
+        self.all_gather(size.view(np.uint8), sizes.view(np.uint8), self.world)
+        filled_up = np.zeros(sizes.max(), np.uint8)
+        filled_up[: len(message)] = np.frombuffer(message, np.uint8)
+        gathered = np.empty((ranks, sizes.max()), np.uint8)
+        self.all_gather(filled_up, gathered.reshape(-1), self.world)
+        return [row[:size].tobytes() for row, size in zip(gathered, sizes, strict=True)]

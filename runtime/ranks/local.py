@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -64,46 +64,41 @@ class LocalCommunicator(Communicator):
         """Every rank adds up what all others sent."""
         self._sum(dict.fromkeys(self._others(group), x), x, x, group)
 
-    def sizes(self, size: int, group: Group) -> list[int]:
-        """Gathers them."""
-        found = np.empty(len(group), np.int64)
-        mine = np.array([size], np.int64).view(np.uint8)
-        self.all_gather(mine, found.view(np.uint8), [mine.size] * len(group), group)
-        return found.tolist()
-
-    def all_gather(
-        self, x: np.ndarray, gathered: np.ndarray, sizes: list[int], group: Group
-    ) -> None:
+    def all_gather(self, x: np.ndarray, gathered: np.ndarray, group: Group) -> None:
         """Every rank sends to all others."""
-        pieces = np.split(gathered, np.cumsum(sizes)[:-1])
-        into = dict(zip(group, pieces, strict=True))
+        into = dict(zip(group, gathered.reshape(len(group), -1), strict=True))
         into.pop(self.rank)[:] = x
-        self._exchange(dict.fromkeys(into, x), into)
+        for at in range(0, x.size, ROOM):
+            part = slice(at, at + ROOM)
+            for rank in into:
+                self._to[rank].put(x[part])
+            for rank, piece in into.items():
+                self._from[rank].take(piece[part])
 
     def reduce_scatter(self, x: np.ndarray, piece: np.ndarray, group: Group) -> None:
         """Every rank adds up what all others sent of its part."""
-        parts = dict(zip(group, np.split(x, len(group)), strict=True))
+        parts = dict(zip(group, x.reshape(len(group), -1), strict=True))
         mine = parts.pop(self.rank)
         self._sum(parts, mine, piece, group)
 
     def broadcast(self, x: np.ndarray, root: int, group: Group) -> None:
         """The root sends to all others."""
         if self.rank == root:
-            self._exchange(dict.fromkeys(self._others(group), x), {})
+            self._exchange(dict.fromkeys(self._others(group), x.view(np.uint8)), {})
         else:
             self.receive(x, root)
 
     def send(self, x: np.ndarray, to: int) -> None:
         """Returns when there is room for the last of it."""
-        self._exchange({to: x}, {})
+        self._exchange({to: x.view(np.uint8)}, {})
 
     def receive(self, x: np.ndarray, source: int, *, patient: bool = False) -> None:
         """Copies it from where the other rank put it."""
-        self._exchange({}, {source: x}, patient=patient)
+        self._exchange({}, {source: x.view(np.uint8)}, patient=patient)
 
     def shift(self, x: np.ndarray, shifted: np.ndarray, to: int, source: int) -> None:
         """Sends and receives by turns."""
-        self._exchange({to: x}, {source: shifted})
+        self._exchange({to: x.view(np.uint8)}, {source: shifted.view(np.uint8)})
 
     def abandon(self) -> None:
         """Ends the others."""
@@ -117,15 +112,19 @@ class LocalCommunicator(Communicator):
     ) -> None:
         """Makes `total` the sum of `mine` and of what others send, who get `outgoing`."""
         step = ROOM // mine.itemsize
-        sizes = dict.fromkeys(outgoing, mine.nbytes)
-        for at, rooms in enumerate(self._rooms(outgoing, sizes)):
-            part = slice(at * step, (at + 1) * step)
-            rooms[self.rank] = mine[part].view(np.uint8)
+        for at in range(0, mine.size, step):
+            part = slice(at, at + step)
+            own, others = mine[part], [self._from[rank] for rank in outgoing]
+            for rank, array in outgoing.items():
+                self._to[rank].put(array[part].view(np.uint8))
+            sent = iter([other.peek(own.nbytes).view(np.float32) for other in others])
             # In the order of the group, so that all ranks get the same bits.
-            first, *between, last = (rooms[rank].view(np.float32) for rank in group)
+            first, *between, last = (own if rank == self.rank else next(sent) for rank in group)
             for piece in between:
                 first = first + piece
             np.add(first, last, out=total[part])
+            for other in others:
+                other.release()
 
     def _exchange(
         self,
@@ -134,36 +133,13 @@ class LocalCommunicator(Communicator):
         *,
         patient: bool = False,
     ) -> None:
-        """Sends arrays to ranks, and makes those in `incoming` what ranks send."""
-        into = {rank: array.view(np.uint8) for rank, array in incoming.items()}
-        sizes = {rank: array.size for rank, array in into.items()}
-        for at, rooms in enumerate(self._rooms(outgoing, sizes, patient=patient)):
-            for rank, room in rooms.items():
-                into[rank][at * ROOM : (at + 1) * ROOM] = room
-
-    def _rooms(
-        self,
-        outgoing: Mapping[int, np.ndarray],
-        sizes: Mapping[int, int],
-        *,
-        patient: bool = False,
-    ) -> Iterator[dict[int, np.ndarray]]:
-        """Sends arrays to ranks, and yields the bytes that ranks send, ROOM of each at a time.
-
-        `sizes` are how many come from each.
-        """
-        data = {rank: array.view(np.uint8) for rank, array in outgoing.items()}
-        longest = max((*sizes.values(), *(array.size for array in data.values())), default=0)
-        for at in range(0, longest, ROOM):
-            for rank, array in data.items():
+        """Sends the bytes of arrays to ranks, and makes those in `incoming` what ranks send."""
+        sizes = (array.size for array in (*outgoing.values(), *incoming.values()))
+        for at in range(0, max(sizes, default=0), ROOM):
+            part = slice(at, at + ROOM)
+            for rank, array in outgoing.items():
                 if at < array.size:
-                    self._to[rank].put(array[at : at + ROOM])
-            rooms = {
-                rank: self._from[rank].peek(min(size - at, ROOM), patient)
-                for rank, size in sizes.items()
-                if at < size
-            }
-            senders = list(rooms)
-            yield rooms
-            for rank in senders:
-                self._from[rank].release()
+                    self._to[rank].put(array[part])
+            for rank, array in incoming.items():
+                if at < array.size:
+                    self._from[rank].take(array[part], patient)

@@ -43,17 +43,9 @@ class MPICommunicator(Communicator):
         """In place."""
         self._wait(self._comm(group).Iallreduce(MPI.IN_PLACE, x))
 
-    def sizes(self, size: int, group: Group) -> list[int]:
-        """Gathers them."""
-        found = np.empty(len(group), np.int64)
-        self._wait(self._comm(group).Iallgather(np.array([size], np.int64), found))
-        return found.tolist()
-
-    def all_gather(
-        self, x: np.ndarray, gathered: np.ndarray, sizes: list[int], group: Group
-    ) -> None:
-        """Of pieces of any sizes."""
-        self._wait(self._comm(group).Iallgatherv(x, (gathered, sizes)))
+    def all_gather(self, x: np.ndarray, gathered: np.ndarray, group: Group) -> None:
+        """Of equal pieces."""
+        self._wait(self._comm(group).Iallgather(x, gathered))
 
     def reduce_scatter(self, x: np.ndarray, piece: np.ndarray, group: Group) -> None:
         """Of equal blocks."""
