@@ -31,14 +31,15 @@ class PartitionStages(Pass):
     A call of a layer says in `llmc.stage` where along the grid's axis `pp` it runs. What follows
     from it runs no earlier; what follows from no layer, wherever it is needed. A value that a later
     stage needs is handed on from stage to stage (`shard.send`, `shard.recv`), and what a trunk
-    returns goes from the last to all (`shard.broadcast`). Weights of other stages' layers go.
+    returns goes from where it is made to all (`shard.broadcast`). Weights of other stages' layers
+    go.
     """
 
     name: ClassVar[str] = "partition-stages"
     rank: int = 0
 
     def apply(self, module: ir.Module) -> None:
-        """Cuts every trunk, then the layers' weights. PassError where sizes cannot be told."""
+        """Cuts every trunk and the layers' weights. PassError where sizes or stages are unknown."""
         grid = grid_of(module)
         names = [axis.name for axis in grid.axes] if grid else []
         if grid is None or AXIS not in names:
@@ -46,7 +47,8 @@ class PartitionStages(Pass):
         axis = names.index(AXIS)
         stage = coordinates_of(module, grid, self.rank)[axis]
         for function in layer_functions(module):
-            _keep_weights(function, [_stage(call) == stage for call in calls_of(module, function)])
+            stages = [_stage(call, grid.axes[axis].size) for call in calls_of(module, function)]
+            _keep_weights(function, [each == stage for each in stages])
         for trunk in trunks(module):
             _Cut(trunk, stage, grid.axes[axis].size, axis).apply()
         for function in layer_functions(module):
@@ -54,10 +56,10 @@ class PartitionStages(Pass):
                 function.operation.erase()
 
 
-def _stage(op: ir.Operation | ir.OpView) -> int:
+def _stage(op: ir.Operation | ir.OpView, stages: int) -> int:
     attribute = op.attributes.get(STAGE)
-    if not isinstance(attribute, ir.IntegerAttr):
-        fail(op, f"a call of a layer must say its stage in '{STAGE}'")
+    if not isinstance(attribute, ir.IntegerAttr) or not 0 <= attribute.value < stages:
+        fail(op, f"a call of a layer must say its stage, of {stages}, in '{STAGE}'")
     return int(attribute.value)
 
 
@@ -86,7 +88,11 @@ class _Cut:
         """Puts in what is received, sent and returned; removes what other stages run."""
         *ops, end = [op.operation for op in self.trunk.entry_block]
         for op in ops:
-            found = [_stage(op)] if STAGE in op.attributes else list(self._stages_of_operands(op))
+            found = (
+                [_stage(op, self.stages)]
+                if STAGE in op.attributes
+                else list(self._stages_of_operands(op))
+            )
             if found:
                 self._stages[op] = max(found)
         if not self._stages:
@@ -134,10 +140,11 @@ class _Cut:
                 use.owner.operands[use.operand_number] = known
 
     def _returned(self, value: ir.Value) -> ir.Value:
-        """`value` on all ranks; the last stage has it."""
-        if self.stage < self.stages - 1:
+        """`value` on all ranks; the stage that makes it has it."""
+        made = self._stages[value.owner]
+        if self.stage != made:
             value = tensor.empty(self._sizes(value), value.type.element_type)
-        return broadcast(value, self.stages - 1, self.axis)
+        return broadcast(value, made, self.axis)
 
     def _sizes(self, value: ir.Value) -> list[Size]:
         """The extents of what another stage makes: where open, those of the tokens."""

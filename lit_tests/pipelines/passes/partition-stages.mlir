@@ -67,3 +67,19 @@ func.func @prefill(%ids: tensor<1x?xi64>) -> tensor<1x?x8xf32> {
       : (tensor<1x?x32xf32>, tensor<8x32xf32>) -> tensor<1x?x8xf32>
   return %5 : tensor<1x?x8xf32>
 }
+
+func.func private @early.layer2(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  return %x : tensor<4x8xf32>
+}
+
+// What no later layer needs goes to all from where it is made.
+// FIRST-LABEL: func.func @early(
+// FIRST:         %[[Y:.+]] = call @early.layer2
+// FIRST-NEXT:    shard.broadcast %[[Y]] on @grid grid_axes = [0] root = [0]
+// LAST-LABEL:  func.func @early(
+// LAST-NOT:      call
+// LAST:          shard.broadcast %{{.+}} on @grid grid_axes = [0] root = [0]
+func.func @early(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %0 = call @early.layer2(%x) {llmc.stage = 0 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %0 : tensor<4x8xf32>
+}
