@@ -6,7 +6,7 @@ from typing import ClassVar
 from torch_mlir import ir
 from torch_mlir.dialects import func, shard
 
-from llmc.pipelines.passes.base import Pass, functions
+from llmc.pipelines.passes.base import Pass, functions, walk
 from llmc.pipelines.sharding.annotations import grid_of, layout_of, shard_op
 from llmc.pipelines.sharding.rules import assign, is_free, rule_of
 from llmc.pipelines.sharding.split import Layout, whole, whole_of
@@ -56,6 +56,10 @@ def _visit(op: ir.Operation, layouts: dict[ir.Value, Layout | None]) -> None:
         for number, (has, needs) in enumerate(zip(given, needed, strict=True)):
             if needs != (has if has is not None else whole(len(needs))):
                 op.operands[number] = shard_op(op.operands[number], needs, for_users=True)
+        for inner in walk(op):  # a region may read any element
+            for number, operand in enumerate(inner.operands):
+                if any(_layout(operand, layouts) or ()):
+                    inner.operands[number] = shard_op(operand, whole_of(operand), for_users=True)
     if is_free(op):
         layouts.update((result, None) for result in op.results)
         return

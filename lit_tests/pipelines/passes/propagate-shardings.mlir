@@ -77,3 +77,26 @@ func.func @heads(%cos: tensor<1x5x8xf32>, %q: tensor<1x4x5x8xf32>, %k: tensor<1x
       : (tensor<1x4x5x8xf32>, tensor<1x2x5x8xf32>, tensor<1x2x5x8xf32>) -> tensor<1x4x5x8xf32>
   return %1 : tensor<1x4x5x8xf32>
 }
+
+// What a region reads element by element is asked for whole.
+// CHECK-LABEL: func.func @captured
+func.func @captured(%ids: tensor<4xi64>) -> tensor<4x8xf32> {
+  // CHECK:      %[[SPLIT:.+]] = shard.shard %{{.+}} to %{{.+}} : tensor<16x8xf32>
+  // CHECK:      %[[WHOLE:.+]] = shard.shard %[[SPLIT]] to %{{.+}} annotate_for_users
+  // CHECK:      tensor.extract %[[WHOLE]]
+  %table = "llmc.parameter"() {sources = ["table"]} : () -> tensor<16x8xf32>
+  %columns = shard.sharding @grid split_axes = [[], [0]] : !shard.sharding
+  %split = shard.shard %table to %columns : tensor<16x8xf32>
+  %room = tensor.empty() : tensor<4x8xf32>
+  %rows = linalg.generic {
+      indexing_maps = [affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i, j)>],
+      iterator_types = ["parallel", "parallel"]}
+      ins(%ids : tensor<4xi64>) outs(%room : tensor<4x8xf32>) {
+  ^bb0(%id: i64, %out: f32):
+    %i = arith.index_cast %id : i64 to index
+    %j = linalg.index 1 : index
+    %element = tensor.extract %split[%i, %j] : tensor<16x8xf32>
+    linalg.yield %element : f32
+  } -> tensor<4x8xf32>
+  return %rows : tensor<4x8xf32>
+}
