@@ -123,7 +123,8 @@ def _filled_up(value: ir.Value, dim: int, extent: int) -> ir.Value:
         return value
     element = value.type.element_type
     room = tensor.empty([*extents[:dim], extent, *extents[dim + 1 :]], element)
-    zeros = linalg.fill(constant(0.0, element), outs=[room])
+    zero = 0.0 if isinstance(element, ir.FloatType) else 0
+    zeros = linalg.fill(constant(zero, element), outs=[room])
     return insert(value, zeros, [0] * len(extents), extents)
 
 
