@@ -142,7 +142,7 @@ class ShardStage(Stage):
             PropagateShardings(),
             PartitionShards(rank=self.rank),
             _SIMPLIFY,
-            SimplifyCollectives(rank=self.rank),
+            SimplifyCollectives(),
             _SIMPLIFY,
         )
 

@@ -7,16 +7,17 @@ from torch_mlir import ir
 from torch_mlir.dialects import linalg, shard, tensor
 
 from llmc.dialects import CombineExpertsOp, ExpertLinearOp
+from llmc.dialects.attributes import i64
 from llmc.pipelines.passes.base import Pass, find, is_used
-from llmc.pipelines.sharding.annotations import coordinates_of, grid_of
-from llmc.pipelines.sharding.collectives import add_up, axes_of, reduce_scatter
+from llmc.pipelines.sharding.annotations import grid_of
+from llmc.pipelines.sharding.collectives import EVEN_PART, add_up, axes_of, reduce_scatter
 from llmc.pipelines.sharding.local import ROWS
 from llmc.runtime.ranks.grid import Grid
 
 
 @dataclass(frozen=True)
 class SimplifyCollectives(Pass):
-    """Replaces collectives by cheaper ones, in the program of rank `rank`.
+    """Replaces collectives by cheaper ones, in a program of one rank and in those of all alike.
 
     - What is gathered, and of which a rank reads its own part, is that part.
     - A sum of which a rank reads a part alone is scattered (`shard.reduce_scatter`).
@@ -28,18 +29,16 @@ class SimplifyCollectives(Pass):
     """
 
     name: ClassVar[str] = "simplify-collectives"
-    rank: int = 0
 
     def apply(self, module: ir.Module) -> None:
-        """Rewrites each kind in turn. PassError where the grid has no such rank."""
+        """Rewrites each kind in turn."""
         grid = grid_of(module)
         if grid is None:
             return
-        coordinates = coordinates_of(module, grid, self.rank)
         for op in find(module.operation, "shard.all_gather"):
-            _read_own_part(op.opview, grid, coordinates)
+            _read_own_part(op.opview, grid)
         for op in find(module.operation, "shard.all_reduce"):
-            _scatter(op.opview, grid, coordinates)
+            _scatter(op.opview, grid)
         for op in find(module.operation, ExpertLinearOp.OPERATION_NAME):
             _read_own_rows(op.opview)
         for op in find(module.operation, CombineExpertsOp.OPERATION_NAME):
@@ -51,21 +50,20 @@ class SimplifyCollectives(Pass):
                 op.erase()
 
 
-def _read_own_part(gather: shard.AllGatherOp, grid: Grid, coordinates: tuple[int, ...]) -> None:
+def _read_own_part(gather: shard.AllGatherOp, grid: Grid) -> None:
     axis, *others = axes_of(gather)
-    for use in [] if others else list(gather.result.uses):
-        dim = _own_part(use.owner, grid.axes[axis].size, coordinates[axis])
-        if dim == gather.gather_axis.value:
-            use.owner.results[0].replace_all_uses_with(gather.input)
-            use.owner.operation.erase()
+    for user in [] if others else [use.owner for use in gather.result.uses]:
+        if _own_part(user, axis, grid.axes[axis].size) == gather.gather_axis.value:
+            user.results[0].replace_all_uses_with(gather.input)
+            user.operation.erase()
 
 
-def _scatter(reduce: shard.AllReduceOp, grid: Grid, coordinates: tuple[int, ...]) -> None:
+def _scatter(reduce: shard.AllReduceOp, grid: Grid) -> None:
     axes, users = axes_of(reduce), [use.owner for use in reduce.result.uses]
     if len(axes) != 1 or not users:
         return
-    size, place = grid.axes[axes[0]].size, coordinates[axes[0]]
-    dims = {_own_part(user, size, place) for user in users}
+    size = grid.axes[axes[0]].size
+    dims = {_own_part(user, axes[0], size) for user in users}
     dim = dims.pop() if len(dims) == 1 else None
     if dim is None:
         return
@@ -76,21 +74,18 @@ def _scatter(reduce: shard.AllReduceOp, grid: Grid, coordinates: tuple[int, ...]
         user.operation.erase()
 
 
-def _own_part(op: ir.OpView, ranks: int, place: int) -> int | None:
-    """The dimension of which `op` takes the part of the rank at `place` of so many, all else whole.
+def _own_part(op: ir.OpView, axis: int, ranks: int) -> int | None:
+    """The dimension of which `op` takes the rank's part of `ranks` along the grid's `axis`.
 
-    None where it takes something else.
+    None where it takes something else, or of other dimensions not all.
     """
-    if not isinstance(op, tensor.ExtractSliceOp) or len(op.operands) != 1:
+    if not isinstance(op, tensor.ExtractSliceOp) or EVEN_PART not in op.attributes:
         return None
-    shape, sizes = op.source.type.shape, list(op.static_sizes)
-    cut = [dim for dim, extent in enumerate(shape) if sizes[dim] != extent]
-    if len(cut) != 1 or any(stride != 1 for stride in op.static_strides):
+    if op.attributes[EVEN_PART] != i64(axis) or op.source.type.rank != op.result.type.rank:
         return None
-    (dim,) = cut
-    offsets = [place * sizes[dim] if number == dim else 0 for number in range(len(shape))]
-    is_part = sizes[dim] * ranks == shape[dim] and list(op.static_offsets) == offsets
-    return dim if is_part and op.source.type.rank == op.result.type.rank else None
+    extents = zip(op.source.type.shape, op.result.type.shape, strict=True)
+    cut = [(dim, whole, part) for dim, (whole, part) in enumerate(extents) if part != whole]
+    return cut[0][0] if len(cut) == 1 and cut[0][1] == ranks * cut[0][2] else None
 
 
 def _read_own_rows(op: ExpertLinearOp) -> None:
@@ -106,7 +101,9 @@ def _read_rows(op: ir.Operation, number: int, rows: ir.OpView) -> None:
     producer = None if isinstance(value.owner, ir.Block) else value.owner
     if isinstance(producer, shard.AllReduceOp):
         summed = producer.input.owner
-        if not isinstance(summed, ir.Block) and _keeps_alike(summed, rows):
+        axis, *_ = rows.attributes[ROWS]
+        is_sum_of_rows = axes_of(producer) == [axis] and not isinstance(summed, ir.Block)
+        if is_sum_of_rows and _keeps_alike(summed, rows):
             op.operands[number] = producer.input
     elif (
         isinstance(producer, linalg.GenericOp)

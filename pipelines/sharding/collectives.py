@@ -5,9 +5,16 @@ from collections.abc import Sequence
 from torch_mlir import ir
 from torch_mlir.dialects import linalg, shard, tensor
 
+from llmc.dialects.attributes import i64
 from llmc.dialects.index_notation import Size, collapse, constant, insert, sizes, slice_of
 from llmc.pipelines.sharding.annotations import GRID
 from llmc.pipelines.sharding.split import Layout, Range, Split, local_type
+
+EVEN_PART = "llmc.part_along"
+"""On a slice that every rank takes, of one size and its own: the grid's axis that they are along.
+
+No rank can tell by its own slice what the others take.
+"""
 
 
 def grid_axes(axes: Sequence[int]) -> ir.Attribute:
@@ -152,4 +159,6 @@ def _part(value: ir.Value, layout: Layout, type_: ir.Type, coordinates: Sequence
     for dim, split in enumerate(layout):
         if split is not None:
             value = _range_of(value, dim, split.part(coordinates))
+            if split.is_even:
+                value.owner.attributes[EVEN_PART] = i64(split.axis)
     return value

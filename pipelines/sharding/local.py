@@ -1,6 +1,7 @@
 """What an operation is on one rank, whose operands are parts."""
 
 from collections.abc import Sequence
+from itertools import chain
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith
@@ -9,10 +10,13 @@ from llmc.dialects import EmbeddingOp, ExpertLinearOp, LinearOp
 from llmc.dialects.index_notation import constant, letters, pointwise
 from llmc.pipelines.sharding.collectives import add_up
 from llmc.pipelines.sharding.rules import Assignment
-from llmc.pipelines.sharding.split import Range, local_type
+from llmc.pipelines.sharding.split import Range, Split, local_type
 
 ROWS = "llmc.rows"
-"""On what makes zeros of rows: the range of the numbers, its second operand, of those it keeps."""
+"""On what makes zeros of rows: an axis of the grid, and the ranges that ranks along it keep.
+
+They are of the numbers that are the second operand.
+"""
 
 _EXPERTS = "e"
 _TABLE_ROWS = "v"
@@ -30,9 +34,9 @@ def local_results(
     if isinstance(view, LinearOp) and view.bias is not None and assignment.sum_axes:
         return [_linear_of_sums(view, assignment, types[0])]
     if isinstance(view, EmbeddingOp) and _TABLE_ROWS in splits:
-        values = [_look_up(view, splits[_TABLE_ROWS].part(coordinates), types[0])]
+        values = [_look_up(view, splits[_TABLE_ROWS], coordinates, types[0])]
     elif isinstance(view, ExpertLinearOp) and _EXPERTS in splits:
-        values = [_own_experts(view, splits[_EXPERTS].part(coordinates), types[0])]
+        values = [_own_experts(view, splits[_EXPERTS], coordinates, types[0])]
     else:
         values = _same_on_parts(op, types)
     axes = assignment.sum_axes
@@ -62,17 +66,19 @@ def _linear_of_sums(op: LinearOp, assignment: Assignment, type_: ir.Type) -> ir.
     )
 
 
-def _look_up(op: EmbeddingOp, rows: Range, type_: ir.Type) -> ir.Value:
+def _look_up(op: EmbeddingOp, rows: Split, coordinates: Sequence[int], type_: ir.Type) -> ir.Value:
     """The rows that this part of the table has, and zeros for the others."""
-    found = EmbeddingOp(_within(op.ids, rows), op.table, type_).out
-    return _zero_outside(found, op.ids, rows)
+    found = EmbeddingOp(_within(op.ids, rows.part(coordinates)), op.table, type_).out
+    return _zero_outside(found, op.ids, rows, coordinates)
 
 
-def _own_experts(op: ExpertLinearOp, experts: Range, type_: ir.Type) -> ir.Value:
+def _own_experts(
+    op: ExpertLinearOp, experts: Split, coordinates: Sequence[int], type_: ir.Type
+) -> ir.Value:
     """What the experts make of the rows that chose one of this rank's, and zeros for the others."""
-    own = _within(op.expert, experts)
+    own = _within(op.expert, experts.part(coordinates))
     y = ExpertLinearOp(op.x, own, op.weight, op.top_k, op.transposed, type_).out
-    return _zero_outside(y, op.expert, experts)
+    return _zero_outside(y, op.expert, experts, coordinates)
 
 
 def _within(numbers: ir.Value, range_: Range) -> ir.Value:
@@ -88,9 +94,11 @@ def _within(numbers: ir.Value, range_: Range) -> ir.Value:
     return pointwise(f"{names}->{names}", moved, numbers)
 
 
-def _zero_outside(rows: ir.Value, numbers: ir.Value, range_: Range) -> ir.Value:
-    """`rows [..., K]`, and zeros where the number in `numbers [...]` is not of the range."""
-    begin, end = range_
+def _zero_outside(
+    rows: ir.Value, numbers: ir.Value, split: Split, coordinates: Sequence[int]
+) -> ir.Value:
+    """`rows [..., K]`, and zeros where the number in `numbers [...]` is not in the rank's part."""
+    begin, end = split.part(coordinates)
     lead = letters(numbers.type.rank)
     element, integer = rows.type.element_type, numbers.type.element_type
 
@@ -100,5 +108,5 @@ def _zero_outside(rows: ir.Value, numbers: ir.Value, range_: Range) -> ir.Value:
         return arith.select(is_own, row, constant(0.0, element))
 
     own = pointwise(f"{lead}k,{lead}->{lead}k", kept, rows, numbers)
-    own.owner.attributes[ROWS] = ir.DenseI64ArrayAttr.get([begin, end])
+    own.owner.attributes[ROWS] = ir.DenseI64ArrayAttr.get([split.axis, *chain(*split.ranges)])
     return own

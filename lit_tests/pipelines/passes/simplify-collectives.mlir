@@ -1,18 +1,19 @@
-// RUN: llmc-opt %s --pass-pipeline='builtin.module(simplify-collectives{rank=1},canonicalize)' | filecheck %s
+// RUN: llmc-opt %s --pass-pipeline='builtin.module(simplify-collectives,canonicalize)' | filecheck %s
 
 shard.grid @grid(shape = 2) {llmc.axes = ["tp"]}
 #same = affine_map<(i, j) -> (i, j)>
 #first = affine_map<(i, j) -> (i)>
 
-// A rank's own part of what is gathered is what it gave; another's is not.
+// A rank's own part of what is gathered is what it gave, where that goes for all; another's is not.
 // CHECK-LABEL: func.func @own_part
 func.func @own_part(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
   // CHECK:      %[[ALL:.+]] = shard.all_gather %arg0
-  // CHECK-NEXT: %[[OTHER:.+]] = tensor.extract_slice %[[ALL]][0, 0]
+  // CHECK-NEXT: %[[OTHER:.+]] = tensor.extract_slice %[[ALL]][0, 8] [4, 8] [1, 1] : tensor
   // CHECK-NEXT: return %arg0, %[[OTHER]]
   %0 = shard.all_gather %x on @grid grid_axes = [0] gather_axis = 1 : tensor<4x8xf32> -> tensor<4x16xf32>
-  %1 = tensor.extract_slice %0[0, 8] [4, 8] [1, 1] : tensor<4x16xf32> to tensor<4x8xf32>
-  %2 = tensor.extract_slice %0[0, 0] [4, 8] [1, 1] : tensor<4x16xf32> to tensor<4x8xf32>
+  %1 = tensor.extract_slice %0[0, 8] [4, 8] [1, 1] {llmc.part_along = 0 : i64}
+      : tensor<4x16xf32> to tensor<4x8xf32>
+  %2 = tensor.extract_slice %0[0, 8] [4, 8] [1, 1] : tensor<4x16xf32> to tensor<4x8xf32>
   return %1, %2 : tensor<4x8xf32>, tensor<4x8xf32>
 }
 
@@ -24,9 +25,11 @@ func.func @scatter(%x: tensor<4x16xf32>, %y: tensor<4x16xf32>)
   // CHECK:      %[[ALL:.+]] = shard.all_reduce %arg1
   // CHECK:      return %[[PART]], %{{.+}}, %[[ALL]]
   %0 = shard.all_reduce %x on @grid grid_axes = [0] : tensor<4x16xf32> -> tensor<4x16xf32>
-  %1 = tensor.extract_slice %0[0, 8] [4, 8] [1, 1] : tensor<4x16xf32> to tensor<4x8xf32>
+  %1 = tensor.extract_slice %0[0, 8] [4, 8] [1, 1] {llmc.part_along = 0 : i64}
+      : tensor<4x16xf32> to tensor<4x8xf32>
   %2 = shard.all_reduce %y on @grid grid_axes = [0] : tensor<4x16xf32> -> tensor<4x16xf32>
-  %3 = tensor.extract_slice %2[0, 8] [4, 8] [1, 1] : tensor<4x16xf32> to tensor<4x8xf32>
+  %3 = tensor.extract_slice %2[0, 8] [4, 8] [1, 1] {llmc.part_along = 0 : i64}
+      : tensor<4x16xf32> to tensor<4x8xf32>
   return %1, %3, %2 : tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x16xf32>
 }
 
@@ -71,7 +74,7 @@ func.func @experts(%x: tensor<1x8xf32>, %e: tensor<2xi64>, %own: tensor<2xi64>,
   %wide = tensor.empty() : tensor<2x16xf32>
   %1 = linalg.generic {indexing_maps = [#same, #first, #same],
       iterator_types = ["parallel", "parallel"]} ins(%0, %e : tensor<2x16xf32>, tensor<2xi64>)
-      outs(%wide : tensor<2x16xf32>) attrs = {llmc.rows = array<i64: 0, 2>} {
+      outs(%wide : tensor<2x16xf32>) attrs = {llmc.rows = array<i64: 0, 0, 2, 2, 4>} {
   ^bb0(%y: f32, %n: i64, %out: f32):
     %9 = arith.cmpi ult, %n, %two : i64
     %10 = arith.select %9, %y, %zero : f32
@@ -89,7 +92,7 @@ func.func @experts(%x: tensor<1x8xf32>, %e: tensor<2xi64>, %own: tensor<2xi64>,
   %narrow = tensor.empty() : tensor<2x8xf32>
   %5 = linalg.generic {indexing_maps = [#same, #first, #same],
       iterator_types = ["parallel", "parallel"]} ins(%4, %e : tensor<2x8xf32>, tensor<2xi64>)
-      outs(%narrow : tensor<2x8xf32>) attrs = {llmc.rows = array<i64: 0, 2>} {
+      outs(%narrow : tensor<2x8xf32>) attrs = {llmc.rows = array<i64: 0, 0, 2, 2, 4>} {
   ^bb0(%y: f32, %n: i64, %out: f32):
     %9 = arith.cmpi ult, %n, %two : i64
     %10 = arith.select %9, %y, %zero : f32
