@@ -8,7 +8,7 @@ from torch_mlir.dialects import arith, tensor
 
 from llmc.dialects.index_notation import collapse, contract, expand, pointwise, sizes, slice_of
 from tests.programs.blocks import Linear, Norm
-from tests.programs.idioms import FUNCTIONS, add, last_token, permuted, reshape
+from tests.programs.idioms import FUNCTIONS, add, last_token, multiply, permuted, reshape
 from tests.programs.scope import Scope, f32
 from tests.programs.step import Step
 
@@ -31,6 +31,18 @@ class Project(Step):
 
     def apply(self, scope: Scope) -> None:
         scope.hidden = self.linear.build(scope, scope.hidden, scope.width)
+
+
+@dataclass(frozen=True)
+class Fork(Step):
+    """Two square linear layers of the same state; the sum or the product of both."""
+
+    product: bool = False
+    linear: Linear = field(default_factory=Linear)
+
+    def apply(self, scope: Scope) -> None:
+        x, combine = scope.hidden, multiply if self.product else add
+        scope.hidden = combine(*(self.linear.build(scope, x, scope.width) for _ in range(2)))
 
 
 @dataclass(frozen=True)
