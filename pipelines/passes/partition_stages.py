@@ -36,6 +36,7 @@ class PartitionStages(Pass):
     """
 
     name: ClassVar[str] = "partition-stages"
+    idempotent: ClassVar[bool] = False
     rank: int = 0
 
     def apply(self, module: ir.Module) -> None:
