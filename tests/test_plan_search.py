@@ -19,6 +19,7 @@ from llmc.pipelines.passes import (
     PartitionStages,
     PropagateShardings,
 )
+from llmc.pipelines.sharding.plan import Plan
 from llmc.pipelines.sharding.search.constraints import Constraints, Wish
 from llmc.pipelines.sharding.search.device import Device, Link, read_device
 from llmc.pipelines.sharding.search.search import Found, Misfit
@@ -52,9 +53,9 @@ def llama():
     return loaded, readable_module(loaded, CompileOptions(context=64))
 
 
-def search_of(model, device=DEVICE, constraints=None, dtype="f32", **workload):
+def search_of(model, device=DEVICE, constraints=None, dtype="f32", plan="", **workload):
     loaded, module = model
-    options = CompileOptions(context=64, dtype=dtype)
+    options = CompileOptions(context=64, dtype=dtype, plan=str(plan))
     workload = Workload(**{"cached": 16, **workload})
     return make_search(loaded, module, options, device, workload, constraints)
 
@@ -137,6 +138,23 @@ def test_wishes_are_followed(llama):
         words(pin=(Wish("nothing", 0),))
     with pytest.raises(UserError, match="cannot be split as --pin and --forbid want"):
         words(pin=pinned, forbid=pinned)
+
+
+def test_a_plan_that_is_given_is_kept_to(llama, tmp_path):
+    grid, path = Grid.parse("tp=2"), tmp_path / "plan.json"
+    wishes = Constraints(pin=(Wish("*.down_proj.weight", None), Wish("*.o_proj.weight", 0)))
+    found = search_of(llama, constraints=wishes).solve(grid)
+    free = search_of(llama).solve(grid)
+    assert found.cost.seconds > free.cost.seconds
+    path.write_text(found.plan.to_json())
+    assert search_of(llama, plan=path).solve(grid) == found
+    # One that is not complete leaves the rest to the search.
+    pins = tuple(pin for pin in found.plan.weights if "o_proj" in pin.match)
+    path.write_text(Plan(grid, pins).to_json())
+    kept = search_of(llama, plan=path).solve(grid)
+    words = {each.name.split(".")[-2]: each.words for each in kept.weights}
+    assert words["o_proj"].startswith("dim 0")
+    assert free.cost.seconds < kept.cost.seconds < found.cost.seconds
 
 
 def test_a_large_model_is_planned_for_many_devices():

@@ -67,20 +67,25 @@ def name_of(weight: ir.Value) -> WeightName | None:
 
 
 def options_of(function: func.FuncOp, grid: Grid, plan: Plan, *, is_trunk: bool) -> Options:
-    """All that is tried for each weight; for those that `plan` pins, what it says."""
+    """All that is tried for each weight; for those that `plan` pins, what it says.
+
+    A complete plan leaves nothing to try.
+    """
     weights = weights_of(function)
     found: dict[ir.Value, list[Option]] = {}
     usual = [_usual(function, axis, number, is_trunk) for number, axis in enumerate(grid.axes)]
     for weight, name in weights.items():
         pinned = plan.layout(name.sources[0], weight.type.shape, name.part)
-        layouts: dict[Layout | None, None] = {pinned: None} if pinned else {None: None}
+        gathers = plan.gathers(name.sources[0])
+        if plan.complete:
+            found[weight] = [(pinned, gathers)]
+            continue
+        layouts: dict[Layout | None, None] = {pinned: None}
         if not pinned:
             for number, axis in enumerate(grid.axes):
                 if axis.name in ("tp", "ep") and axis.size > 1:
                     layouts |= dict.fromkeys(_splits(weight, number, axis.size, usual[number]))
-        gathering = (False, True) if name.part is None else (False,)
-        if plan.gathers(name.sources[0]):
-            gathering = (True,)
+        gathering = (True,) if gathers else (False, True) if name.part is None else (False,)
         found[weight] = [(layout, gathers) for layout in layouts for gathers in gathering]
     return found
 

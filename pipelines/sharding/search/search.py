@@ -1,7 +1,7 @@
 """Searches grids and splits for the plan with the shortest step."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from torch_mlir import ir
 from torch_mlir.dialects import func
@@ -152,8 +152,8 @@ class Search:
     def _options(self, function: func.FuncOp, near: Grid, is_trunk: bool, usual: bool) -> Options:
         if usual:
             return usual_options(function, near, is_trunk=is_trunk, exact=self.exact)
-        plan = self.given or Plan(near)
-        return options_of(function, near, Plan(near, plan.weights, plan.inputs), is_trunk=is_trunk)
+        plan = replace(self.given or Plan(near), grid=near)
+        return options_of(function, near, plan, is_trunk=is_trunk)
 
     def _places(self, solution: Solution, stages: int) -> list[int]:
         """The stage of each layer: such that the fullest has as little as can be."""
