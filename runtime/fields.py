@@ -33,8 +33,8 @@ Text = Annotated[str, Rule(len, "must not be empty")]
 def converted(value: object, kind: Any, field: str = "") -> Any:
     """The JSON `value` as the annotated type `kind`; ValueError names `field` and the fault.
 
-    A list becomes a tuple, an object a dataclass or a dictionary; nothing may be missing, and
-    nothing else be there.
+    A list becomes a tuple, an object a dataclass or a dictionary; nothing without a default may be
+    missing, and nothing else be there.
     """
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
@@ -65,20 +65,27 @@ def _convert_object(value: object, kind: Any, field: str) -> Any:
     entries = _expect(value, dict, "an object", field or "it")
     hints = get_type_hints(kind, include_extras=True)
     prefix = f"{field}." if field else ""
-    for key in hints:
-        if key not in entries:
-            raise ValueError(f"{prefix}{key}: is missing")
+    for each in dataclasses.fields(kind):
+        if each.name not in entries and not _has_default(each):
+            raise ValueError(f"{prefix}{each.name}: is missing")
     for key in entries:
         if key not in hints:
             raise ValueError(f"{prefix}{brief(key)}: is not a field")
-    return kind(**{key: converted(entries[key], hint, prefix + key) for key, hint in hints.items()})
+    return kind(
+        **{key: converted(value, hints[key], prefix + key) for key, value in entries.items()}
+    )
+
+
+def _has_default(field: dataclasses.Field[Any]) -> bool:
+    missing = dataclasses.MISSING
+    return field.default is not missing or field.default_factory is not missing
 
 
 def _convert_union(value: object, members: tuple[Any, ...], field: str) -> Any:
     """Picks the member of the union by the type of the JSON value, then applies its rules."""
     for member in members:
         base = get_args(member)[0] if get_origin(member) is Annotated else member
-        if type(value) is base:
+        if type(value) is (dict if dataclasses.is_dataclass(base) else base):
             return converted(value, member, field)
     names = " or ".join(_name_of(member) for member in members)
     raise ValueError(f"{field}: must be {names}, not {brief(value)}")
@@ -107,6 +114,8 @@ def _expect(value: object, kind: type, name: str, field: str) -> Any:
 def _name_of(kind: Any) -> str:
     if get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
+    if dataclasses.is_dataclass(kind):
+        return "an object"
     names = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
     return names.get(kind, "null")
 

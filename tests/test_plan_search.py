@@ -21,7 +21,7 @@ from llmc.pipelines.passes import (
 )
 from llmc.pipelines.sharding.plan import Plan
 from llmc.pipelines.sharding.search.constraints import Constraints, Wish
-from llmc.pipelines.sharding.search.device import Device, Link, read_device
+from llmc.pipelines.sharding.search.device import Device, Host, Line, Link, read_device
 from llmc.pipelines.sharding.search.search import Found, Misfit
 from llmc.pipelines.sharding.search.stages import cut_layers
 from llmc.pipelines.sharding.traffic import traffic
@@ -157,6 +157,59 @@ def test_a_plan_that_is_given_is_kept_to(llama, tmp_path):
     assert free.cost.seconds < kept.cost.seconds < found.cost.seconds
 
 
+def test_more_tokens_and_sequences_take_longer_and_more_memory(llama):
+    def found(grid="tp=2", **workload):
+        return search_of(llama, **workload).solve(Grid.parse(grid))
+
+    usual = found()
+    assert found(cached=48).cost.seconds > usual.cost.seconds
+    assert found(cached=48).memory == usual.memory  # a full cache's
+    four = found(batch=4)
+    assert four.cost.seconds > usual.cost.seconds
+    assert four.cost.moved == 4 * usual.cost.moved
+    cache = 2 * 2 * 64 * 16 * 4  # two layers' keys and values, of a head a rank
+    assert four.memory[0] - usual.memory[0] == pytest.approx(3 * cache)
+    assert found(prompt=5).cost.moved == 5 * usual.cost.moved - 4 * 320 * 4 // 2
+
+
+def test_replicas_share_the_sequences_of_a_batch(llama):
+    def found(grid, **workload):
+        return search_of(llama, **workload).solve(Grid.parse(grid))
+
+    assert found("dp=2").cost == found("tp=1").cost
+    assert found("dp=2", batch=8).cost == found("tp=1", batch=4).cost
+    assert found("dp=2", batch=7).memory == found("tp=1", batch=4).memory
+    assert found("dp=4,tp=2", batch=8).cost == found("tp=2", batch=2).cost
+
+
+@pytest.mark.parametrize(
+    ("ranks", "working", "cpus", "read"),
+    [
+        (1, 1, 4, 9.0),  # all that the machine reads
+        (2, 2, 2, 4.5),
+        (2, 1, 2, 8.0),  # the other rests, and its CPUs with it
+        (4, 4, 1, 2.25),
+        (8, 2, 1, 4.0),
+        (8, 8, 0.5, 1.125),
+        (6, 6, 0.5, 1.125),  # two of them have a CPU each, and yet wait
+    ],
+)
+def test_ranks_share_a_machine(ranks, working, cpus, read):
+    machine = replace(DEVICE, read_bytes_per_s=4.0, flops_per_s={"f32": 10.0}, host=Host(4, 9.0))
+    share = machine.share(ranks, working)
+    assert share.read_bytes_per_s == read
+    assert share.flops_per_s == {"f32": 10.0 * cpus}
+    assert share.memory_bytes == DEVICE.memory_bytes // ranks
+    assert DEVICE.share(ranks, working) == DEVICE
+
+
+def test_an_operation_that_was_measured_takes_as_long():
+    link = Link(4, 1e-3, 1e6, {"all_reduce": Line(2e-3, 1e3)})
+    assert link.seconds("all_reduce", 500, 4) == pytest.approx(0.502)
+    assert link.seconds("all_reduce", 500, 2) == pytest.approx(0.0025)  # among some of them
+    assert link.seconds("all_gather", 500, 4) == pytest.approx(0.0025)
+
+
 def test_a_large_model_is_planned_for_many_devices():
     config = LlamaConfig(
         hidden_size=2048,
@@ -208,6 +261,9 @@ def test_cuts_leave_the_largest_stage_as_small_as_can_be(layers, stages, first, 
         ('"ranks": 4', '"ranks": 40', "links: must join more ranks level by level"),
         ('"ranks": 4', '"hops": 1, "ranks": 4', r'links\[0\]."hops": is not a field'),
         ("1e-06", "NaN", r"links\[0\].latency_s: must be finite"),
+        ('"host": null', '"host": {"cpus": 0}', "host.read_bytes_per_s: is missing"),
+        ('"host": null', '"host": 1', "host: must be an object or null, not 1"),
+        ('"operations": {}', '"operations": {"sum": 1}', "operations key: must be all_reduce or"),
         ("{", "", "describes no device"),
     ],
 )

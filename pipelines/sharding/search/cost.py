@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch_mlir import ir
 
@@ -12,6 +12,7 @@ from llmc.dialects import AttentionOp, ExpertLinearOp, LinearOp
 from llmc.dialects.blocks import FORMATS
 from llmc.pipelines.sharding.search.device import Device
 from llmc.pipelines.sharding.split import Layout, whole
+from llmc.runtime import abi
 from llmc.runtime.ranks.communicator import Operation, bytes_moved
 from llmc.runtime.ranks.grid import Grid
 
@@ -74,6 +75,16 @@ class Step:
     storage: str
     kv_bytes: float
 
+    @property
+    def sequences(self) -> int:
+        """How many there are."""
+        return self.open_size if self.function == abi.DECODE_BATCH else 1
+
+    def of_replica(self, replicas: int) -> Step:
+        """The step of the first of so many replicas, which has as many sequences as any."""
+        each = math.ceil(self.sequences / replicas)
+        return replace(self, open_size=each) if self.function == abi.DECODE_BATCH else self
+
 
 def weight_bytes(storage: str) -> float:
     """The bytes of one weight that is stored as `storage`, scales included."""
@@ -92,10 +103,7 @@ def collective_cost(
     span = math.prod(each.size for each in grid.axes[min(axes) :])
     link = device.link(span)
     moved = bytes_moved(operation, size, members)
-    rounds = 1 if operation in ("send", "shift") else math.ceil(math.log2(members))
-    if operation == "all_reduce":
-        rounds *= 2
-    return rounds * link.latency_s + moved / link.bytes_per_s, moved
+    return link.seconds(operation, moved, members), moved
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,10 @@ def grid_of_sizes(**sizes: int) -> Grid:
     return Grid(tuple(axes or [Axis("tp", 1)]))
 
 
+def _size(grid: Grid, name: str) -> int:
+    return next((axis.size for axis in grid.axes if axis.name == name), 1)
+
+
 def _divisors(number: int) -> list[int]:
     return [each for each in range(1, number + 1) if number % each == 0]
 
@@ -68,7 +72,7 @@ class Search:
     exact: bool = False
     constraints: Constraints = field(default_factory=Constraints)
     given: Plan | None = None
-    _solved: dict[tuple[Grid, bool, bool], tuple[list[Problem], Solution]] = field(
+    _solved: dict[tuple[CostModel, bool, bool], tuple[list[Problem], Solution]] = field(
         default_factory=dict
     )
 
@@ -109,25 +113,34 @@ class Search:
 
         ValueError where there are too many ranks for that.
         """
-        sizes = {axis.name: axis.size for axis in grid.axes}
-        stages, limit = sizes.get("pp", 1), float(self.device.memory_bytes)
-        near = grid_of_sizes(**{name: sizes.get(name, 1) for name in _NEAR})
-        problems, solution = self._freely(near, stages > 1, usual)
+        model, stages = self._model(grid), _size(grid, "pp")
+        problems, solution = self._freely(model, stages > 1, usual)
         places = self._places(solution, stages)
         shares = self._shares(places, stages)
+        limit = float(model.device.memory_bytes)
         if max(solution.memory(shares)) > limit:
             same = self.constraints.groups(problems)
             bounded = solve(problems, shares, limit, same)
             if isinstance(bounded, float):
                 return Misfit(grid, bounded)
             solution = bounded
-        return self._found(grid, near, problems, solution, places)
+        return self._found(grid, model, problems, solution, places)
 
-    def _freely(self, near: Grid, pipelined: bool, usual: bool) -> tuple[list[Problem], Solution]:
+    def _model(self, grid: Grid) -> CostModel:
+        """The costs of a stage of the first replica of `grid`; the others rest, or have as much."""
+        near = grid_of_sizes(**{name: _size(grid, name) for name in _NEAR})
+        replicas = _size(grid, "dp")
+        working = near.size * min(replicas, self.step.sequences)
+        device = self.device.share(grid.size, working)
+        return CostModel(device, near, self.step.of_replica(replicas))
+
+    def _freely(
+        self, model: CostModel, pipelined: bool, usual: bool
+    ) -> tuple[list[Problem], Solution]:
         """The problems and their best solution, whatever memory it takes."""
-        key = near, pipelined, usual
+        key = model, pipelined, usual
         if key not in self._solved:
-            problems = list(self._problems(near, usual))
+            problems = list(self._problems(model, usual))
             if not usual:
                 self.constraints.check(problems)
                 problems = [self.constraints.kept(problem) for problem in problems]
@@ -140,13 +153,12 @@ class Search:
             self._solved[key] = problems, solution
         return self._solved[key]
 
-    def _problems(self, near: Grid, usual: bool) -> Iterator[Problem]:
+    def _problems(self, model: CostModel, usual: bool) -> Iterator[Problem]:
         """One for each kind of layer, and at last the trunk's."""
-        model = CostModel(self.device, near, self.step)
         for number, function in enumerate((*self._kinds, self._trunk)):
             is_trunk = function == self._trunk
             count = 1 if is_trunk else self._layers.count(number)
-            options = self._options(function, near, is_trunk, usual)
+            options = self._options(function, model.grid, is_trunk, usual)
             yield problem_of(function, count, options, model, exact=self.exact)
 
     def _options(self, function: func.FuncOp, near: Grid, is_trunk: bool, usual: bool) -> Options:
@@ -171,21 +183,20 @@ class Search:
     def _found(
         self,
         grid: Grid,
-        near: Grid,
+        model: CostModel,
         problems: Sequence[Problem],
         solution: Solution,
         places: list[int],
     ) -> Found:
-        weights = tuple(written(problems, solution, near))
+        weights = tuple(written(problems, solution, model.grid))
         pins = tuple(pin for each in weights for pin in each.pins)
         inputs = tuple(name for each in weights for name in each.inputs)
-        axes = [axis.name for axis in grid.axes]
-        stages = grid.axes[axes.index("pp")].size if "pp" in axes else 1
+        stages = _size(grid, "pp")
         plan = Plan(grid, pins, inputs, tuple(places) if stages > 1 else (), complete=True)
         shares = self._shares(places, stages)
         cost, moved = solution.total(problems), list(solution.moved(shares))
         if stages > 1:
-            sent, told = self._between_stages(CostModel(self.device, grid, self.step), axes)
+            sent, told = self._between_stages(replace(model, grid=grid))
             cost = cost + sent.times(stages - 1) + told
             moved = [
                 each + told.moved + (sent.moved if stage < stages - 1 else 0)
@@ -193,9 +204,9 @@ class Search:
             ]
         return Found(plan, cost, solution.memory(shares), tuple(moved), weights)
 
-    def _between_stages(self, model: CostModel, axes: list[str]) -> tuple[Cost, Cost]:
+    def _between_stages(self, model: CostModel) -> tuple[Cost, Cost]:
         """What it costs to hand on the activations, and to tell all the result."""
-        axis = [axes.index("pp")]
+        axis = [[axis.name for axis in model.grid.axes].index("pp")]
         result = self._trunk.type.results[0]
         return (
             model.hand_over("send", self._hidden, axis),
