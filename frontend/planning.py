@@ -57,6 +57,12 @@ def readable_module(
     return lowering.module
 
 
+def bytes_of_weights(model: LoadedModel, options: CompileOptions) -> int:
+    """What the weights of `model` take as they are stored, and a step reads."""
+    count = sum(weight.numel() for weight in make_skeleton(model).parameters())
+    return int(count * weight_bytes(stored_dtype(model, options)))
+
+
 def make_search(
     model: LoadedModel,
     module: ir.Module,
@@ -90,7 +96,10 @@ def make_search(
 
 
 def find_plan(search: Search, text: str) -> Planned:
-    """The best plan for the grid `text`, or, where that is a number, for so many ranks."""
+    """The best plan for the grid `text`, or, where that is a number, for so many ranks.
+
+    UserError where there is none.
+    """
     if not text.isdecimal():
         grid = ordered(Grid.parse(text))
         return Planned(search.best([grid]), {f"usual {grid}": _usual(search, grid)})

@@ -55,6 +55,31 @@ def test_the_plan_and_others_beside_it_are_printed(tiny_folder, device, capfd):
         assert part in text
 
 
+def test_this_machine_is_measured_and_its_file_gives_the_same_plan(tiny_folder, tmp_path, capfd):
+    def planned(device, *words):
+        words = ("--grid", "2", "--json", *words)
+        assert main(["plan", str(tiny_folder), "--device", str(device), *map(str, words)]) == 0
+        return json.loads(capfd.readouterr().out)
+
+    path = tmp_path / "host.json"
+    measured = planned("host", "--save-device", path)
+    assert planned(path) == measured
+    (link,) = measured["device"]["links"]
+    assert link["ranks"] == 2
+    assert {*link["operations"]} == {"all_reduce", "all_gather"}
+
+
+def test_a_plan_is_costed_again(tiny_folder, device, tmp_path, capfd):
+    words = ["plan", str(tiny_folder), "--device", str(device), "--json"]
+    path = str(tmp_path / "plan.json")
+    pin = ["--grid", "tp=2", "--pin", "*.o_proj.weight=0", "-o", path]
+    facts = []
+    for more in (pin, ["--plan", path]):
+        assert main([*words, *more]) == 0
+        facts.append(json.loads(capfd.readouterr().out))
+    assert facts[0] == facts[1]
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

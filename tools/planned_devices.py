@@ -11,13 +11,14 @@ if TYPE_CHECKING:
 HOST = "host"
 
 
-def find_device(name: str, ranks: int) -> Device:
-    """What the file `name` describes, or HOST: what each of `ranks` has that share this machine.
+def find_device(name: str, ranks: int, read_bytes: int | None = None) -> Device:
+    """What the file `name` describes, or HOST: this machine, which `ranks` ranks share.
 
-    UserError where the file describes no device.
+    The machine is measured while it reads `read_bytes`, by default more than caches hold. UserError
+    where the file describes no device.
     """
     # Here, for the other commands need not the compiler.
-    from llmc.frontend.bench.host_device import measure_host, shared
+    from llmc.frontend.bench.host_device import measure_host
     from llmc.pipelines.sharding.search.device import read_device
 
-    return shared(measure_host(), max(ranks, 1)) if name == HOST else read_device(Path(name))
+    return measure_host(ranks, read_bytes) if name == HOST else read_device(Path(name))

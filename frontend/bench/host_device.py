@@ -1,42 +1,30 @@
-"""This machine as a device among several equal ones that share it."""
+"""This machine as a device that several ranks share."""
 
 import os
-import statistics
 
 from llmc.dialects.blocks import FORMATS
-from llmc.frontend.bench.probes import load_probes
-from llmc.pipelines.sharding.search.device import Device, Link
-
-_READ_BYTES = 256 << 20  # more than any cache
-_RUNS = 5
-# Between processes of one machine, for what a step exchanges.
-_LATENCY_S = 20e-6
+from llmc.frontend.bench.host_links import measure_links
+from llmc.frontend.bench.machine import BEYOND_CACHES, Bounds, Machine
+from llmc.pipelines.sharding.search.device import Device, Host
+from llmc.runtime.devices import usable_cpus
 
 
-def measure_host() -> Device:
-    """What this machine has: memory, how fast it reads and computes, and sends between processes.
+def measure_host(ranks: int, read_bytes: int | None = None) -> Device:
+    """What this machine has: memory, how fast its CPUs read and compute, and what joins `ranks`.
 
-    A byte that is sent is written and read again, and so takes as long as reading it twice.
+    `read_bytes` are those that a step reads, of which caches may hold some or all; by default more
+    than they hold. UserError where no ranks can be started.
     """
-    threads = len(os.sched_getaffinity(0))
-    probes = load_probes(_READ_BYTES, threads)
-    seconds = {
-        name: statistics.median(probe() for _ in range(_RUNS)) for name, probe in probes.run.items()
-    }
-    rates = dict.fromkeys(("f32", "f16", "bf16"), probes.operations / seconds["floats"])
-    if "bytes" in seconds:
-        rates |= dict.fromkeys(FORMATS, 4 * probes.operations / seconds["bytes"])
-    read = probes.read_bytes / seconds["read"]
+    cpus, bytes_ = usable_cpus(), min(read_bytes or BEYOND_CACHES, BEYOND_CACHES)
+    one, all_ = (Machine(bytes_, threads).bounds() for threads in (1, cpus))
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return Device(memory, read, rates, (Link(1, _LATENCY_S, read / 2),))
+    links, host = measure_links(max(ranks, 2)), Host(cpus, all_.read_bytes_per_s)
+    return Device(memory, one.read_bytes_per_s, _rates(one), links, host)
 
 
-def shared(host: Device, ranks: int) -> Device:
-    """What each of `ranks` ranks has that share the machine `host`."""
-    (link,) = host.links
-    return Device(
-        host.memory_bytes // ranks,
-        host.read_bytes_per_s / ranks,
-        {name: rate / ranks for name, rate in host.flops_per_s.items()},
-        (Link(ranks, link.latency_s, link.bytes_per_s / ranks),),
-    )
+def _rates(bounds: Bounds) -> dict[str, float]:
+    """The operations a second with weights of each type."""
+    rates = dict.fromkeys(("f32", "f16", "bf16"), bounds.float_ops_per_s)
+    if bounds.byte_ops_per_s:
+        rates |= dict.fromkeys(FORMATS, bounds.byte_ops_per_s)
+    return rates

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from llmc.runtime.devices import usable_cpus
 
-_BEYOND_CACHES = 1 << 29
+BEYOND_CACHES = 1 << 29
 """Bytes of which no cache holds much."""
 
 # The first reads bring to the caches what others have put out of them since.
@@ -33,7 +33,7 @@ def measure() -> Bounds:
 
     ModuleNotFoundError where the compiler is not installed.
     """
-    return Machine(_BEYOND_CACHES, usable_cpus()).bounds()
+    return Machine(BEYOND_CACHES, usable_cpus()).bounds()
 
 
 class Machine:

@@ -83,12 +83,12 @@ def compare_schedules(text: str, device_of: Callable[[int], Device], rounds: int
         cases = [(name, variant) for name in matmuls for variant in VARIANTS]
         calls = [
             [
-                _call(name, scheduled[variant][rank][name], matmuls[name], rank)
+                _call(name, scheduled[variant][rank][name], matmuls[name], grid, rank)
                 for name, variant in cases
             ]
             for rank in range(grid.size)
         ]
-        called = call_on_ranks(grid, calls, rounds)
+        called = call_on_ranks(calls, rounds)
         return [
             _row(
                 name,
@@ -179,10 +179,11 @@ def _link_s(function: func.FuncOp, grid: Grid, device: Device) -> float:
     return sum(seconds for seconds, _ in costs)
 
 
-def _call(name: str, function: _Function, matmul: _Matmul, rank: int) -> Call:
+def _call(name: str, function: _Function, matmul: _Matmul, grid: Grid, rank: int) -> Call:
     """The function with the rank's parts of the operands."""
     x, weight = (type_.shape for type_ in function.type.inputs)
-    return Call(function.code, name, (_part(matmul.x, x, rank), _part(matmul.weight, weight, rank)))
+    parts = _part(matmul.x, x, rank), _part(matmul.weight, weight, rank)
+    return Call(grid, function.code, name, parts)
 
 
 def _part(array: np.ndarray, shape: Sequence[int], rank: int) -> np.ndarray:

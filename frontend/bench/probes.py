@@ -22,7 +22,7 @@ from llmc.pipelines.kernels.probes import (
     read,
 )
 from llmc.pipelines.targets.cpu import CPUTarget
-from llmc.runtime.hal_device import cpu_device
+from llmc.runtime.hal_device import calling_device, cpu_device
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,10 @@ class Probes:
 
 
 def load_probes(read_bytes: int, threads: int) -> Probes:
-    """The probes, to read so many bytes, rounded down, and to run on `threads` threads."""
+    """The probes, to read so many bytes, rounded down, and to run on `threads` threads.
+
+    One thread is the one that calls.
+    """
     target = CPUTarget()
     lanes = target.columns
     groups = 8 * threads
@@ -68,7 +71,7 @@ def _load(
     probes: dict[str, _Probe], target: CPUTarget, threads: int
 ) -> dict[str, Callable[[], float]]:
     """Functions that run the probes and return the seconds they took."""
-    device = cpu_device(threads)
+    device = calling_device() if threads == 1 else cpu_device(threads)
     config = rt.Config(device=device)
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "probes.vmfb"

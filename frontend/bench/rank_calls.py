@@ -25,8 +25,9 @@ _TIMEOUT_S = 60.0
 
 @dataclass(frozen=True)
 class Call:
-    """A rank's call of `function` in the compiled module `code`."""
+    """A rank's call of `function` in the compiled module `code`, which is for ranks in `grid`."""
 
+    grid: Grid
     code: bytes
     function: str
     arguments: tuple[np.ndarray, ...]
@@ -41,19 +42,20 @@ class Called:
     moved: int
 
 
-def call_on_ranks(grid: Grid, calls: Sequence[Sequence[Call]], rounds: int) -> list[list[Called]]:
+def call_on_ranks(calls: Sequence[Sequence[Call]], rounds: int) -> list[list[Called]]:
     """Runs the calls of each rank, by turns and so often, in step with those of the others.
 
     The ranks share the machine's CPUs. UserError where one dies.
     """
-    descriptor = share_memory(grid.size)
+    ranks = len(calls)
+    descriptor = share_memory(ranks)
     memory = f"/proc/{os.getpid()}/fd/{descriptor}"
     try:
         # Forked ones end at once: at their end others tell of all of IREE's that is still in use.
-        with ProcessPoolExecutor(grid.size, mp_context=get_context("forkserver")) as pool:
+        with ProcessPoolExecutor(ranks, mp_context=get_context("forkserver")) as pool:
             running = [
-                pool.submit(_call, rank, grid, memory, calls[rank], rounds)
-                for rank in range(grid.size)
+                pool.submit(_call, rank, ranks, memory, each, rounds)
+                for rank, each in enumerate(calls)
             ]
             return [each.result() for each in running]
     except BrokenProcessPool as error:
@@ -62,7 +64,7 @@ def call_on_ranks(grid: Grid, calls: Sequence[Sequence[Call]], rounds: int) -> l
         os.close(descriptor)
 
 
-def _call(rank: int, grid: Grid, memory: str, calls: Sequence[Call], rounds: int) -> list[Called]:
+def _call(rank: int, ranks: int, memory: str, calls: Sequence[Call], rounds: int) -> list[Called]:
     """What one rank does."""
     parent, descriptor = os.getppid(), os.open(memory, os.O_RDWR)
 
@@ -71,14 +73,16 @@ def _call(rank: int, grid: Grid, memory: str, calls: Sequence[Call], rounds: int
             raise UserError("the command is gone")
 
     communicator = LocalCommunicator(
-        rank, grid.size, descriptor, _TIMEOUT_S, check=check, end=lambda: None
+        rank, ranks, descriptor, _TIMEOUT_S, check=check, end=lambda: None
     )
-    threads = max(usable_cpus() // grid.size, 1)
+    threads = max(usable_cpus() // ranks, 1)
     with communicator.cpus.kept():
         # As ranks of a bundle do: a worker beside the one thread would take its CPU.
         device = calling_device() if threads == 1 else cpu_device(threads)
-        functions = [_load(call, communicator, grid, device) for call in calls]
-        operands = [[rt.asdevicearray(device, each) for each in call.arguments] for call in calls]
+        functions = [_load(call, communicator, device) for call in calls]
+        arrays = {id(each): each for call in calls for each in call.arguments}
+        there = {key: rt.asdevicearray(device, each) for key, each in arrays.items()}
+        operands = [[there[id(each)] for each in call.arguments] for call in calls]
         results = [run(*values).to_host() for run, values in zip(functions, operands, strict=True)]
         seconds: list[list[float]] = [[] for _ in calls]
         moved = [0] * len(calls)
@@ -95,11 +99,9 @@ def _call(rank: int, grid: Grid, memory: str, calls: Sequence[Call], rounds: int
     ]
 
 
-def _load(
-    call: Call, communicator: Communicator, grid: Grid, device: rt.HalDevice
-) -> rt.FunctionInvoker:
+def _load(call: Call, communicator: Communicator, device: rt.HalDevice) -> rt.FunctionInvoker:
     instance = rt.Config(device=device).vm_instance
-    collectives = Collectives(communicator, grid, device).module()
+    collectives = Collectives(communicator, call.grid, device).module()
     code = rt.VmModule.copy_buffer(instance, call.code)
     hal = rt.create_hal_module(instance, device)
     context = rt.VmContext(instance, modules=[hal, collectives, code])

@@ -12,6 +12,7 @@ from llmc.frontend.output_folder import writing
 from llmc.frontend.source import open_model
 from llmc.frontend.toolchain import versions
 from llmc.runtime import UserError
+from llmc.runtime.ranks.grid import Grid
 from llmc.tools.arguments import (
     add_compile_options,
     add_model,
@@ -25,7 +26,7 @@ from llmc.tools.terminal import write
 
 if TYPE_CHECKING:
     from llmc.frontend.planning import Planned
-    from llmc.pipelines.sharding.search.device import Device
+    from llmc.pipelines.sharding.search.device import Device, Line, Link
     from llmc.pipelines.sharding.search.search import Found
 
 HELP = "find how to split a model among devices"
@@ -39,7 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="device_file",
         required=True,
         metavar="FILE",
-        help="what one device has and how they are linked, or host: the ranks share this machine",
+        help="what one device has and how they are linked, or host: the ranks share this machine, "
+        "which is measured",
     )
     parser.add_argument(
         "-o", dest="output", type=Path, metavar="FILE", help="write the plan, for compile --plan"
@@ -80,22 +82,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Prints the plan, what it costs, and what others cost."""
     versions()
-    if arguments.grid is None:
+    if arguments.grid is None and arguments.plan is None:
         raise UserError("give the number of ranks or their grid with --grid, as 8 or tp=4,pp=2")
-    planned = _plan(arguments)
-    if arguments.output is not None:
-        with writing(arguments.output):
-            arguments.output.write_text(planned.best.plan.to_json(), encoding="utf-8")
-    write(json.dumps(_facts(planned)) + "\n" if arguments.json else _text(planned))
+    planned, device = _plan(arguments)
+    for path, text in (
+        (arguments.output, planned.best.plan.to_json()),
+        (arguments.save_device, device.to_json()),
+    ):
+        if path is not None:
+            with writing(path):
+                path.write_text(text, encoding="utf-8")
+    write(json.dumps(_facts(planned, device)) + "\n" if arguments.json else _text(planned, device))
 
 
-def _plan(arguments: argparse.Namespace) -> Planned:
+def _plan(arguments: argparse.Namespace) -> tuple[Planned, Device]:
     # Here, for the other commands need neither PyTorch nor the compiler.
     with compiling(arguments) as progress:
         with progress("start"):
             try:
                 from llmc.frontend.planning import (
                     Workload,
+                    bytes_of_weights,
                     find_plan,
                     make_search,
                     readable_module,
@@ -105,36 +112,28 @@ def _plan(arguments: argparse.Namespace) -> Planned:
                 if error.name != "highspy":
                     raise
                 raise UserError("llmc plan needs pip install 'llmc-compiler[plan]'") from error
+            from llmc.frontend.compile import grid_of_options
             from llmc.pipelines.sharding.search.constraints import Constraints, Wish
         wishes = Constraints(
             tuple(map(Wish.parse, arguments.pin)),
             tuple(map(Wish.parse, arguments.forbid)),
             same_of(arguments.same),
         )
-        options, device = compile_options(arguments), _device(arguments)
+        options = compile_options(arguments)
+        grid = str(grid_of_options(options)) if options.plan else arguments.grid
+        ranks = int(grid) if grid.isdecimal() else Grid.parse(grid).size
         with progress("open"):
             model = open_model(arguments.model, options.layers)
+        device = find_device(arguments.device_file, ranks, bytes_of_weights(model, options))
         module = readable_module(model, options, progress)
         workload = Workload(arguments.tokens_cached, arguments.batch, arguments.prompt)
         search = make_search(model, module, options, device, workload, wishes)
-        return find_plan(search, arguments.grid)
+        return find_plan(search, grid), device
 
 
-def _device(arguments: argparse.Namespace) -> Device:
-    from llmc.runtime.ranks.grid import Grid
-
-    grid = arguments.grid
-    ranks = int(grid) if grid.isdecimal() else Grid.parse(grid).size
-    device = find_device(arguments.device_file, ranks)
-    if arguments.save_device is not None:
-        with writing(arguments.save_device):
-            arguments.save_device.write_text(device.to_json(), encoding="utf-8")
-    return device
-
-
-def _text(planned: Planned) -> str:
+def _text(planned: Planned, device: Device) -> str:
     best = planned.best
-    lines = [f"grid          {best.plan.grid}"]
+    lines = [*_device_lines(device), f"grid          {best.plan.grid}"]
     if best.plan.stages:
         counts = (best.plan.stages.count(stage) for stage in range(len(best.memory)))
         lines.append(f"stages        {', '.join(map(str, counts))} layers")
@@ -150,6 +149,25 @@ def _text(planned: Planned) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _device_lines(device: Device) -> list[str]:
+    """What a device has, and how they are linked."""
+    read, memory = device.read_bytes_per_s / 1e9, device.memory_bytes / 1e9
+    words = (
+        f"{memory:,.1f} GB, reads {read:,.1f} GB/s, {device.flops_per_s['f32'] / 1e9:,.0f} Gflop/s"
+    )
+    if host := device.host:
+        words += f" on each of {host.cpus} CPUs, {host.read_bytes_per_s / 1e9:,.1f} GB/s on all"
+    lines = [f"device        {words}"]
+    for link in device.links:
+        lines.append(f"  {f'among {link.ranks}':<11} message {_line(link)}")
+        lines += [f"  {'':<11} {name} {_line(line)}" for name, line in link.operations.items()]
+    return lines
+
+
+def _line(line: Line | Link) -> str:
+    return f"{line.latency_s * 1e6:,.1f} us and {line.bytes_per_s / 1e9:,.2f} GB/s"
+
+
 def _costs(found: Found) -> str:
     cost = found.cost
     return (
@@ -158,8 +176,9 @@ def _costs(found: Found) -> str:
     )
 
 
-def _facts(planned: Planned) -> dict[str, object]:
+def _facts(planned: Planned, device: Device) -> dict[str, object]:
     return {
+        "device": asdict(device),
         "plan": json.loads(planned.best.plan.to_json()),
         "weights": {each.name: each.words for each in planned.best.weights},
         **_numbers(planned.best),
