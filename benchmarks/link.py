@@ -45,10 +45,10 @@ def calls(communicator: Communicator, size: int) -> dict[Operation, Callable[[],
     neighbours = (world[(rank + 1) % len(world)], world[rank - 1])
     octets = gathered.view(np.uint8)
     return {
-        "all_reduce": lambda: communicator.all_reduce(x, world),
-        "all_gather": lambda: communicator.all_gather(part.view(np.uint8), octets, world),
-        "reduce_scatter": lambda: communicator.reduce_scatter(x, part.copy(), world),
-        "shift": lambda: communicator.shift(x, gathered, *neighbours),
+        "all_reduce": lambda: communicator.start_all_reduce(x, world)(),
+        "all_gather": lambda: communicator.start_all_gather(part.view(np.uint8), octets, world)(),
+        "reduce_scatter": lambda: communicator.start_reduce_scatter(x, part.copy(), world)(),
+        "shift": lambda: communicator.start_shift(x, gathered, *neighbours)(),
     }
 
 

@@ -61,7 +61,7 @@ def test_what_rank_0_announces_arrives_in_order():
 def test_a_rank_that_takes_no_part_is_named():
     def run(communicator):
         if communicator.rank != 1:
-            communicator.all_reduce(np.ones(3, np.float32), communicator.world)
+            communicator.start_all_reduce(np.ones(3, np.float32), communicator.world)()
 
     with pytest.raises(UserError, match=r"rank 1 took no part for 0\.2 s"):
         on_ranks(3, run, timeout_s=0.2)

@@ -65,10 +65,10 @@ def test_every_schedule_computes_the_matmul_and_sends_what_it_should(compare, ca
         # Two sums of so many products, which are at most a few times the largest result together.
         assert row["error"] < 2 * INPUTS * 4 * 2**-24
         assert row["call_s"] > 0
-    # Beside the rank's part of y: all of x, two pieces of it, all of the sum.
+    # Beside the rank's part of y: all of x, two pieces of it and a product, all of the sum.
     part_x, part_y = 4 * ROWS * INPUTS // RANKS, 4 * ROWS * OUTPUTS // RANKS
     assert rows["columns", "gather"]["peak"] == RANKS * part_x + part_y
-    assert rows["columns", "ring"]["peak"] == 2 * part_x + part_y
+    assert rows["columns", "ring"]["peak"] == 2 * part_x + 2 * part_y
     assert rows["columns", "scatter"]["peak"] == RANKS * part_y + part_y
 
 

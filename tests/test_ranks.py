@@ -84,17 +84,17 @@ def test_bytes_moved_are_those_of_the_collectives(model):
 
 
 def test_ctrl_c_leaves_the_ranks_in_step(model, monkeypatch):
-    all_reduce = LocalCommunicator.all_reduce
+    start_all_reduce = LocalCommunicator.start_all_reduce
     pressed = []
 
     def press(communicator, x, group):
         if not pressed:
             pressed.append(True)
             signal.raise_signal(signal.SIGINT)
-        all_reduce(communicator, x, group)
+        return start_all_reduce(communicator, x, group)
 
     with monkeypatch.context() as patch:
-        patch.setattr(LocalCommunicator, "all_reduce", press)
+        patch.setattr(LocalCommunicator, "start_all_reduce", press)
         with pytest.raises(KeyboardInterrupt):
             model.generate(PROMPT, max_new_tokens=4)
     assert pressed

@@ -9,10 +9,11 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, func, linalg, tensor
 
 from llmc.dialects.index_notation import Size, as_value, collapse, expand, index, sizes
-from llmc.pipelines.passes.base import Pass, fail, find, symbol_users
-from llmc.pipelines.sharding.collectives import axes_of, side_by_side
+from llmc.pipelines.passes.base import Pass, ancestor_in, fail, find, symbol_users
+from llmc.pipelines.sharding.collectives import STARTED, axes_of, side_by_side
 
 MODULE = "collective"
+_START = "start_"
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 
@@ -25,6 +26,11 @@ class LowerCollectives(Pass):
     that nothing names any more goes.
 
         %y = call @collective.all_reduce(%x, %axes) : (tensor<?xf32>, i32) -> tensor<?xf32>
+
+    One that is `llmc.started` becomes two calls, the second just before its result is read.
+
+        %number = call @collective.start_all_reduce(%x, %axes) : (tensor<?xf32>, i32) -> i32
+        %y = call @collective.finish(%number) : (i32) -> tensor<?xf32>
     """
 
     name: ClassVar[str] = "lower-collectives"
@@ -36,6 +42,8 @@ class LowerCollectives(Pass):
             for op in find(module.operation, f"shard.{name}"):
                 with ir.InsertionPoint(op), op.location:
                     values = lower(calls, op)
+                if STARTED in op.attributes:
+                    _put_off_end(op)
                 for old, new in zip(op.results, values, strict=True):
                     old.replace_all_uses_with(new)
                 op.erase()
@@ -150,15 +158,21 @@ class _Calls:
 
     def returned(self, name: str, op: ir.Operation, operands: list[ir.Value]) -> ir.Value:
         """The elements that the function `name` returns for `operands` and the axes of `op`."""
-        element = op.operands[0].type.element_type
-        return self.add(name, op, operands, [ir.RankedTensorType.get([_DYNAMIC], element)])[0]
+        elements = ir.RankedTensorType.get([_DYNAMIC], op.operands[0].type.element_type)
+        if STARTED not in op.attributes:
+            return self.add(name, op, operands, [elements])[0]
+        number = self.add(f"{_START}{name}", op, operands, [ir.IntegerType.get_signless(32)])
+        return self._call("finish", number, [elements])[0]
 
     def add(
         self, name: str, op: ir.Operation, operands: list[ir.Value], results: list[ir.Type]
     ) -> list[ir.Value]:
         """Calls the function `name` with `operands` and the axes of `op`."""
         mask = sum(1 << axis for axis in axes_of(op))
-        operands = [*operands, arith.ConstantOp(ir.IntegerType.get_signless(32), mask).result]
+        axes = arith.ConstantOp(ir.IntegerType.get_signless(32), mask).result
+        return self._call(name, [*operands, axes], results)
+
+    def _call(self, name: str, operands: list[ir.Value], results: list[ir.Type]) -> list[ir.Value]:
         symbol = f"{MODULE}.{name}"
         self._declare(symbol, [operand.type for operand in operands], results)
         return list(func.CallOp(results, symbol, operands).results)
@@ -168,6 +182,21 @@ class _Calls:
         if symbol not in known:
             with ir.InsertionPoint.at_block_begin(self.module.body), ir.Location.unknown():
                 func.FuncOp(symbol, (operands, results), visibility="private")
+
+
+def _put_off_end(op: ir.Operation) -> None:
+    """Moves what comes after the start of `op`, and before `op`, to where its result is read."""
+    places = {each.operation: at for at, each in enumerate(op.block)}
+    readers = (ancestor_in(op.block, use.owner.operation) for use in op.results[0].uses)
+    first = min((reader for reader in readers if reader), key=places.__getitem__, default=op)
+    *_, start = (at for each, at in places.items() if at < places[op] and _starts(each))
+    for each, at in places.items():
+        if start < at < places[op]:
+            each.move_before(first)
+
+
+def _starts(op: ir.Operation) -> bool:
+    return isinstance(op.opview, func.CallOp) and _START in op.opview.callee.value
 
 
 def _flat(value: ir.Value) -> ir.Value:

@@ -11,7 +11,12 @@ from llmc.dialects import LinearOp
 from llmc.dialects.index_notation import slice_of
 from llmc.pipelines.passes.base import Pass, fail, find, functions
 from llmc.pipelines.sharding.annotations import coordinates_of, grid_of, layout_of
-from llmc.pipelines.sharding.collectives import all_gather, reduce_scatter, shift
+from llmc.pipelines.sharding.collectives import (
+    all_gather,
+    mark_started,
+    reduce_scatter,
+    shift,
+)
 from llmc.pipelines.sharding.split import Layout, whole
 from llmc.runtime.ranks.grid import Grid
 
@@ -24,7 +29,7 @@ class ScheduleCollectives(Pass):
     function takes and returns the rank's parts: of the weight those that it multiplies by.
 
     - `gather`: x is gathered, and multiplied by the rank's rows of the weight.
-    - `ring`: the rank multiplies the piece of x that it has and hands it on, until all came by.
+    - `ring`: the rank multiplies each piece of x while it hands it on, until all came by.
     - `scatter`: the rank's part of x is multiplied, and the sum over ranks scattered.
     """
 
@@ -109,10 +114,13 @@ class _Matmul:
         return self._product(all_gather(x, x.type.rank - 1, self.ranks, self.axis), weight)
 
     def ring(self, x: ir.Value, weight: ir.Value) -> ir.Value:
-        """As many matmuls as there are ranks: no rank waits for the next piece to multiply one."""
+        """As many matmuls as there are ranks, of a piece each while the next one is on its way."""
+        following = self._handed_on(x)
         y = self._product(x, self._inputs_of(weight, self.here))
         for step in range(1, self.ranks):
-            x = shift(x, 1, self.axis)
+            x = following
+            if step + 1 < self.ranks:
+                following = self._handed_on(x)
             product = self._product(x, self._inputs_of(weight, (self.here - step) % self.ranks))
             y = linalg.add(y, product, outs=[y])
         return y
@@ -121,6 +129,12 @@ class _Matmul:
         """One matmul, whose result is a share of all."""
         y = self._product(x, weight)
         return reduce_scatter(y, y.type.rank - 1, self.ranks, self.axis)
+
+    def _handed_on(self, x: ir.Value) -> ir.Value:
+        """The next piece, which comes while x is multiplied."""
+        following = shift(x, 1, self.axis)
+        mark_started(following.owner)
+        return following
 
     def _weight_dim(self, name: str) -> int:
         return ("kn" if self.op.transposed.value else "nk").index(name)

@@ -16,6 +16,14 @@ EVEN_PART = "llmc.part_along"
 No rank can tell by its own slice what the others take.
 """
 
+STARTED = "llmc.started"
+"""On a collective that goes on while what stands before the first use of its result is computed."""
+
+
+def mark_started(op: ir.Operation) -> None:
+    """Says of the collective `op` that it goes on until its result is used."""
+    op.attributes[STARTED] = ir.UnitAttr.get()
+
 
 def grid_axes(axes: Sequence[int]) -> ir.Attribute:
     """The attribute that names axes of the grid, for which MLIR has no builder."""

@@ -12,10 +12,10 @@ from llmc.runtime.ranks.waiting import NAP_S, Waiting
 
 # What is sent goes in pieces of at most this many bytes, of which the second cache holds both.
 ROOM = 1 << 18
-_ROOMS = 2
+ROOMS = 2
 _SEMAPHORE = 64  # bytes; a cache line, which is more than glibc's 32
 _HEADER = 4096
-CHANNEL = _HEADER + _ROOMS * ROOM  # bytes, of whole pages
+CHANNEL = _HEADER + ROOMS * ROOM  # bytes, of whole pages
 
 # The C library's, which let the interpreter run other threads only where they may take long.
 _libc = ctypes.PyDLL(None)
@@ -58,8 +58,8 @@ class Channel:
     def __init__(self, memory: mmap.mmap, offset: int, waiting: Waiting, peer: str) -> None:
         """The channel in the CHANNEL bytes from `offset` on, whose other end `peer` has."""
         self._full, self._free = _semaphores(memory, offset)
-        rooms = np.frombuffer(memory, np.uint8, _ROOMS * ROOM, offset + _HEADER)
-        self._rooms = rooms.reshape(_ROOMS, ROOM)
+        rooms = np.frombuffer(memory, np.uint8, ROOMS * ROOM, offset + _HEADER)
+        self._rooms = rooms.reshape(ROOMS, ROOM)
         self._next = 0
         self._waiting = waiting
         self._peer = peer
@@ -68,7 +68,7 @@ class Channel:
         """Sends bytes, once there is room for them."""
         self._waiting.until(self._free.take, self._free.nap, self._peer)
         self._rooms[self._next, : piece.size] = piece
-        self._next = (self._next + 1) % _ROOMS
+        self._next = (self._next + 1) % ROOMS
         self._full.post()
 
     def take(self, piece: np.ndarray, patient: bool = False) -> None:
@@ -83,7 +83,7 @@ class Channel:
 
     def release(self) -> None:
         """Makes room again where `peek` looked."""
-        self._next = (self._next + 1) % _ROOMS
+        self._next = (self._next + 1) % ROOMS
         self._free.post()
 
 
@@ -91,7 +91,7 @@ def create_channel(memory: mmap.mmap, offset: int) -> None:
     """Makes a channel in CHANNEL bytes of zeros; one process does, before any has one."""
     full, free = _semaphores(memory, offset)
     full.create(0)
-    free.create(_ROOMS)
+    free.create(ROOMS)
 
 
 def _semaphores(memory: mmap.mmap, offset: int) -> tuple[_Semaphore, _Semaphore]:

@@ -8,6 +8,10 @@
     receive       (length: i64, from: i32, axes: i32) -> ?xf32
     shift         (x: ?xT, by: i32, axes: i32) -> ?xT        to the position this far on, cyclic
 
+    start_all_reduce(x: ?xf32, axes: i32) -> i32             begins it, and so do start_all_gather,
+                                                             start_reduce_scatter, start_shift
+    finish        (started: i32) -> ?xf32                    waits for what was begun
+
 `axes` is a bit mask of the grid's axes. It names the group: the ranks that differ from this one
 along these axes alone, ascending; other ranks are given by their position in it.
 """
@@ -21,13 +25,16 @@ from typing import Any
 import iree.runtime as rt
 import numpy as np
 
-from llmc.runtime.ranks.communicator import Communicator, Group, Operation, bytes_moved
+from llmc.runtime.ranks.communicator import Communicator, Finish, Group, Operation, bytes_moved
 from llmc.runtime.ranks.grid import Grid
 
 _MEMORY = int(rt.MemoryType.DEVICE_LOCAL | rt.MemoryType.HOST_VISIBLE)
 _USAGE = int(rt.BufferUsage.DEFAULT | rt.BufferUsage.MAPPING)
 _FLOAT = int(rt.HalElementType.FLOAT_32)
 _BYTE = np.dtype(np.uint8)
+
+# The result of a collective, and what waits for it.
+_Started = tuple[rt.VmRef, Finish]
 
 
 class Collectives:
@@ -42,6 +49,7 @@ class Collectives:
         self._communicator = communicator
         self._grid = grid
         self._groups: dict[int, Group] = {}
+        self._under_way: dict[int, _Started] = {}
         self._device = device
         self._read = True
 
@@ -60,48 +68,71 @@ class Collectives:
     def module(self) -> rt.VmModule:
         """The module, to be given to IREE beside the one that calls it."""
         interface = rt.PyModuleInterface("collective", lambda _: self)
-        for function, convention in (
-            (Collectives.all_reduce, "0ri_r"),
-            (Collectives.all_gather, "0ri_r"),
-            (Collectives.reduce_scatter, "0ri_r"),
-            (Collectives.broadcast, "0rii_r"),
-            (Collectives.send, "0rii_v"),
-            (Collectives.receive, "0Iii_r"),
-            (Collectives.shift, "0rii_r"),
+
+        def export(name: str, convention: str, function: Callable[..., Any]) -> None:
+            interface.export(name, convention, _keeping_failure(function))
+
+        for start, operands in (
+            (Collectives.all_reduce, "ri"),
+            (Collectives.all_gather, "ri"),
+            (Collectives.reduce_scatter, "ri"),
+            (Collectives.shift, "rii"),
         ):
-            interface.export(function.__name__, convention, _keeping_failure(function))
+            export(start.__name__, f"0{operands}_r", _ending(start))
+            export(f"start_{start.__name__}", f"0{operands}_i", _numbering(start))
+        export("finish", "0i_r", Collectives.finish)
+        export("broadcast", "0rii_r", Collectives.broadcast)
+        export("send", "0rii_v", Collectives.send)
+        export("receive", "0Iii_r", Collectives.receive)
         return interface.create()
 
-    def all_reduce(self, x: rt.VmRef, axes: int) -> rt.VmRef:
-        """See the module."""
-        view, group = x.deref(rt.HalBufferView), self._group(axes)
-        if len(group) > 1:
-            array = _mapped(view).view(np.float32)
-            self._count("all_reduce", array.nbytes, len(group))
-            self._communicator.all_reduce(array, group)
-        return view.ref
-
-    def all_gather(self, x: rt.VmRef, axes: int) -> rt.VmRef:
+    def all_reduce(self, x: rt.VmRef, axes: int) -> _Started:
         """See the module."""
         view, group = x.deref(rt.HalBufferView), self._group(axes)
         if len(group) == 1:
-            return view.ref
+            return view.ref, _nothing
+        array = _mapped(view).view(np.float32)
+        self._count("all_reduce", array.nbytes, len(group))
+        return view.ref, self._communicator.start_all_reduce(array, group)
+
+    def all_gather(self, x: rt.VmRef, axes: int) -> _Started:
+        """See the module."""
+        view, group = x.deref(rt.HalBufferView), self._group(axes)
+        if len(group) == 1:
+            return view.ref, _nothing
         array = _held(view)
         gathered, whole = self._new(view.shape[0] * len(group), view)
         self._count("all_gather", whole.size, len(group))
-        self._communicator.all_gather(array, whole, group)
-        return gathered
+        return gathered, self._communicator.start_all_gather(array, whole, group)
 
-    def reduce_scatter(self, x: rt.VmRef, axes: int) -> rt.VmRef:
+    def reduce_scatter(self, x: rt.VmRef, axes: int) -> _Started:
         """See the module."""
         view, group = x.deref(rt.HalBufferView), self._group(axes)
         if len(group) == 1:
-            return view.ref
+            return view.ref, _nothing
         array = _held(view)
         self._count("reduce_scatter", array.size, len(group))
         scattered, piece = self._new(view.shape[0] // len(group), view)
-        self._communicator.reduce_scatter(array.view(np.float32), piece.view(np.float32), group)
-        return scattered
+        parts = array.view(np.float32), piece.view(np.float32)
+        return scattered, self._communicator.start_reduce_scatter(*parts, group)
+
+    def shift(self, x: rt.VmRef, by: int, axes: int) -> _Started:
+        """See the module."""
+        view, group = x.deref(rt.HalBufferView), self._group(axes)
+        here = group.index(self._communicator.rank)
+        to, source = (group[(here + offset) % len(group)] for offset in (by, -by))
+        if to == self._communicator.rank:
+            return view.ref, _nothing
+        array = _held(view)
+        self._count("shift", array.size, len(group))
+        shifted, room = self._new(view.shape[0], view)
+        return shifted, self._communicator.start_shift(array, room, to, source)
+
+    def finish(self, number: int) -> rt.VmRef:
+        """See the module."""
+        result, finish = self._under_way.pop(number)
+        finish()
+        return result
 
     def broadcast(self, x: rt.VmRef, root: int, axes: int) -> rt.VmRef:
         """See the module."""
@@ -126,18 +157,12 @@ class Collectives:
         self._communicator.receive(array, group[source])
         return received
 
-    def shift(self, x: rt.VmRef, by: int, axes: int) -> rt.VmRef:
-        """See the module."""
-        view, group = x.deref(rt.HalBufferView), self._group(axes)
-        here = group.index(self._communicator.rank)
-        to, source = (group[(here + offset) % len(group)] for offset in (by, -by))
-        if to == self._communicator.rank:
-            return view.ref
-        array = _held(view)
-        self._count("shift", array.size, len(group))
-        shifted, room = self._new(view.shape[0], view)
-        self._communicator.shift(array, room, to, source)
-        return shifted
+    def number(self, started: _Started) -> int:
+        """The number under which `finish` finds it."""
+        number = max(self._under_way, default=-1) + 1
+        self._under_way[number] = started
+        self._communicator.compute()
+        return number
 
     def _group(self, axes: int) -> Group:
         if axes not in self._groups:
@@ -156,6 +181,26 @@ class Collectives:
         buffer = self._device.allocator.allocate_buffer(_MEMORY, _USAGE, size)
         view = rt.HalBufferView(buffer, [length], element)
         return view.ref, _mapped(view)
+
+
+def _nothing() -> None:
+    """Waits for no other rank."""
+
+
+def _ending(start: Callable[..., _Started]) -> Callable[..., rt.VmRef]:
+    """What does all of what `start` begins."""
+
+    def called(collectives: Collectives, *operands: Any) -> rt.VmRef:
+        result, finish = start(collectives, *operands)
+        finish()
+        return result
+
+    return called
+
+
+def _numbering(start: Callable[..., _Started]) -> Callable[..., int]:
+    """What does `start`, and gives the number of what it begins."""
+    return lambda collectives, *operands: collectives.number(start(collectives, *operands))
 
 
 def _keeping_failure(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -11,6 +12,8 @@ from llmc.runtime.ranks.cpus import CPUShare
 
 # Ranks that take part in a collective, in the order of their pieces.
 Group = tuple[int, ...]
+# Waits for the end of what was started.
+Finish = Callable[[], None]
 Operation = Literal[
     "all_reduce", "all_gather", "reduce_scatter", "broadcast", "send", "receive", "shift"
 ]
@@ -35,10 +38,11 @@ class Communicator(ABC):
     """A rank's way to the others.
 
     Arrays are contiguous, of one axis; reductions are of float32. All ranks of a group call the
-    same with arrays of the same size, where no other is said, and get the same bits. Whoever waits
-    for a rank that is dead, or takes no part for longer than the timeout, raises UserError. `moved`
-    counts the bytes that this rank's collectives sent, as `bytes_moved` has them; `agreed` says
-    that all ranks have opened the same bundle.
+    same with arrays of the same size, where no other is said, and get the same bits. What `start_`
+    begins goes on, and needs its arrays, until what that returns is called; all ranks start and
+    finish in the same order. Whoever waits for a rank that is dead, or takes no part for longer
+    than the timeout, raises UserError. `moved` counts the bytes that this rank's collectives sent,
+    as `bytes_moved` has them; `agreed` says that all ranks have opened the same bundle.
     """
 
     def __init__(self, rank: int, ranks: int, cpus: CPUShare) -> None:
@@ -50,16 +54,20 @@ class Communicator(ABC):
         self.world: Group = tuple(range(ranks))
 
     @abstractmethod
-    def all_reduce(self, x: np.ndarray, group: Group) -> None:
+    def start_all_reduce(self, x: np.ndarray, group: Group) -> Finish:
         """Makes `x` the sum over the group."""
 
     @abstractmethod
-    def all_gather(self, x: np.ndarray, gathered: np.ndarray, group: Group) -> None:
+    def start_all_gather(self, x: np.ndarray, gathered: np.ndarray, group: Group) -> Finish:
         """Makes `gathered` the bytes of all ranks' `x`, in order."""
 
     @abstractmethod
-    def reduce_scatter(self, x: np.ndarray, piece: np.ndarray, group: Group) -> None:
+    def start_reduce_scatter(self, x: np.ndarray, piece: np.ndarray, group: Group) -> Finish:
         """Makes `piece` the sum over the group of its part of `x`, all parts being of one size."""
+
+    @abstractmethod
+    def start_shift(self, x: np.ndarray, shifted: np.ndarray, to: int, source: int) -> Finish:
+        """Sends `x` to the rank `to` while `shifted` becomes what `source` sends."""
 
     @abstractmethod
     def broadcast(self, x: np.ndarray, root: int, group: Group) -> None:
@@ -74,8 +82,8 @@ class Communicator(ABC):
         """Makes `x` what the rank `source` sends; `patient` waits for it without a timeout."""
 
     @abstractmethod
-    def shift(self, x: np.ndarray, shifted: np.ndarray, to: int, source: int) -> None:
-        """Sends `x` to the rank `to` while `shifted` becomes what `source` sends."""
+    def compute(self) -> None:
+        """Called where this rank goes on to compute while something that it started goes on."""
 
     @abstractmethod
     def abandon(self) -> None:
@@ -107,9 +115,9 @@ class Communicator(ABC):
         """The message of each rank, on all of them."""
         ranks = len(self.world)
         size, sizes = np.array([len(message)], np.int64), np.empty(ranks, np.int64)
-        self.all_gather(size.view(np.uint8), sizes.view(np.uint8), self.world)
+        self.start_all_gather(size.view(np.uint8), sizes.view(np.uint8), self.world)()
         filled_up = np.zeros(sizes.max(), np.uint8)
         filled_up[: len(message)] = np.frombuffer(message, np.uint8)
         gathered = np.empty((ranks, sizes.max()), np.uint8)
-        self.all_gather(filled_up, gathered.reshape(-1), self.world)
+        self.start_all_gather(filled_up, gathered.reshape(-1), self.world)()
         return [row[:size].tobytes() for row, size in zip(gathered, sizes, strict=True)]

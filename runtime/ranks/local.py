@@ -5,15 +5,20 @@ from __future__ import annotations
 import mmap
 import os
 import weakref
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 import numpy as np
 
 from llmc.runtime.errors import UserError
-from llmc.runtime.ranks.channel import CHANNEL, ROOM, Channel, create_channel
-from llmc.runtime.ranks.communicator import Communicator, Group
+from llmc.runtime.ranks.channel import CHANNEL, ROOM, ROOMS, Channel, create_channel
+from llmc.runtime.ranks.communicator import Communicator, Finish, Group
 from llmc.runtime.ranks.cpus import CPUShare
 from llmc.runtime.ranks.waiting import Waiting
+
+# Sends and receives by turns, and says after each sending whether it was the last.
+_Steps = Iterator[bool]
 
 
 def share_memory(ranks: int) -> int:
@@ -56,49 +61,51 @@ class LocalCommunicator(Communicator):
         def channel(source: int, to: int, other: int) -> Channel:
             return Channel(memory, (source * ranks + to) * CHANNEL, waiting, f"rank {other}")
 
+        self._under_way: deque[_Steps] = deque()
+        self._is_all_sent = True
         others = self._others(self.world)
         self._to = {other: channel(rank, other, other) for other in others}
         self._from = {other: channel(other, rank, other) for other in others}
 
-    def all_reduce(self, x: np.ndarray, group: Group) -> None:
+    def start_all_reduce(self, x: np.ndarray, group: Group) -> Finish:
         """Every rank adds up what all others sent."""
-        self._sum(dict.fromkeys(self._others(group), x), x, x, group)
+        return self._start(self._sum(dict.fromkeys(self._others(group), x), x, x, group))
 
-    def all_gather(self, x: np.ndarray, gathered: np.ndarray, group: Group) -> None:
+    def start_all_gather(self, x: np.ndarray, gathered: np.ndarray, group: Group) -> Finish:
         """Every rank sends to all others."""
         into = dict(zip(group, gathered.reshape(len(group), -1), strict=True))
         into.pop(self.rank)[:] = x
-        for at in range(0, x.size, ROOM):
-            part = slice(at, at + ROOM)
-            for rank in into:
-                self._to[rank].put(x[part])
-            for rank, piece in into.items():
-                self._from[rank].take(piece[part])
+        return self._start(self._exchange(dict.fromkeys(into, x), into))
 
-    def reduce_scatter(self, x: np.ndarray, piece: np.ndarray, group: Group) -> None:
+    def start_reduce_scatter(self, x: np.ndarray, piece: np.ndarray, group: Group) -> Finish:
         """Every rank adds up what all others sent of its part."""
         parts = dict(zip(group, x.reshape(len(group), -1), strict=True))
         mine = parts.pop(self.rank)
-        self._sum(parts, mine, piece, group)
+        return self._start(self._sum(parts, mine, piece, group))
+
+    def start_shift(self, x: np.ndarray, shifted: np.ndarray, to: int, source: int) -> Finish:
+        """Of as much to one rank as from the other."""
+        outgoing, incoming = {to: x.view(np.uint8)}, {source: shifted.view(np.uint8)}
+        return self._start(self._exchange(outgoing, incoming))
 
     def broadcast(self, x: np.ndarray, root: int, group: Group) -> None:
         """The root sends to all others."""
         if self.rank == root:
-            self._exchange(dict.fromkeys(self._others(group), x.view(np.uint8)), {})
+            outgoing = dict.fromkeys(self._others(group), x.view(np.uint8))
+            self._start(self._exchange(outgoing, {}))()
         else:
             self.receive(x, root)
 
     def send(self, x: np.ndarray, to: int) -> None:
         """Returns when there is room for the last of it."""
-        self._exchange({to: x.view(np.uint8)}, {})
+        self._start(self._exchange({to: x.view(np.uint8)}, {}))()
 
     def receive(self, x: np.ndarray, source: int, *, patient: bool = False) -> None:
         """Copies it from where the other rank put it."""
-        self._exchange({}, {source: x.view(np.uint8)}, patient=patient)
+        self._start(self._exchange({}, {source: x.view(np.uint8)}, patient=patient))()
 
-    def shift(self, x: np.ndarray, shifted: np.ndarray, to: int, source: int) -> None:
-        """Sends and receives by turns."""
-        self._exchange({to: x.view(np.uint8)}, {source: shifted.view(np.uint8)})
+    def compute(self) -> None:
+        """What is started lies where others find it."""
 
     def abandon(self) -> None:
         """Ends the others."""
@@ -109,14 +116,16 @@ class LocalCommunicator(Communicator):
 
     def _sum(
         self, outgoing: Mapping[int, np.ndarray], mine: np.ndarray, total: np.ndarray, group: Group
-    ) -> None:
+    ) -> _Steps:
         """Makes `total` the sum of `mine` and of what others send, who get `outgoing`."""
         step = ROOM // mine.itemsize
+        others = [self._from[rank] for rank in outgoing]
         for at in range(0, mine.size, step):
             part = slice(at, at + step)
-            own, others = mine[part], [self._from[rank] for rank in outgoing]
             for rank, array in outgoing.items():
                 self._to[rank].put(array[part].view(np.uint8))
+            yield part.stop >= mine.size
+            own = mine[part]
             sent = iter([other.peek(own.nbytes).view(np.float32) for other in others])
             # In the order of the group, so that all ranks get the same bits.
             first, *between, last = (own if rank == self.rank else next(sent) for rank in group)
@@ -132,14 +141,28 @@ class LocalCommunicator(Communicator):
         incoming: Mapping[int, np.ndarray],
         *,
         patient: bool = False,
-    ) -> None:
-        """Sends the bytes of arrays to ranks, and makes those in `incoming` what ranks send."""
-        sizes = (array.size for array in (*outgoing.values(), *incoming.values()))
-        for at in range(0, max(sizes, default=0), ROOM):
+    ) -> _Steps:
+        """Sends bytes to ranks, and makes `incoming` what ranks send, all of one length."""
+        size = max([array.size for array in (*outgoing.values(), *incoming.values())], default=0)
+        for at in range(0, size, ROOM):
             part = slice(at, at + ROOM)
             for rank, array in outgoing.items():
-                if at < array.size:
-                    self._to[rank].put(array[part])
+                self._to[rank].put(array[part])
+            yield part.stop >= size
             for rank, array in incoming.items():
-                if at < array.size:
-                    self._from[rank].take(array[part], patient)
+                self._from[rank].take(array[part], patient)
+
+    def _start(self, steps: _Steps) -> Finish:
+        # A channel keeps the order of what is sent, and has room for some.
+        if self._under_way and not (self._is_all_sent and len(self._under_way) < ROOMS):
+            self._finish(self._under_way[-1])
+        self._is_all_sent = next(steps, True)
+        self._under_way.append(steps)
+        return partial(self._finish, steps)
+
+    def _finish(self, last: _Steps) -> None:
+        """Finishes what is under way, in its order, up to `last`."""
+        while last in self._under_way:
+            for _ in self._under_way[0]:
+                pass
+            self._under_way.popleft()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -12,13 +13,14 @@ import numpy as np
 from mpi4py import MPI
 
 from llmc.runtime.errors import UserError
-from llmc.runtime.ranks.communicator import Communicator, Group
+from llmc.runtime.ranks.communicator import Communicator, Finish, Group
 from llmc.runtime.ranks.cpus import CPUShare
 from llmc.runtime.ranks.waiting import NAP_S, Waiting
 
 _SOMEONE = "another rank"
 # Sleeps between two looks, in which MPI does its work; the longer ones are for who is idle.
 _LOOK_S, _IDLE_S = 0.00001, 0.001
+_NO_TAG = 1  # no message has it
 _READ_S = 0.2  # for the launcher to read the last words: at an abort it forgets the rest
 _STATUS = 2  # that of llmc where something fails that the user can mend
 
@@ -37,19 +39,27 @@ class MPICommunicator(Communicator):
         self._waiting = Waiting(timeout_s + (self.rank > 0), has_own_cpu=self.cpus.is_own)
         self._groups: dict[Group, MPI.Comm] = {self.world: self._world}
         self._abandoned = False
+        self._under_way = 0
+        self._progress = threading.Event()
+        threading.Thread(target=self._make_progress, daemon=True).start()
         atexit.register(self._finish)
 
-    def all_reduce(self, x: np.ndarray, group: Group) -> None:
+    def start_all_reduce(self, x: np.ndarray, group: Group) -> Finish:
         """In place."""
-        self._wait(self._comm(group).Iallreduce(MPI.IN_PLACE, x))
+        return self._started((self._comm(group).Iallreduce(MPI.IN_PLACE, x), _SOMEONE))
 
-    def all_gather(self, x: np.ndarray, gathered: np.ndarray, group: Group) -> None:
+    def start_all_gather(self, x: np.ndarray, gathered: np.ndarray, group: Group) -> Finish:
         """Of equal pieces."""
-        self._wait(self._comm(group).Iallgather(x, gathered))
+        return self._started((self._comm(group).Iallgather(x, gathered), _SOMEONE))
 
-    def reduce_scatter(self, x: np.ndarray, piece: np.ndarray, group: Group) -> None:
+    def start_reduce_scatter(self, x: np.ndarray, piece: np.ndarray, group: Group) -> Finish:
         """Of equal blocks."""
-        self._wait(self._comm(group).Ireduce_scatter_block(x, piece))
+        return self._started((self._comm(group).Ireduce_scatter_block(x, piece), _SOMEONE))
+
+    def start_shift(self, x: np.ndarray, shifted: np.ndarray, to: int, source: int) -> Finish:
+        """Both at once."""
+        incoming, outgoing = self._world.Irecv(shifted, source), self._world.Isend(x, to)
+        return self._started((incoming, f"rank {source}"), (outgoing, f"rank {to}"))
 
     def broadcast(self, x: np.ndarray, root: int, group: Group) -> None:
         """From the root's position in the group."""
@@ -63,11 +73,9 @@ class MPICommunicator(Communicator):
         """Into its place."""
         self._wait(self._world.Irecv(x, source), f"rank {source}", patient)
 
-    def shift(self, x: np.ndarray, shifted: np.ndarray, to: int, source: int) -> None:
-        """Both at once."""
-        incoming, outgoing = self._world.Irecv(shifted, source), self._world.Isend(x, to)
-        self._wait(incoming, f"rank {source}")
-        self._wait(outgoing, f"rank {to}")
+    def compute(self) -> None:
+        """Lets another thread call MPI meanwhile, which goes on only while it is called."""
+        self._progress.set()
 
     def abandon(self) -> None:
         """MPI ends the others when this process ends, after it has said why."""
@@ -78,6 +86,28 @@ class MPICommunicator(Communicator):
             members = self._world.Get_group().Incl(group)
             self._groups[group] = self._world.Create_group(members)
         return self._groups[group]
+
+    def _started(self, *requests: tuple[MPI.Request, str]) -> Finish:
+        """What waits for each of the requests, which are of the rank that stands beside it."""
+        self._under_way += 1
+
+        def finish() -> None:
+            self._under_way -= 1
+            for request, whom in requests:
+                self._wait(request, whom)
+
+        return finish
+
+    def _make_progress(self) -> None:
+        while self._progress.wait():
+            if not self._under_way:
+                self._progress.clear()
+                continue
+            try:
+                self._world.Iprobe(tag=_NO_TAG)
+            except MPI.Exception:  # as the one that waits finds out
+                return
+            time.sleep(_LOOK_S)
 
     def _wait(self, request: MPI.Request, whom: str = _SOMEONE, patient: bool = False) -> None:
         def nap() -> bool:

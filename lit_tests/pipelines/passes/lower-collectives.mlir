@@ -75,3 +75,18 @@ func.func @pass_on(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %0 = shard.shift %x on @grid grid_axes = [2] shift_axis = 2 offset = 1 rotate : tensor<4x8xf32> -> tensor<4x8xf32>
   return %0 : tensor<4x8xf32>
 }
+
+// What is started ends where its result is read.
+// CHECK-LABEL: func.func @started
+func.func @started(%x: tensor<?x8xf32>, %y: tensor<?x8xf32>) -> (tensor<?x8xf32>, tensor<?x16xf32>) {
+  // CHECK:      %[[NUMBER:.+]] = call @collective.start_all_gather(%{{.+}}, %{{.+}}) : (tensor<?xf32>, i32) -> i32
+  // CHECK-NEXT: %{{.+}} = linalg.square
+  // CHECK-NEXT: %[[FLAT:.+]] = call @collective.finish(%[[NUMBER]]) : (i32) -> tensor<?xf32>
+  // CHECK:      linalg.transpose
+  // CHECK:      %[[GATHERED:.+]] = tensor.collapse_shape
+  // CHECK-NEXT: linalg.exp ins(%[[GATHERED]]
+  %gathered = shard.all_gather %x on @grid grid_axes = [1] gather_axis = 1 {llmc.started} : tensor<?x8xf32> -> tensor<?x16xf32>
+  %meanwhile = linalg.square ins(%y : tensor<?x8xf32>) outs(%y : tensor<?x8xf32>) -> tensor<?x8xf32>
+  %read = linalg.exp ins(%gathered : tensor<?x16xf32>) outs(%gathered : tensor<?x16xf32>) -> tensor<?x16xf32>
+  return %meanwhile, %read : tensor<?x8xf32>, tensor<?x16xf32>
+}

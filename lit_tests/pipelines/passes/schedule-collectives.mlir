@@ -15,17 +15,17 @@ shard.grid @grid(shape = 3) {llmc.axes = ["tp"]}
 // CHECK-NEXT:  %[[Y:.+]] = "llmc.linear"(%[[ALL]], %[[W]])
 // CHECK-NEXT:  return %[[Y]]
 
-// Each piece of x meets its columns of the rows, and goes on to the next rank: here that of rank 1
-// first, then that of rank 0, then that of rank 2.
+// Each piece of x meets its columns of the rows, while it goes on to the next rank: here that of
+// rank 1 first, then that of rank 0, then that of rank 2.
 // RING-LABEL:  func.func @columns(
 // RING-SAME:       %[[X:.+]]: tensor<?x32xf32>, %[[W:.+]]: tensor<16x96xf32>) -> tensor<?x16xf32>
+// RING-NEXT:   %[[X0:.+]] = shard.shift %[[X]] on @grid grid_axes = [0] shift_axis = 0 offset = 1 rotate {llmc.started}
 // RING-NEXT:   %[[W1:.+]] = tensor.extract_slice %[[W]][0, 32] [16, 32] [1, 1]
 // RING-NEXT:   %[[Y1:.+]] = "llmc.linear"(%[[X]], %[[W1]])
-// RING-NEXT:   %[[X0:.+]] = shard.shift %[[X]] on @grid grid_axes = [0] shift_axis = 0 offset = 1 rotate
+// RING-NEXT:   %[[X2:.+]] = shard.shift %[[X0]] {{.*}} {llmc.started}
 // RING-NEXT:   %[[W0:.+]] = tensor.extract_slice %[[W]][0, 0] [16, 32] [1, 1]
 // RING-NEXT:   %[[Y0:.+]] = "llmc.linear"(%[[X0]], %[[W0]])
 // RING-NEXT:   %[[SUM:.+]] = linalg.add ins(%[[Y1]], %[[Y0]] : {{.*}}) outs(%[[Y1]] :
-// RING-NEXT:   %[[X2:.+]] = shard.shift %[[X0]]
 // RING-NEXT:   %[[W2:.+]] = tensor.extract_slice %[[W]][0, 64] [16, 32] [1, 1]
 // RING-NEXT:   %[[Y2:.+]] = "llmc.linear"(%[[X2]], %[[W2]])
 // RING-NEXT:   linalg.add ins(%[[SUM]], %[[Y2]] : {{.*}}) outs(%[[SUM]] :
