@@ -54,9 +54,10 @@ class Lowering:
         """
         done, module, options = self.done, self.module, self.options
         tuned = "" if options.no_tuning else str(database_path())
-        is_split = options.grid or options.plan
         stored = storage(self.model, options)
-        shard = ShardStage(options.grid, options.plan, rank, stored) if is_split else None
+        shard = None
+        if options.grid or options.plan:
+            shard = ShardStage(options.grid, options.plan, rank, stored, options.overlap)
         for stage in stages(target, stored, options.kv_dtype, tuned, shard):
             if SHARDED_STAGE_NAMES.index(done) < SHARDED_STAGE_NAMES.index(stage.stage):
                 if done == stop_after:

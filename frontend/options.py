@@ -26,8 +26,9 @@ class CompileOptions:
     other quantised formats it makes q8_0. `kv_dtype` is the type of the KV cache: auto is f32 for
     weights in f32, f16 for those in 16 bits, and q8_0 for blocks. `context` bounds the tokens of a
     sequence. `layers` keeps only the first so many. `grid`, such as `dp=2,tp=2`, is of the ranks
-    that run the model together, and `plan` a file that says how it is split among them.
-    `no_tuning` leaves out what `llmc tune` found on this machine.
+    that run the model together, and `plan` a file that says how it is split among them; with
+    `overlap` they compute one half of a prompt while they exchange the other. `no_tuning` leaves
+    out what `llmc tune` found on this machine.
     """
 
     target: str = "cpu"
@@ -37,6 +38,7 @@ class CompileOptions:
     layers: int | None = None
     grid: str = ""
     plan: str = ""
+    overlap: bool = False
     no_tuning: bool = False
 
     def __post_init__(self) -> None:
@@ -46,6 +48,8 @@ class CompileOptions:
             raise UserError(
                 f"kv_dtype must be one of {', '.join(KV_DTYPES)}, not {self.kv_dtype!r}"
             )
+        if self.overlap and not (self.grid or self.plan):
+            raise UserError("overlap is of what several ranks do: give a grid")
         for name in ("context", "layers"):
             value = getattr(self, name)
             if value is not None and value < 1:

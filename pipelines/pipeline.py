@@ -34,6 +34,7 @@ from llmc.pipelines.passes import (
     OutlineQuantizedExperts,
     OutlineQuantizedLinears,
     OutlineRows,
+    OverlapCollectives,
     PackBlocks,
     PackWeights,
     PartitionShards,
@@ -123,7 +124,8 @@ class ShardStage(Stage):
     `plan` is a file that says how weights are split, where that is not to be the usual way. A model
     for one device has no such stage. Changes numerics, where `storage` is that of floats: sums over
     ranks are in another order. Of blocks no sum is split: activations that are rounded to 8 bits
-    turn the least difference into one of the text.
+    turn the least difference into one of the text. With `overlap` ranks compute a half of a prompt
+    while they exchange the other.
     """
 
     name: ClassVar[str] = "llmc-shard"
@@ -131,6 +133,7 @@ class ShardStage(Stage):
     plan: str = ""
     rank: int = 0
     storage: str = "f32"
+    overlap: bool = False
 
     def steps(self) -> tuple[Step, ...]:
         """What runs, in order."""
@@ -144,7 +147,12 @@ class ShardStage(Stage):
             _SIMPLIFY,
             SimplifyCollectives(),
             _SIMPLIFY,
+            *(self._overlap() if self.overlap else ()),
         )
+
+    def _overlap(self) -> tuple[Step, ...]:
+        # What is one layer stays one: a weight that both halves read is fused with no other.
+        return FoldTransposes(), FuseGateUp(), OverlapCollectives(), _SIMPLIFY
 
     def before_annotations(self) -> tuple[Step, ...]:
         """What makes operations that can be split."""

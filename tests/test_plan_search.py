@@ -15,6 +15,7 @@ from llmc.frontend.work import module_text
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.passes import (
     AnnotateShardings,
+    OverlapCollectives,
     PartitionShards,
     PartitionStages,
     PropagateShardings,
@@ -60,7 +61,7 @@ def search_of(model, device=DEVICE, constraints=None, dtype="f32", plan="", **wo
     return make_search(loaded, module, options, device, workload, constraints)
 
 
-def sent(module, plan, folder, rank, function="decode", open_size=1):
+def sent(module, plan, folder, rank, function="decode", open_size=1, overlap=()):
     """The bytes that `rank` sends in a program that the compiler makes by `plan`."""
     path = folder / "plan.json"
     path.write_text(plan.to_json())
@@ -68,7 +69,7 @@ def sent(module, plan, folder, rank, function="decode", open_size=1):
     simplify = "canonicalize,cse"
     annotate = AnnotateShardings(plan=str(path))
     stages = (annotate, PartitionStages(rank=rank), simplify)
-    run((*stages, PropagateShardings(), PartitionShards(rank=rank), simplify), copy)
+    run((*stages, PropagateShardings(), PartitionShards(rank=rank), simplify, *overlap), copy)
     return traffic(copy, open_size)[function]
 
 
@@ -83,6 +84,12 @@ def test_the_compiler_sends_the_bytes_that_are_predicted(model, grid, tmp_path):
 def test_bytes_of_a_prompt_are_predicted(llama, grid, tmp_path):
     found = search_of(llama, prompt=5).solve(Grid.parse(grid))
     assert found.moved[0] == sent(llama[1], found.plan, tmp_path, 0, "prefill", 5)
+
+
+def test_bytes_of_the_halves_of_a_prompt_are_predicted(llama, tmp_path):
+    found = search_of(llama, prompt=64, cached=0).solve(Grid.parse("tp=2"))
+    halves = sent(llama[1], found.plan, tmp_path, 0, "prefill", 64, [OverlapCollectives()])
+    assert found.moved[0] == halves
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -9,6 +9,7 @@ import llmc.runtime
 from llmc.frontend.compile import compile_model
 from llmc.frontend.options import CompileOptions
 from llmc.runtime.engine import PREFILL_CHUNK
+from llmc.runtime.errors import UserError
 from llmc.runtime.manifest import Manifest
 from tests.in_memory import as_loaded
 from tests.test_families import TOLERANCE, VARIATIONS, VOCAB_SIZE, random_tokens, torch_logits
@@ -21,6 +22,7 @@ CONTEXT = PREFILL_CHUNK + PROMPT
 # gates and inputs at once.
 QUICK = [("llama", "tp=3"), ("gpt2", "tp=2"), ("qwen3_moe", "ep=2,tp=2"), ("gemma3_text", "pp=2")]
 OTHERS = [("phi3", "pp=2,tp=2"), ("gpt_neox", "tp=2"), ("olmo2", "tp=2"), ("mixtral", "tp=4")]
+OVERLAPPED = {"gpt2", "qwen3_moe", "gpt_neox", "mixtral"}
 
 
 def make(family: str):
@@ -38,7 +40,8 @@ def make(family: str):
 def test_ranks_compute_pytorchs_logits(family, grid, tmp_path):
     model = make(family)
     bundle = tmp_path / "bundle"
-    compile_model(as_loaded(model), CompileOptions(context=CONTEXT, grid=grid), bundle)
+    options = CompileOptions(context=CONTEXT, grid=grid, overlap=family in OVERLAPPED)
+    compile_model(as_loaded(model), options, bundle)
     ranks = llmc.runtime.load(bundle, threads=1, local=True)
     tokens = random_tokens(PROMPT)
     expected = torch_logits(model, tokens)
@@ -63,10 +66,10 @@ def test_ranks_compute_pytorchs_logits(family, grid, tmp_path):
 
 @pytest.fixture(scope="module")
 def bundles(tmp_path_factory):
-    """One model in blocks, for one device and for two ranks."""
+    """One model in blocks, for one device and for two ranks, which overlap what they do."""
     model, folder = make("llama"), tmp_path_factory.mktemp("bundles")
     for name, grid in (("alone", ""), ("ranks", "tp=2")):
-        options = CompileOptions(dtype="q4_0", context=64, grid=grid)
+        options = CompileOptions(dtype="q4_0", context=CONTEXT, grid=grid, overlap=bool(grid))
         compile_model(as_loaded(model), options, folder / name)
     return folder
 
@@ -77,6 +80,19 @@ def test_no_sum_over_blocks_is_made_in_parts(bundles):
     ranks = llmc.runtime.load(bundles / "ranks", threads=1, local=True)
     expected = alone.logits(tokens, every=True)
     np.testing.assert_array_equal(ranks.logits(tokens, every=True), expected)
+    halved = random_tokens(CONTEXT)
+    np.testing.assert_array_equal(ranks.logits(halved), alone.logits(halved))
+
+
+def test_halves_of_a_prompt_send_what_the_whole_does(bundles):
+    ranks = llmc.runtime.load(bundles / "ranks", threads=1, local=True)
+
+    def sent(count):
+        before = ranks.communicator.moved
+        ranks.logits(random_tokens(count))
+        return ranks.communicator.moved - before
+
+    assert sent(64) - sent(63) == sent(3) - sent(2) > 0
 
 
 def archive_sizes(folder: Path) -> list[int]:
@@ -92,3 +108,8 @@ def test_a_rank_has_its_own_weights_alone(bundles):
     assert len(parts) == 2
     assert whole <= sum(parts) + shared
     assert max(parts) <= whole / 2 + shared
+
+
+def test_one_device_has_nothing_to_overlap():
+    with pytest.raises(UserError, match="give a grid"):
+        CompileOptions(overlap=True)

@@ -19,6 +19,7 @@ _COMPILE_FIELDS = (
     "layers",
     "grid",
     "plan",
+    "overlap",
     "no_tuning",
 )
 
@@ -117,6 +118,12 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
         "--plan",
         metavar="FILE",
         help="split the model as the plan in FILE says",
+    )
+    group.add_argument(
+        "--overlap",
+        action="store_true",
+        default=None,
+        help="let ranks compute one half of a prompt while they exchange the other",
     )
     group.add_argument(
         "--no-tuning",

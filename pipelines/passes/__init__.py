@@ -32,6 +32,7 @@ from llmc.pipelines.passes.outline_linears import OutlineLinears
 from llmc.pipelines.passes.outline_quantized_experts import OutlineQuantizedExperts
 from llmc.pipelines.passes.outline_quantized_linears import OutlineQuantizedLinears
 from llmc.pipelines.passes.outline_rows import OutlineRows
+from llmc.pipelines.passes.overlap_collectives import OverlapCollectives
 from llmc.pipelines.passes.pack_blocks import PackBlocks
 from llmc.pipelines.passes.pack_weights import PackWeights
 from llmc.pipelines.passes.pair_halves import PairHalves
@@ -93,6 +94,7 @@ PASSES: dict[str, type[Pass]] = {
         OutlineQuantizedExperts,
         OutlineQuantizedLinears,
         OutlineRows,
+        OverlapCollectives,
         PackBlocks,
         PackWeights,
         PairHalves,

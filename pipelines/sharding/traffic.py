@@ -10,6 +10,7 @@ from torch_mlir.dialects import func
 from llmc.pipelines.passes.base import functions, trunks
 from llmc.pipelines.sharding.annotations import grid_of
 from llmc.pipelines.sharding.collectives import axes_of
+from llmc.pipelines.sharding.halves import rows_of
 from llmc.runtime.ranks.communicator import Operation, bytes_moved
 from llmc.runtime.ranks.grid import Grid
 
@@ -41,9 +42,9 @@ def exchanges(function: func.FuncOp, open_size: int = 1) -> Iterator[Exchange]:
             continue
         value = op.operation.results[0] if name == "shard.all_gather" else op.operation.operands[0]
         type_ = value.type
+        rows = rows_of(op, open_size)
         extents = [
-            open_size if type_.is_dynamic_dim(dim) else type_.shape[dim]
-            for dim in range(type_.rank)
+            rows if type_.is_dynamic_dim(dim) else type_.shape[dim] for dim in range(type_.rank)
         ]
         size = prod(extents) * type_.element_type.width // 8
         yield Exchange(_OPERATIONS[name], size, tuple(axes_of(op.operation)))
