@@ -127,10 +127,3 @@ def test_a_launcher_without_mpi_is_a_clear_error(monkeypatch):
     monkeypatch.delitem(sys.modules, "llmc.runtime.ranks.mpi", raising=False)
     with pytest.raises(UserError, match=r"pip install 'llmc-compiler\[mpi\]'"):
         launcher.connect(1.0)
-
-
-def test_torchrun_is_told_of_mpiexec(monkeypatch):
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
-    with pytest.raises(UserError, match="mpiexec"):
-        launcher.connect(1.0)

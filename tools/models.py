@@ -20,8 +20,8 @@ _FAILED = 2
 def load_model(arguments: argparse.Namespace) -> tuple[Model, float]:
     """MODEL, ready to run, and the seconds spent on compiling it.
 
-    Where mpiexec has started several ranks it returns on the first, and the others follow that one
-    to the end. Raises UserError, IREEError.
+    Where a launcher has started several ranks it returns on the first, and the others follow that
+    one to the end. Raises UserError, IREEError.
     """
     communicator = connect(arguments.timeout)
     if communicator is not None:
@@ -44,7 +44,7 @@ def _load_together(
     arguments: argparse.Namespace, communicator: Communicator
 ) -> tuple[Model, float]:
     if arguments.local:
-        raise UserError("--local starts ranks, which mpiexec has done: leave one of them out")
+        raise UserError("--local starts ranks, which a launcher has done: leave one of them out")
     if communicator.rank > 0:
         _follow(arguments, communicator)
     if is_bundle(arguments):

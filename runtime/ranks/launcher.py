@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from llmc.runtime.errors import UserError
 from llmc.runtime.ranks.communicator import Communicator
+from llmc.runtime.ranks.torchrun import connect_to_local_ranks, started_by_torchrun
 
 # MPICH and Intel MPI, Open MPI, Slurm's srun.
 _SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
@@ -18,11 +19,11 @@ def started_by_mpi(environment: Mapping[str, str]) -> bool:
 def connect(timeout_s: float) -> Communicator | None:
     """The way to the other processes of the launcher; None where this one is alone.
 
-    UserError where MPI is not installed.
+    UserError where MPI is not installed, or the others are not to be found.
     """
     if not started_by_mpi(os.environ):
-        if os.environ.get("WORLD_SIZE", "1") != "1" and "TORCHELASTIC_RUN_ID" in os.environ:
-            raise UserError("torchrun starts no ranks of llmc: use mpiexec instead, or --local")
+        if started_by_torchrun(os.environ):
+            return connect_to_local_ranks(os.environ, timeout_s)
         return None
     try:
         from llmc.runtime.ranks.mpi import MPICommunicator
