@@ -21,6 +21,7 @@ from llmc.pipelines.passes import (
     PropagateShardings,
 )
 from llmc.pipelines.sharding.plan import Plan
+from llmc.pipelines.sharding.search.activations import activation_bytes
 from llmc.pipelines.sharding.search.constraints import Constraints, Wish
 from llmc.pipelines.sharding.search.device import Device, Host, Line, Link, read_device
 from llmc.pipelines.sharding.search.search import Found, Misfit
@@ -61,8 +62,8 @@ def search_of(model, device=DEVICE, constraints=None, dtype="f32", plan="", **wo
     return make_search(loaded, module, options, device, workload, constraints)
 
 
-def sent(module, plan, folder, rank, function="decode", open_size=1, overlap=()):
-    """The bytes that `rank` sends in a program that the compiler makes by `plan`."""
+def program(module, plan, folder, rank, overlap=()):
+    """What the compiler makes of `module` for `rank` by `plan`."""
     path = folder / "plan.json"
     path.write_text(plan.to_json())
     copy = ir.Module.parse(module_text(module), module.context)
@@ -70,7 +71,12 @@ def sent(module, plan, folder, rank, function="decode", open_size=1, overlap=())
     annotate = AnnotateShardings(plan=str(path))
     stages = (annotate, PartitionStages(rank=rank), simplify)
     run((*stages, PropagateShardings(), PartitionShards(rank=rank), simplify, *overlap), copy)
-    return traffic(copy, open_size)[function]
+    return copy
+
+
+def sent(module, plan, folder, rank, function="decode", open_size=1, overlap=()):
+    """The bytes that `rank` sends in its program."""
+    return traffic(program(module, plan, folder, rank, overlap), open_size)[function]
 
 
 @pytest.mark.parametrize("grid", [*GRIDS, "ep=2,tp=2"])
@@ -120,13 +126,32 @@ def test_memory_bounds_plans_and_what_is_missing_is_said(llama):
     assert isinstance(bounded, Found)
     assert max(bounded.memory) <= less.memory_bytes
     assert bounded.cost.seconds > free.cost.seconds
-    tiny = replace(dear, memory_bytes=1000)
+    tiny = replace(dear, memory_bytes=free.activations + 1000)
     misfit = search_of(llama, tiny).solve(grid)
     assert isinstance(misfit, Misfit)
-    enough = replace(dear, memory_bytes=int(1001 + misfit.missing))
+    enough = replace(dear, memory_bytes=int(tiny.memory_bytes + 1 + misfit.missing))
     assert isinstance(search_of(llama, enough).solve(grid), Found)
     with pytest.raises(UserError, match=r"does not fit: with .* each device lacks"):
         find_plan(search_of(llama, tiny), "4")
+
+
+@pytest.mark.parametrize("grid", ["tp=2", "tp=4", "pp=2,tp=2"])
+def test_a_rank_holds_no_more_activations_than_is_said(model, grid, tmp_path):
+    found = search_of(model).solve(Grid.parse(grid))
+    for rank in range(found.plan.grid.size):
+        copy = program(model[1], found.plan, tmp_path, rank)
+        assert 0 < activation_bytes(copy, 1, 64) <= found.activations
+
+
+def test_activations_are_counted(llama):
+    grid = Grid.parse("tp=2")
+    for batch in (1, 200):
+        found = search_of(llama, batch=batch).solve(grid)
+        exact = replace(DEVICE, memory_bytes=int(max(found.memory)) + 1)
+        assert search_of(llama, exact, batch=batch).solve(grid) == found
+        less = replace(DEVICE, memory_bytes=int(max(found.memory)) - found.activations // 2)
+        assert search_of(llama, less, batch=batch).solve(grid) != found
+    assert found.activations > search_of(llama).solve(grid).activations
 
 
 def test_wishes_are_followed(llama):

@@ -140,7 +140,8 @@ def _text(planned: Planned, device: Device) -> str:
     lines += [f"  {each.name:<46} {each.words}" for each in best.weights]
     lines += [
         f"step          {_costs(best)}",
-        f"memory        {max(best.memory) / 1e6:,.1f} MB on a rank",
+        f"memory        {max(best.memory) / 1e6:,.1f} MB on a rank, "
+        f"{best.activations / 1e6:,.1f} of them for activations",
         f"sent          {max(best.moved):,} bytes by a rank in a step",
         "beside it",
     ]
@@ -194,5 +195,6 @@ def _numbers(found: Found) -> dict[str, object]:
         "seconds": found.cost.seconds,
         **{name: asdict(found.cost)[name] for name in ("compute_s", "reduce_s", "reshard_s")},
         "memory_bytes": [int(each) for each in found.memory],
+        "activation_bytes": found.activations,
         "moved_bytes": list(found.moved),
     }

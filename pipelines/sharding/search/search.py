@@ -9,6 +9,7 @@ from torch_mlir.dialects import func
 from llmc.dialects import ExpertLinearOp
 from llmc.pipelines.passes.base import functions
 from llmc.pipelines.sharding.plan import Plan
+from llmc.pipelines.sharding.search.activations import activation_bytes
 from llmc.pipelines.sharding.search.constraints import Constraints
 from llmc.pipelines.sharding.search.cost import Cost, CostModel, Step
 from llmc.pipelines.sharding.search.device import Device
@@ -28,11 +29,15 @@ _NEAR = ("ep", "tp")
 
 @dataclass(frozen=True)
 class Found:
-    """A plan and what a step costs; for each stage the bytes that a rank holds and sends."""
+    """A plan and what a step costs; for each stage the bytes that a rank holds and sends.
+
+    Of those that it holds so many are `activations`; the others are weights and a full KV cache.
+    """
 
     plan: Plan
     cost: Cost
     memory: tuple[float, ...]
+    activations: int
     moved: tuple[int, ...]
     weights: tuple[Written, ...]
 
@@ -75,6 +80,7 @@ class Search:
     _solved: dict[tuple[CostModel, bool, bool], tuple[list[Problem], Solution]] = field(
         default_factory=dict
     )
+    _activations: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         named = {function.sym_name.value: function for function in functions(self.module)}
@@ -117,7 +123,7 @@ class Search:
         problems, solution = self._freely(model, stages > 1, usual)
         places = self._places(solution, stages)
         shares = self._shares(places, stages)
-        limit = float(model.device.memory_bytes)
+        limit = float(model.device.memory_bytes - self._activations_of(model.step))
         if max(solution.memory(shares)) > limit:
             same = self.constraints.groups(problems)
             bounded = solve(problems, shares, limit, same)
@@ -133,6 +139,13 @@ class Search:
         working = near.size * min(replicas, self.step.sequences)
         device = self.device.share(grid.size, working)
         return CostModel(device, near, self.step.of_replica(replicas))
+
+    def _activations_of(self, step: Step) -> int:
+        """The bytes of a replica's activations."""
+        if step.sequences not in self._activations:
+            found = activation_bytes(self.module, step.sequences, step.context)
+            self._activations[step.sequences] = found
+        return self._activations[step.sequences]
 
     def _freely(
         self, model: CostModel, pipelined: bool, usual: bool
@@ -202,7 +215,9 @@ class Search:
                 each + told.moved + (sent.moved if stage < stages - 1 else 0)
                 for stage, each in enumerate(moved)
             ]
-        return Found(plan, cost, solution.memory(shares), tuple(moved), weights)
+        activations = self._activations_of(model.step)
+        memory = tuple(held + activations for held in solution.memory(shares))
+        return Found(plan, cost, memory, activations, tuple(moved), weights)
 
     def _between_stages(self, model: CostModel) -> tuple[Cost, Cost]:
         """What it costs to hand on the activations, and to tell all the result."""
