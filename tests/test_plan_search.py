@@ -23,8 +23,12 @@ from llmc.pipelines.passes import (
 from llmc.pipelines.sharding.plan import Plan
 from llmc.pipelines.sharding.search.activations import activation_bytes
 from llmc.pipelines.sharding.search.constraints import Constraints, Wish
+from llmc.pipelines.sharding.search.cost import Cost
 from llmc.pipelines.sharding.search.device import Device, Host, Line, Link, read_device
+from llmc.pipelines.sharding.search.problem import Choice, Node, Problem
 from llmc.pipelines.sharding.search.search import Found, Misfit
+from llmc.pipelines.sharding.search.solver import solve_within
+from llmc.pipelines.sharding.search.spans import Layers
 from llmc.pipelines.sharding.search.stages import cut_layers
 from llmc.pipelines.sharding.traffic import traffic
 from llmc.runtime.errors import UserError
@@ -282,6 +286,54 @@ def test_cuts_leave_the_largest_stage_as_small_as_can_be(layers, stages, first, 
     assert sorted(set(places)) == list(range(stages))
     ways = itertools.combinations(range(1, len(layers)), stages - 1)
     assert largest([places.index(stage) for stage in range(1, stages)]) == min(map(largest, ways))
+
+
+SIZES = st.integers(0, 6)
+COSTS = st.builds(lambda c, m: Cost(compute_s=c, memory=m * 1e6), SIZES, st.integers(1, 6))
+
+
+def nodes(is_last=False):
+    """A node that has a choice between costs, most often between time and memory."""
+    return st.lists(COSTS, min_size=1, max_size=3).map(
+        lambda costs: Node("", tuple(Choice((), (), None, (), cost, ()) for cost in costs), is_last)
+    )
+
+
+@given(
+    st.lists(nodes(), min_size=2, max_size=2),
+    st.tuples(nodes(), nodes(is_last=True)),
+    st.lists(st.integers(0, 1), min_size=3, max_size=5),
+    st.integers(1, 3),
+    st.integers(0, 24),
+)
+def test_a_plan_within_a_limit_is_the_best_of_all_cuts(kinds, ends, layers, stages, limit):
+    layers = [*layers, 1]
+    counts = [layers.count(0), layers.count(1)]
+    problems = [Problem("", count, (node,), ()) for count, node in zip(counts, kinds, strict=True)]
+    problems.append(Problem("", 1, ends, ()))
+    least, best = float("inf"), float("inf")
+    for chosen in itertools.product(
+        *((each.cost for each in node.choices) for node in (*kinds, *ends))
+    ):
+        *each, first, last = chosen
+        held = [each[kind].memory for kind in layers]
+        places = cut_layers(held, stages, first.memory, last.memory)
+        sizes = [
+            sum(m for m, at in zip(held, places, strict=True) if at == n) for n in range(stages)
+        ]
+        sizes[0] += first.memory
+        sizes[-1] += last.memory
+        least = min(least, max(sizes))
+        if max(sizes) <= limit * 1e6:
+            best = min(
+                best, sum(each[kind].seconds for kind in layers) + first.seconds + last.seconds
+            )
+    found = solve_within(problems, Layers(tuple(layers), stages), limit * 1e6)
+    if isinstance(found, float):
+        assert best == float("inf")
+        assert found == pytest.approx(least - limit * 1e6)
+    else:
+        assert found.total(problems).seconds == pytest.approx(best)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ from llmc.pipelines.sharding.search.device import Device
 from llmc.pipelines.sharding.search.options import Options, options_of, usual_options
 from llmc.pipelines.sharding.search.patterns import Written, written
 from llmc.pipelines.sharding.search.problem import Problem, problem_of
-from llmc.pipelines.sharding.search.solver import Solution, Stages, solve
+from llmc.pipelines.sharding.search.solver import Solution, Stages, solve, solve_within
+from llmc.pipelines.sharding.search.spans import Layers
 from llmc.pipelines.sharding.search.stages import cut_layers
 from llmc.runtime.errors import UserError
 from llmc.runtime.manifest import Axis
@@ -125,11 +126,13 @@ class Search:
         shares = self._shares(places, stages)
         limit = float(model.device.memory_bytes - self._activations_of(model.step))
         if max(solution.memory(shares)) > limit:
-            same = self.constraints.groups(problems)
-            bounded = solve(problems, shares, limit, same)
+            given = tuple(places) if self.given and self.given.stages else ()
+            layers = Layers(tuple(self._layers), stages, given)
+            same = [] if usual else self.constraints.groups(problems)
+            bounded = solve_within(problems, layers, limit, same)
             if isinstance(bounded, float):
                 return Misfit(grid, bounded)
-            solution = bounded
+            solution, places = bounded, self._places(bounded, stages)
         return self._found(grid, model, problems, solution, places)
 
     def _model(self, grid: Grid) -> CostModel:
@@ -157,12 +160,12 @@ class Search:
             if not usual:
                 self.constraints.check(problems)
                 problems = [self.constraints.kept(problem) for problem in problems]
-            stages = 2 if pipelined else 1
-            places = [stages * at // len(self._layers) for at in range(len(self._layers))]
             same = [] if usual else self.constraints.groups(problems)
-            solution = solve(problems, self._shares(places, stages), None, same)
-            if isinstance(solution, float):
-                raise UserError("no plan is what --same wants")
+            solution = solve(problems, same, pipelined=pipelined)
+            if solution is None and usual:
+                raise ValueError("it splits sums, which weights in blocks do not allow")
+            if solution is None:
+                raise UserError("no plan is what --plan, --pin and --same want together")
             self._solved[key] = problems, solution
         return self._solved[key]
 

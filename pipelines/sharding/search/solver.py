@@ -2,7 +2,8 @@
 
 A variable of 0 or 1 says whether a choice is made, one each layout of a value whether it has that.
 One choice is made for each node, those that read and make a value agree in its layout, and what
-choices share is paid if any of them is made. The memory of each stage is bounded.
+choices share is paid if any of them is made. Where memory is bounded the layers are cut into stages
+at once: the spans that are stages follow one another, and each holds what its layers do.
 Zheng et al., "Alpa", 2022, section 4.
 """
 
@@ -15,7 +16,10 @@ import numpy as np
 from llmc.pipelines.sharding.search.cost import Cost
 from llmc.pipelines.sharding.search.options import Option
 from llmc.pipelines.sharding.search.problem import Choice, Problem
+from llmc.pipelines.sharding.search.spans import Content, Layers
 from llmc.pipelines.sharding.split import Layout
+
+_UNIT = 1e6  # of bytes, so that numbers are of a size that a solver likes
 
 
 @dataclass(frozen=True)
@@ -71,30 +75,46 @@ class Solution:
 
 def solve(
     problems: Sequence[Problem],
-    stages: Stages,
-    limit: float | None,
     same: Sequence[Sequence[tuple[int, int]]] = (),
-) -> Solution | float:
-    """The cheapest choices whose memory is within `limit` in every stage.
+    *,
+    pipelined: bool = False,
+) -> Solution | None:
+    """The cheapest choices, whatever memory they take; None where none agree.
 
     The weights of each group in `same`, by problem and number, are split in the same dimensions.
-    Where nothing fits it is how many bytes are missing in the fullest stage.
+    `pipelined` says that what is before and after the layers is on different ranks.
     """
-    program = _Program(problems, stages)
+    program = _Program(problems, pipelined)
     program.build(same)
-    if limit is None:
-        return program.solution(program.minimum(None, slack=False))
-    values = program.minimum(limit, slack=False)
+    values = program.minimum()
+    return None if values is None else program.solution(values)
+
+
+def solve_within(
+    problems: Sequence[Problem],
+    layers: Layers,
+    limit: float,
+    same: Sequence[Sequence[tuple[int, int]]] = (),
+) -> Solution | float:
+    """The cheapest choices with which `layers` can be cut so that no stage holds more than `limit`.
+
+    `same` is as in `solve`. Where nothing fits it is how many bytes the fullest stage lacks at
+    least.
+    """
+    program = _Program(problems, pipelined=layers.stages > 1)
+    program.build(same)
+    program.bound(layers, limit)
+    values = program.minimum()
     if values is not None:
         return program.solution(values)
-    values = program.minimum(limit, slack=True)
+    values = program.minimum(slack=True)
     return float(values[program.slack]) if values is not None else float("inf")
 
 
 @dataclass
 class _Program:
     problems: Sequence[Problem]
-    stages: Stages
+    pipelined: bool
     slack: int = 0
     _costs: list[float] = field(default_factory=lambda: [0.0])
     _rows: list[tuple[dict[int, float], float, float]] = field(default_factory=list)
@@ -158,7 +178,7 @@ class _Program:
         """What is shared is paid if a choice that needs it is made."""
         payers: dict[Hashable, dict[int, float]] = {}
         costs: dict[Hashable, Cost] = {}
-        place = is_last and len(self.stages.counts) > 1
+        place = is_last and self.pipelined
         for variable, choice in made.items():
             for key, cost in choice.shared:
                 payers.setdefault((number, place, key), {})[variable] = 1.0
@@ -171,28 +191,49 @@ class _Program:
             self._payers.setdefault(self._named[name], set()).update(terms)
             self._row({**terms, self._named[name]: -1.0}, -np.inf, 0)
 
-    def _memory(self, stage: int) -> dict[int, float]:
-        """The bytes that a variable has a rank of `stage` hold."""
-        trunk, stages = len(self.problems) - 1, self.stages.counts
-        held = {}
-        for number, is_last, cost, variable in self._costed:
-            at = len(stages) - 1 if is_last else 0
-            times = int(at == stage) if number == trunk else stages[stage][number]
-            if times and cost.memory:
-                held[variable] = times * cost.memory
-        return held
+    def bound(self, layers: Layers, limit: float) -> None:
+        """Has spans of `layers` be the stages, none of which holds more than `limit`."""
+        stages = {span: self._flag() for span in layers.spans()}
+        self._row(dict.fromkeys(stages.values(), 1.0), layers.stages, layers.stages)
+        last = len(layers.kinds)
+        for at in range(last + 1):
+            begin = {flag: 1.0 for span, flag in stages.items() if span[0] == at}
+            end = {flag: -1.0 for span, flag in stages.items() if span[1] == at}
+            net = float(at == 0) - (at == last)
+            self._row({**begin, **end}, net, net)
+        alike: dict[Content, list[int]] = {}
+        for span, flag in stages.items():
+            alike.setdefault(layers.content(*span), []).append(flag)
+        for content, flags in alike.items():
+            self._hold(content, flags, limit)
 
-    def minimum(self, limit: float | None, *, slack: bool) -> np.ndarray | None:
-        """The variables of the cheapest choices, or with `slack` of those that need least memory.
+    def _hold(self, content: Content, flags: Sequence[int], limit: float) -> None:
+        """Bounds what a stage of this content holds, if any of `flags` says that there is one."""
+        most = sum(
+            content.times(number, is_last=node.is_last) * max(map(_held, node.choices))
+            for number, problem in enumerate(self.problems)
+            for node in problem.nodes
+        )
+        if most <= limit:
+            return
+        is_there = self._flag()
+        for flag in flags:
+            self._row({flag: 1.0, is_there: -1.0}, -np.inf, 0)
+        terms = {self.slack: -1.0, is_there: (most - limit) / _UNIT}
+        for number, is_last, cost, variable in self._costed:
+            if held := content.times(number, is_last=is_last) * cost.memory:
+                terms[variable] = held / _UNIT
+        self._row(terms, -np.inf, most / _UNIT)
+
+    def _flag(self) -> int:
+        self._costs.append(0.0)
+        return len(self._costs) - 1
+
+    def minimum(self, *, slack: bool = False) -> np.ndarray | None:
+        """The variables of the cheapest choices, or with `slack` of those that lack least memory.
 
         None where there are none.
         """
-        unit = 1e6  # of bytes, so that numbers are of a size that a solver likes
-        rows = list(self._rows)
-        if limit is not None:
-            for stage in range(len(self.stages.counts)):
-                terms = {at: bytes_ / unit for at, bytes_ in self._memory(stage).items()}
-                rows.append(({**terms, self.slack: -1.0}, -np.inf, limit / unit))
         most = max(max(self._costs), 1e-12)
         costs = np.array(self._costs) / most
         if slack:
@@ -200,15 +241,13 @@ class _Program:
             costs[self.slack] = 1.0
         upper = np.ones(len(costs))
         upper[self.slack] = np.inf if slack else 0.0
-        values = _minimise(costs, upper, rows)
+        values = _minimise(costs, upper, self._rows)
         if values is not None:
-            values[self.slack] *= unit
+            values[self.slack] *= _UNIT
         return values
 
-    def solution(self, values: np.ndarray | None) -> Solution:
+    def solution(self, values: np.ndarray) -> Solution:
         """What the variables say."""
-        if values is None:
-            raise ValueError("no choices agree")
         for variable, payers in self._payers.items():
             # The solver is free to pay for what nobody needs where that costs nothing.
             values[variable] = max(values[payer] for payer in payers)
@@ -227,6 +266,11 @@ class _Program:
             if number == problem and is_last in places and values[variable] > 0.5:
                 found += cost
         return found
+
+
+def _held(choice: Choice) -> float:
+    """The bytes that a rank holds for `choice`."""
+    return choice.cost.memory + sum(cost.memory for _, cost in choice.shared)
 
 
 def _minimise(
