@@ -161,7 +161,6 @@ class Collectives:
         """The number under which `finish` finds it."""
         number = max(self._under_way, default=-1) + 1
         self._under_way[number] = started
-        self._communicator.compute()
         return number
 
     def _group(self, axes: int) -> Group:

@@ -82,10 +82,6 @@ class Communicator(ABC):
         """Makes `x` what the rank `source` sends; `patient` waits for it without a timeout."""
 
     @abstractmethod
-    def compute(self) -> None:
-        """Called where this rank goes on to compute while something that it started goes on."""
-
-    @abstractmethod
     def abandon(self) -> None:
         """Called where this rank fails in the middle of something: it ends the run on all."""
 

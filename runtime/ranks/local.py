@@ -104,9 +104,6 @@ class LocalCommunicator(Communicator):
         """Copies it from where the other rank put it."""
         self._start(self._exchange({}, {source: x.view(np.uint8)}, patient=patient))()
 
-    def compute(self) -> None:
-        """What is started lies where others find it."""
-
     def abandon(self) -> None:
         """Ends the others."""
         self._end()

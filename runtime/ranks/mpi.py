@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -20,7 +19,6 @@ from llmc.runtime.ranks.waiting import NAP_S, Waiting
 _SOMEONE = "another rank"
 # Sleeps between two looks, in which MPI does its work; the longer ones are for who is idle.
 _LOOK_S, _IDLE_S = 0.00001, 0.001
-_NO_TAG = 1  # no message has it
 _READ_S = 0.2  # for the launcher to read the last words: at an abort it forgets the rest
 _STATUS = 2  # that of llmc where something fails that the user can mend
 
@@ -28,7 +26,9 @@ _STATUS = 2  # that of llmc where something fails that the user can mend
 class MPICommunicator(Communicator):
     """Communicates through MPI, which is given the arrays where they lie.
 
-    There is one in a process. What waits does so in Python, and so is seen to take too long.
+    There is one in a process. What waits does so in Python, and so is seen to take too long. What
+    is started goes on as far as the system's buffers reach: a thread that calls MPI meanwhile takes
+    more from the kernels than it gives.
     """
 
     def __init__(self, timeout_s: float) -> None:
@@ -39,9 +39,6 @@ class MPICommunicator(Communicator):
         self._waiting = Waiting(timeout_s + (self.rank > 0), has_own_cpu=self.cpus.is_own)
         self._groups: dict[Group, MPI.Comm] = {self.world: self._world}
         self._abandoned = False
-        self._under_way = 0
-        self._progress = threading.Event()
-        threading.Thread(target=self._make_progress, daemon=True).start()
         atexit.register(self._finish)
 
     def start_all_reduce(self, x: np.ndarray, group: Group) -> Finish:
@@ -73,10 +70,6 @@ class MPICommunicator(Communicator):
         """Into its place."""
         self._wait(self._world.Irecv(x, source), f"rank {source}", patient)
 
-    def compute(self) -> None:
-        """Lets another thread call MPI meanwhile, which goes on only while it is called."""
-        self._progress.set()
-
     def abandon(self) -> None:
         """MPI ends the others when this process ends, after it has said why."""
         self._abandoned = True
@@ -89,25 +82,12 @@ class MPICommunicator(Communicator):
 
     def _started(self, *requests: tuple[MPI.Request, str]) -> Finish:
         """What waits for each of the requests, which are of the rank that stands beside it."""
-        self._under_way += 1
 
         def finish() -> None:
-            self._under_way -= 1
             for request, whom in requests:
                 self._wait(request, whom)
 
         return finish
-
-    def _make_progress(self) -> None:
-        while self._progress.wait():
-            if not self._under_way:
-                self._progress.clear()
-                continue
-            try:
-                self._world.Iprobe(tag=_NO_TAG)
-            except MPI.Exception:  # as the one that waits finds out
-                return
-            time.sleep(_LOOK_S)
 
     def _wait(self, request: MPI.Request, whom: str = _SOMEONE, patient: bool = False) -> None:
         def nap() -> bool:
