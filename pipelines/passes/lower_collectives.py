@@ -27,10 +27,12 @@ class LowerCollectives(Pass):
 
         %y = call @collective.all_reduce(%x, %axes) : (tensor<?xf32>, i32) -> tensor<?xf32>
 
-    One that is `llmc.started` becomes two calls, the second just before its result is read.
+    One that is `llmc.started` becomes two calls, the second just before its result is read. That
+    takes what is computed between them, which IREE would else put off: nothing needs it so soon.
 
         %number = call @collective.start_all_reduce(%x, %axes) : (tensor<?xf32>, i32) -> i32
         %y = call @collective.finish(%number) : (i32) -> tensor<?xf32>
+        %y = call @collective.finish_after(%z, %number) : (tensor<?xf32>, i32) -> tensor<?xf32>
     """
 
     name: ClassVar[str] = "lower-collectives"
@@ -43,7 +45,7 @@ class LowerCollectives(Pass):
                 with ir.InsertionPoint(op), op.location:
                     values = lower(calls, op)
                 if STARTED in op.attributes:
-                    _put_off_end(op)
+                    _put_off_end(op, calls)
                 for old, new in zip(op.results, values, strict=True):
                     old.replace_all_uses_with(new)
                 op.erase()
@@ -162,7 +164,7 @@ class _Calls:
         if STARTED not in op.attributes:
             return self.add(name, op, operands, [elements])[0]
         number = self.add(f"{_START}{name}", op, operands, [ir.IntegerType.get_signless(32)])
-        return self._call("finish", number, [elements])[0]
+        return self.call("finish", number, [elements])[0]
 
     def add(
         self, name: str, op: ir.Operation, operands: list[ir.Value], results: list[ir.Type]
@@ -170,9 +172,10 @@ class _Calls:
         """Calls the function `name` with `operands` and the axes of `op`."""
         mask = sum(1 << axis for axis in axes_of(op))
         axes = arith.ConstantOp(ir.IntegerType.get_signless(32), mask).result
-        return self._call(name, [*operands, axes], results)
+        return self.call(name, [*operands, axes], results)
 
-    def _call(self, name: str, operands: list[ir.Value], results: list[ir.Type]) -> list[ir.Value]:
+    def call(self, name: str, operands: list[ir.Value], results: list[ir.Type]) -> list[ir.Value]:
+        """Calls the function `name` with `operands` alone."""
         symbol = f"{MODULE}.{name}"
         self._declare(symbol, [operand.type for operand in operands], results)
         return list(func.CallOp(results, symbol, operands).results)
@@ -184,19 +187,35 @@ class _Calls:
                 func.FuncOp(symbol, (operands, results), visibility="private")
 
 
-def _put_off_end(op: ir.Operation) -> None:
+def _put_off_end(op: ir.Operation, calls: _Calls) -> None:
     """Moves what comes after the start of `op`, and before `op`, to where its result is read."""
-    places = {each.operation: at for at, each in enumerate(op.block)}
-    readers = (ancestor_in(op.block, use.owner.operation) for use in op.results[0].uses)
-    first = min((reader for reader in readers if reader), key=places.__getitem__, default=op)
-    *_, start = (at for each, at in places.items() if at < places[op] and _starts(each))
-    for each, at in places.items():
-        if start < at < places[op]:
-            each.move_before(first)
+    ops = [each.operation for each in op.block]
+    at = ops.index(op)
+    start = max(number for number in range(at) if _is_start(ops[number]))
+    readers = [ancestor_in(op.block, use.owner.operation) for use in op.results[0].uses]
+    read = min((ops.index(reader) for reader in readers if reader), default=at)
+    finish, *others = ops[start + 1 : at]
+    for each in (finish, *others):
+        each.move_before(ops[read])
+    meanwhile = ops[at + 1 : read]
+    computed = [each.results[0] for each in meanwhile if _computes(each)]
+    if computed and not any(STARTED in each.attributes or _is_start(each) for each in meanwhile):
+        with ir.InsertionPoint(finish), finish.location:
+            operands = [_flat(computed[-1]), *finish.operands]
+            (result,) = calls.call("finish_after", operands, [finish.results[0].type])
+        finish.results[0].replace_all_uses_with(result)
+        finish.erase()
 
 
-def _starts(op: ir.Operation) -> bool:
+def _is_start(op: ir.Operation) -> bool:
     return isinstance(op.opview, func.CallOp) and _START in op.opview.callee.value
+
+
+def _computes(op: ir.Operation) -> bool:
+    """Whether `op` takes its time, for a result of f32."""
+    is_long = isinstance(op.opview, linalg.GenericOp) or op.name == "flow.dispatch"
+    type_ = op.results[0].type if is_long else None
+    return isinstance(type_, ir.RankedTensorType) and isinstance(type_.element_type, ir.F32Type)
 
 
 def _flat(value: ir.Value) -> ir.Value:

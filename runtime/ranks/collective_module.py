@@ -11,6 +11,7 @@
     start_all_reduce(x: ?xf32, axes: i32) -> i32             begins it, and so do start_all_gather,
                                                              start_reduce_scatter, start_shift
     finish        (started: i32) -> ?xf32                    waits for what was begun
+    finish_after  (y: ?xf32, started: i32) -> ?xf32          so, when y is computed
 
 `axes` is a bit mask of the grid's axes. It names the group: the ranks that differ from this one
 along these axes alone, ascending; other ranks are given by their position in it.
@@ -81,6 +82,7 @@ class Collectives:
             export(start.__name__, f"0{operands}_r", _ending(start))
             export(f"start_{start.__name__}", f"0{operands}_i", _numbering(start))
         export("finish", "0i_r", Collectives.finish)
+        export("finish_after", "0ri_r", Collectives.finish_after)
         export("broadcast", "0rii_r", Collectives.broadcast)
         export("send", "0rii_v", Collectives.send)
         export("receive", "0Iii_r", Collectives.receive)
@@ -133,6 +135,10 @@ class Collectives:
         result, finish = self._under_way.pop(number)
         finish()
         return result
+
+    def finish_after(self, _: rt.VmRef, number: int) -> rt.VmRef:
+        """See the module."""
+        return self.finish(number)
 
     def broadcast(self, x: rt.VmRef, root: int, axes: int) -> rt.VmRef:
         """See the module."""

@@ -1,5 +1,8 @@
 // RUN: llmc-opt %s --pass-pipeline='builtin.module(lower-collectives)' | filecheck %s
 
+#identity = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(i) -> (i)>
+
 // The grid goes, and what is called is declared.
 // CHECK-NOT: shard.
 // CHECK-DAG: func.func private @collective.all_reduce(tensor<?xf32>, i32) -> tensor<?xf32>
@@ -76,17 +79,43 @@ func.func @pass_on(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   return %0 : tensor<4x8xf32>
 }
 
-// What is started ends where its result is read.
+// What is started ends where its result is read, after what stands before that.
 // CHECK-LABEL: func.func @started
 func.func @started(%x: tensor<?x8xf32>, %y: tensor<?x8xf32>) -> (tensor<?x8xf32>, tensor<?x16xf32>) {
   // CHECK:      %[[NUMBER:.+]] = call @collective.start_all_gather(%{{.+}}, %{{.+}}) : (tensor<?xf32>, i32) -> i32
-  // CHECK-NEXT: %{{.+}} = linalg.square
-  // CHECK-NEXT: %[[FLAT:.+]] = call @collective.finish(%[[NUMBER]]) : (i32) -> tensor<?xf32>
+  // CHECK:      %[[Y:.+]] = linalg.generic
+  // CHECK:      %[[FLAT_Y:.+]] = tensor.collapse_shape %[[Y]]
+  // CHECK-NEXT: %[[MEANWHILE:.+]] = tensor.cast %[[FLAT_Y]]
+  // CHECK-NEXT: %[[FLAT:.+]] = call @collective.finish_after(%[[MEANWHILE]], %[[NUMBER]]) : (tensor<?xf32>, i32) -> tensor<?xf32>
   // CHECK:      linalg.transpose
   // CHECK:      %[[GATHERED:.+]] = tensor.collapse_shape
   // CHECK-NEXT: linalg.exp ins(%[[GATHERED]]
   %gathered = shard.all_gather %x on @grid grid_axes = [1] gather_axis = 1 {llmc.started} : tensor<?x8xf32> -> tensor<?x16xf32>
-  %meanwhile = linalg.square ins(%y : tensor<?x8xf32>) outs(%y : tensor<?x8xf32>) -> tensor<?x8xf32>
+  %meanwhile = linalg.generic {indexing_maps = [#identity], iterator_types = ["parallel", "parallel"]}
+      outs(%y : tensor<?x8xf32>) {
+  ^bb0(%out: f32):
+    %double = arith.addf %out, %out : f32
+    linalg.yield %double : f32
+  } -> tensor<?x8xf32>
   %read = linalg.exp ins(%gathered : tensor<?x16xf32>) outs(%gathered : tensor<?x16xf32>) -> tensor<?x16xf32>
   return %meanwhile, %read : tensor<?x8xf32>, tensor<?x16xf32>
+}
+
+// What another one needs is computed before that in any case.
+// CHECK-LABEL: func.func @in_turn
+func.func @in_turn(%x: tensor<8xf32>, %y: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  // CHECK: %[[FIRST:.+]] = call @collective.start_all_reduce
+  // CHECK: linalg.generic
+  // CHECK: %[[SECOND:.+]] = call @collective.start_all_reduce
+  // CHECK: call @collective.finish(%[[FIRST]])
+  // CHECK: call @collective.finish(%[[SECOND]])
+  %a = shard.all_reduce %x on @grid grid_axes = [0] {llmc.started} : tensor<8xf32> -> tensor<8xf32>
+  %double = linalg.generic {indexing_maps = [#row], iterator_types = ["parallel"]}
+      outs(%y : tensor<8xf32>) {
+  ^bb0(%out: f32):
+    %sum = arith.addf %out, %out : f32
+    linalg.yield %sum : f32
+  } -> tensor<8xf32>
+  %b = shard.all_reduce %double on @grid grid_axes = [0] {llmc.started} : tensor<8xf32> -> tensor<8xf32>
+  return %a, %b : tensor<8xf32>, tensor<8xf32>
 }
