@@ -200,11 +200,16 @@ def _put_off_end(op: ir.Operation, calls: _Calls) -> None:
     meanwhile = ops[at + 1 : read]
     computed = [each.results[0] for each in meanwhile if _computes(each)]
     if computed and not any(STARTED in each.attributes or _is_start(each) for each in meanwhile):
-        with ir.InsertionPoint(finish), finish.location:
-            operands = [_flat(computed[-1]), *finish.operands]
-            (result,) = calls.call("finish_after", operands, [finish.results[0].type])
-        finish.results[0].replace_all_uses_with(result)
-        finish.erase()
+        _finish_after(computed[-1], finish, calls)
+
+
+def _finish_after(value: ir.Value, finish: ir.Operation, calls: _Calls) -> None:
+    """Makes the call `finish` one that takes `value`, too."""
+    with ir.InsertionPoint(finish), finish.location:
+        operands = [_flat(value), *finish.operands]
+        (result,) = calls.call("finish_after", operands, [finish.results[0].type])
+    finish.results[0].replace_all_uses_with(result)
+    finish.erase()
 
 
 def _is_start(op: ir.Operation) -> bool:
