@@ -48,7 +48,7 @@ def compile_model(
     if start_from is not None and len(targets) > 1:
         raise UserError("--start-from goes on for one target: give one with --target")
     for name in targets:
-        _check_grid(name, grid)
+        _check_grid(name, grid, overlap=options.overlap)
     if start_from is not None and grid.axes:
         raise UserError("--start-from goes on for one device: leave out --grid and --plan")
     # First, for it finds most of what can be wrong with a model.
@@ -138,8 +138,8 @@ def make_skeleton(model: LoadedModel) -> PreTrainedModel:
     return skeleton
 
 
-def _check_grid(target: str, grid: Grid) -> None:
-    """UserError where devices of `target` cannot exchange what the ranks of `grid` do."""
+def _check_grid(target: str, grid: Grid, *, overlap: bool) -> None:
+    """UserError where devices of `target` cannot exchange what the ranks of `grid` do, or so."""
     kind = parse_target(target)
     if not isinstance(kind, GPUTarget) or grid.size == 1:
         return
@@ -147,6 +147,8 @@ def _check_grid(target: str, grid: Grid) -> None:
         raise UserError(f"{target} has no collectives: --grid is for cpu and cuda")
     if any(axis.name == "pp" for axis in grid.axes):
         raise UserError(f"{target} hands nothing on from stage to stage: pp is for cpu")
+    if overlap:
+        raise UserError(f"{target} is given tiles of a prompt, not halves: --overlap is for cpu")
 
 
 def grid_of_options(options: CompileOptions) -> Grid:

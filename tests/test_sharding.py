@@ -113,3 +113,9 @@ def test_a_rank_has_its_own_weights_alone(bundles):
 def test_one_device_has_nothing_to_overlap():
     with pytest.raises(UserError, match="give a grid"):
         CompileOptions(overlap=True)
+
+
+def test_prompts_are_halved_on_cpus_alone(tmp_path):
+    options = CompileOptions(target="cuda:sm_80", grid="tp=2", overlap=True)
+    with pytest.raises(UserError, match="--overlap is for cpu"):
+        compile_model(as_loaded(make("llama")), options, tmp_path / "bundle")
