@@ -46,9 +46,8 @@ def test_the_plan_and_others_beside_it_are_printed(tiny_folder, device, capfd):
     for part in (
         "grid  ",
         "q_proj.weight",
-        "step  ",
-        "memory  ",
-        "sent  ",
+        "step ms ",
+        "this plan ",
         "best tp=4",
         "best dp=4",
     ):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,13 +20,13 @@ from llmc.tools.arguments import (
     positive,
 )
 from llmc.tools.bundles import compiling
+from llmc.tools.plan_report import facts, report
 from llmc.tools.planned_devices import find_device
 from llmc.tools.terminal import write
 
 if TYPE_CHECKING:
     from llmc.frontend.planning import Planned
-    from llmc.pipelines.sharding.search.device import Device, Line, Link
-    from llmc.pipelines.sharding.search.search import Found
+    from llmc.pipelines.sharding.search.device import Device
 
 HELP = "find how to split a model among devices"
 
@@ -92,7 +91,8 @@ def run(arguments: argparse.Namespace) -> None:
         if path is not None:
             with writing(path):
                 path.write_text(text, encoding="utf-8")
-    write(json.dumps(_facts(planned, device)) + "\n" if arguments.json else _text(planned, device))
+    as_json = arguments.json
+    write(json.dumps(facts(planned, device)) + "\n" if as_json else report(planned, device))
 
 
 def _plan(arguments: argparse.Namespace) -> tuple[Planned, Device]:
@@ -129,72 +129,3 @@ def _plan(arguments: argparse.Namespace) -> tuple[Planned, Device]:
         workload = Workload(arguments.tokens_cached, arguments.batch, arguments.prompt)
         search = make_search(model, module, options, device, workload, wishes)
         return find_plan(search, grid), device
-
-
-def _text(planned: Planned, device: Device) -> str:
-    best = planned.best
-    lines = [*_device_lines(device), f"grid          {best.plan.grid}"]
-    if best.plan.stages:
-        counts = (best.plan.stages.count(stage) for stage in range(len(best.memory)))
-        lines.append(f"stages        {', '.join(map(str, counts))} layers")
-    lines += [f"  {each.name:<46} {each.words}" for each in best.weights]
-    lines += [
-        f"step          {_costs(best)}",
-        f"memory        {max(best.memory) / 1e6:,.1f} MB on a rank, "
-        f"{best.activations / 1e6:,.1f} of them for activations",
-        f"sent          {max(best.moved):,} bytes by a rank in a step",
-        "beside it",
-    ]
-    for name, other in planned.others.items():
-        lines.append(f"  {name:<24} {other if isinstance(other, str) else _costs(other)}")
-    return "\n".join(lines) + "\n"
-
-
-def _device_lines(device: Device) -> list[str]:
-    """What a device has, and how they are linked."""
-    read, memory = device.read_bytes_per_s / 1e9, device.memory_bytes / 1e9
-    words = (
-        f"{memory:,.1f} GB, reads {read:,.1f} GB/s, {device.flops_per_s['f32'] / 1e9:,.0f} Gflop/s"
-    )
-    if host := device.host:
-        words += f" on each of {host.cpus} CPUs, {host.read_bytes_per_s / 1e9:,.1f} GB/s on all"
-    lines = [f"device        {words}"]
-    for link in device.links:
-        lines.append(f"  {f'among {link.ranks}':<11} message {_line(link)}")
-        lines += [f"  {'':<11} {name} {_line(line)}" for name, line in link.operations.items()]
-    return lines
-
-
-def _line(line: Line | Link) -> str:
-    return f"{line.latency_s * 1e6:,.1f} us and {line.bytes_per_s / 1e9:,.2f} GB/s"
-
-
-def _costs(found: Found) -> str:
-    cost = found.cost
-    return (
-        f"{cost.seconds * 1e3:.3f} ms: compute {cost.compute_s * 1e3:.3f}, "
-        f"sums {cost.reduce_s * 1e3:.3f}, resharding {cost.reshard_s * 1e3:.3f}"
-    )
-
-
-def _facts(planned: Planned, device: Device) -> dict[str, object]:
-    return {
-        "device": asdict(device),
-        "plan": json.loads(planned.best.plan.to_json()),
-        "weights": {each.name: each.words for each in planned.best.weights},
-        **_numbers(planned.best),
-        "others": {
-            name: other if isinstance(other, str) else _numbers(other)
-            for name, other in planned.others.items()
-        },
-    }
-
-
-def _numbers(found: Found) -> dict[str, object]:
-    return {
-        "seconds": found.cost.seconds,
-        **{name: asdict(found.cost)[name] for name in ("compute_s", "reduce_s", "reshard_s")},
-        "memory_bytes": [int(each) for each in found.memory],
-        "activation_bytes": found.activations,
-        "moved_bytes": list(found.moved),
-    }
