@@ -1,10 +1,11 @@
 """Predicted against measured time of a decode step, for plans of models on this machine.
 
-    python benchmarks/plans.py [--shapes sample wide vocabulary] [--steps 40]
+    python benchmarks/plans.py [--shapes sample wide vocabulary] [--dtype f32] [--steps 40]
 
-Some twenty minutes for all shapes: each plan is found, compiled and measured twice. The models have
-more weights than caches hold, as those have that need a plan. Prints both times for each plan, and
-how well they agree in order (Spearman's rank correlation), as the two measurements do.
+Some twenty minutes for all shapes: each plan is found, compiled and measured twice. In f32 the
+models have more weights than caches hold, as those have that need a plan. Prints both times for
+each plan, and how well they agree in order (Spearman's rank correlation), as the two measurements
+do. Plans that pin what weights in blocks do not allow are left out.
 """
 
 import argparse
@@ -25,15 +26,20 @@ import llmc.runtime
 from llmc.frontend.bench.host_device import measure_host
 from llmc.frontend.compile import compile_model
 from llmc.frontend.loaded_model import LoadedModel, build, untied_state
-from llmc.frontend.options import CompileOptions
-from llmc.frontend.planning import Workload, make_search, readable_module
+from llmc.frontend.options import DTYPES, CompileOptions
+from llmc.frontend.planning import (
+    Workload,
+    bytes_of_weights,
+    make_search,
+    readable_module,
+)
 from llmc.frontend.source import open_model
 from llmc.pipelines.sharding.search.constraints import Constraints, Wish
 from llmc.pipelines.sharding.search.search import Found
+from llmc.runtime.errors import UserError
 from llmc.runtime.ranks.grid import Grid
 
 CACHED = 64
-OPTIONS = CompileOptions(context=512, no_tuning=True)
 MLP = ("*.gate_proj.weight=whole", "*.up_proj.weight=whole", "*.down_proj.weight=whole")
 ATTENTION = tuple(f"*.{name}_proj.weight=whole" for name in "qkvo")
 SUMS = ("*.o_proj.weight=1", "*.down_proj.weight=1")
@@ -120,21 +126,27 @@ def rank_correlation(a: list[float], b: list[float]) -> float:
     return float(np.corrcoef(*orders)[0, 1])
 
 
-def compare(model: LoadedModel, steps: int) -> tuple[Table, list[tuple[float, float, float]]]:
+def compare(
+    model: LoadedModel, options: CompileOptions, steps: int
+) -> tuple[Table, list[tuple[float, float, float]]]:
     """A table of PLANS for `model`, and the seconds predicted and twice measured for each."""
-    module = readable_module(model, OPTIONS)
+    module, size = readable_module(model, options), bytes_of_weights(model, options)
     table = Table("grid", "pinned", "predicted", "measured", "again", "sent")
     rows = []
     for text, pins in PLANS:
         grid = Grid.parse(text)
         wishes = Constraints(pin=tuple(map(Wish.parse, pins)))
-        search = make_search(model, module, OPTIONS, host(grid.size), Workload(CACHED), wishes)
-        best = search.solve(grid)
+        device = host(grid.size, size)
+        search = make_search(model, module, options, device, Workload(CACHED), wishes)
+        try:
+            best = search.solve(grid)
+        except UserError:
+            continue
         assert isinstance(best, Found)
         with tempfile.TemporaryDirectory() as name:
             plan, bundle = Path(name) / "plan.json", Path(name) / "bundle"
             plan.write_text(best.plan.to_json())
-            compile_model(model, replace(OPTIONS, plan=str(plan)), bundle)
+            compile_model(model, replace(options, plan=str(plan)), bundle)
             rows.append((best.cost.seconds, *(measured(bundle, steps) for _ in range(2))))
         times = (f"{1e3 * each:.2f} ms" for each in rows[-1])
         table.add_row(text, " ".join(pins), *times, f"{best.moved[0]} B")
@@ -155,11 +167,13 @@ def main() -> None:
     """Measures what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=[*SHAPES])
+    parser.add_argument("--dtype", choices=DTYPES, default="f32")
     parser.add_argument("--steps", type=int, default=40)
     arguments = parser.parse_args()
+    options = CompileOptions(context=512, dtype=arguments.dtype, no_tuning=True)
     all_rows = []
     for shape in arguments.shapes:
-        table, rows = compare(SHAPES[shape](), arguments.steps)
+        table, rows = compare(SHAPES[shape](), options, arguments.steps)
         all_rows += rows
         table.title = shape
         Console().print(table)
