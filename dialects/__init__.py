@@ -11,6 +11,7 @@ from torch_mlir.passmanager import PassManager
 from llmc.dialects.add_rms_norm import AddRMSNormOp
 from llmc.dialects.argmax import ArgmaxOp
 from llmc.dialects.attention import AttentionOp
+from llmc.dialects.attention_part import AttentionPartOp
 from llmc.dialects.bitcast import BitcastOp
 from llmc.dialects.block_bytes import BlocksToBytesOp, BytesToBlocksOp
 from llmc.dialects.block_field import BlockFieldOp
@@ -51,6 +52,7 @@ OPERATIONS = {
         AddRMSNormOp,
         ArgmaxOp,
         AttentionOp,
+        AttentionPartOp,
         BitcastOp,
         BlockFieldOp,
         BlocksToBytesOp,

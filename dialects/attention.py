@@ -1,5 +1,6 @@
 """`llmc.attention`: causal attention with grouped heads, window and soft cap."""
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -95,15 +96,16 @@ class AttentionOp(Operation, name="attention", traits=[ext.Pure]):
         same_element("out", self.out, self.query)
 
     def sharding(self) -> ShardingRule:
-        """By sequences, or by heads with the key heads that they share."""
+        """By sequences, by heads with the key heads that they share, or by columns of the keys."""
         shared = self.query.type.shape[1] // self.key.type.shape[1]
         return by_letters(
             self,
+            averages="s",
             groups={"h": shared},
             dims={"g": Dim("h", Fraction(1, shared))},
             query="bh..",
-            key="bg..",
-            value="bg..",
+            key="bgs.",
+            value="bgs.",
             start="b",
             out="bh..",
         )
@@ -138,35 +140,41 @@ class AttentionOp(Operation, name="attention", traits=[ext.Pure]):
 
     def lower(self) -> ir.Value:
         """Scores, their softmax, and the weighted sum of values."""
-        batch, heads, tokens, channels = sizes(self.query)
-        groups = self.key.type.get_dim_size(1)
-        query = expand(self.query, [[batch], [groups, heads // groups], [tokens], [channels]])
-        scores = self._bend_and_mask(contract("bghtd,bgsd->bghts", query, self.key))
+        scores = masked_scores(self, lambda column: column)
         room = tensor.empty(sizes(scores), scores.type.element_type)
         weights = linalg.softmax([scores.type], scores, room, 4)
         mixed = contract("bghts,bgsd->bghtd", weights, self.value)
         return collapse(mixed, [1, 2, 1, 1])
 
-    def _bend_and_mask(self, scores: ir.Value) -> ir.Value:
-        element = scores.type.element_type
-        hidden = _HIDDEN_F16 if str(element) == "f16" else HIDDEN
-        past = index(0) if self.past is None else self.past
-        operands = [scores] if self.start is None else [scores, self.start]
 
-        def point(score: ir.Value, *rest: ir.Value) -> ir.Value:
-            score = arith.mulf(score, constant(self.scale.value, element))
-            if self.softcap.value:
-                cap = constant(self.softcap.value, element)
-                score = arith.mulf(math.tanh(arith.divf(score, cap)), cap)
-            row, column = arith.addi(past, loop_index(3)), loop_index(4)
-            seen = arith.cmpi(arith.CmpIPredicate.sle, column, row)
-            if self.window.value:
-                edge = arith.addi(column, index(self.window.value))
-                seen = arith.andi(seen, arith.cmpi(arith.CmpIPredicate.sgt, edge, row))
-            if self.start is not None:
-                first = arith.index_cast(ir.IndexType.get(), rest[0])
-                seen = arith.andi(seen, arith.cmpi(arith.CmpIPredicate.sge, column, first))
-            return arith.select(seen, score, constant(hidden, element))
+def masked_scores(op: AttentionOp, place: Callable[[ir.Value], ir.Value]) -> ir.Value:
+    """Scores `[B, G, H / G, T, S]` of attention, those of columns that a row does not see hidden.
 
-        notation = "bghts->bghts" if self.start is None else "bghts,b->bghts"
-        return pointwise(notation, point, *operands)
+    `place` says which column of the whole a column of the keys is.
+    """
+    batch, heads, tokens, channels = sizes(op.query)
+    groups = op.key.type.get_dim_size(1)
+    query = expand(op.query, [[batch], [groups, heads // groups], [tokens], [channels]])
+    scores = contract("bghtd,bgsd->bghts", query, op.key)
+    element = scores.type.element_type
+    hidden = _HIDDEN_F16 if str(element) == "f16" else HIDDEN
+    past = index(0) if op.past is None else op.past
+    operands = [scores] if op.start is None else [scores, op.start]
+
+    def point(score: ir.Value, *rest: ir.Value) -> ir.Value:
+        score = arith.mulf(score, constant(op.scale.value, element))
+        if op.softcap.value:
+            cap = constant(op.softcap.value, element)
+            score = arith.mulf(math.tanh(arith.divf(score, cap)), cap)
+        row, column = arith.addi(past, loop_index(3)), place(loop_index(4))
+        seen = arith.cmpi(arith.CmpIPredicate.sle, column, row)
+        if op.window.value:
+            edge = arith.addi(column, index(op.window.value))
+            seen = arith.andi(seen, arith.cmpi(arith.CmpIPredicate.sgt, edge, row))
+        if op.start is not None:
+            first = arith.index_cast(ir.IndexType.get(), rest[0])
+            seen = arith.andi(seen, arith.cmpi(arith.CmpIPredicate.sge, column, first))
+        return arith.select(seen, score, constant(hidden, element))
+
+    notation = "bghts->bghts" if op.start is None else "bghts,b->bghts"
+    return pointwise(notation, point, *operands)

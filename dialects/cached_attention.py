@@ -58,28 +58,10 @@ class CachedAttentionOp(Operation, name="cached_attention", traits=[ext.Pure]):
     @verified
     def verify_invariants(self) -> None:
         """Checks heads and channels of the query against the caches."""
-        batch, heads, tokens, width = tensor_of(self.query, "query", 4)
-        floats("query", self.query)
-        keys, values = tensor_of(self.keys, "keys", 5), tensor_of(self.values, "values", 5)
-        for name, cache, shape, format_ in (
-            ("keys", self.keys, keys, KEYS),
-            ("values", self.values, values, VALUES),
-        ):
-            holds_rows(name, cache, self.query, format_)
-            static(name, cache, 2, 4)
-            filled(name, cache, 2, 3, 4)
-            at_most("query", "a batch", batch, shape[1])
+        batch, heads, tokens, channels_ = checked_rows(self)
+        for cache in (self.keys, self.values):
             at_most("query", "tokens", tokens, capacity(cache))
-        same("keys", "its channels", channels(self.keys), width)
-        same("values", "its heads", values[2], keys[2])
-        same("start", "its length", tensor_of(self.start, "start", 1)[0], batch)
-        integers("start", self.start)
-        static("query", self.query, 1)
-        multiple("query", "its heads", heads, keys[2])
-        number("scale", self.scale, self.query)
-        counts("window", self.window, least=0)
-        divisor("softcap", self.softcap, self.query)
-        shaped("out", self.out, [batch, heads, tokens, channels(self.values)])
+        shaped("out", self.out, [batch, heads, tokens, channels_])
         same_element("out", self.out, self.query)
 
     def sharding(self) -> ShardingRule:
@@ -137,3 +119,28 @@ class CachedAttentionOp(Operation, name="cached_attention", traits=[ext.Pure]):
         out = attention.lower()
         attention.operation.erase()
         return out
+
+
+def checked_rows(op: Any) -> list[int | None]:
+    """Checks the operands of attention to caches, and returns the shape `[B, H, T, E]` of rows."""
+    batch, heads, tokens, width = tensor_of(op.query, "query", 4)
+    floats("query", op.query)
+    keys, values = tensor_of(op.keys, "keys", 5), tensor_of(op.values, "values", 5)
+    for name, cache, shape, format_ in (
+        ("keys", op.keys, keys, KEYS),
+        ("values", op.values, values, VALUES),
+    ):
+        holds_rows(name, cache, op.query, format_)
+        static(name, cache, 2, 4)
+        filled(name, cache, 2, 3, 4)
+        at_most("query", "a batch", batch, shape[1])
+    same("keys", "its channels", channels(op.keys), width)
+    same("values", "its heads", values[2], keys[2])
+    same("start", "its length", tensor_of(op.start, "start", 1)[0], batch)
+    integers("start", op.start)
+    static("query", op.query, 1)
+    multiple("query", "its heads", heads, keys[2])
+    number("scale", op.scale, op.query)
+    counts("window", op.window, least=0)
+    divisor("softcap", op.softcap, op.query)
+    return [batch, heads, tokens, channels(op.values)]

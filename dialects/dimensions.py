@@ -33,6 +33,13 @@ _DIMENSIONS = {
         "start": "b",
         "out": "bhte",
     },
+    "llmc.attention_part": {
+        "query": "bhtd",
+        "keys": _CACHE,
+        "values": "lqgc.",
+        "start": "b",
+        "out": "bht.",
+    },
     "llmc.cache_append": {"cache": _CACHE, "rows": "bgtd", "out": _CACHE},
     "llmc.cache_read": {"cache": _CACHE, "out": ".g.d"},
     "llmc.cached_attention": {

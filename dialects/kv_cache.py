@@ -148,8 +148,8 @@ class CacheAppendOp(Operation, name="cache_append", traits=[ext.Pure]):
         like("out", self.out, "cache", self.cache)
 
     def sharding(self) -> ShardingRule:
-        """By heads."""
-        return by_letters(self, cache="..g..", rows=".g..", out="..g..")
+        """By heads, or by columns of the cache, for which all rows are needed."""
+        return by_letters(self, cache="..gc.", rows=".g..", out="..gc.")
 
     @staticmethod
     def reference(
@@ -236,8 +236,8 @@ class CacheReadOp(Operation, name="cache_read", traits=[ext.Pure]):
             same_element("out", self.out, self.cache)
 
     def sharding(self) -> ShardingRule:
-        """By heads."""
-        return by_letters(self, cache="..g..", out=".g..")
+        """By heads, or by columns."""
+        return by_letters(self, cache="..gc.", out=".gc.")
 
     @staticmethod
     def reference(

@@ -35,7 +35,8 @@ Dims = tuple[Dim | None, ...]
 class ShardingRule:
     """The dimensions of an operation's operands and results; no operand but a tensor has any.
 
-    Where a letter of `sums` is cut, each rank computes results that are to be added up. A range of
+    Where a letter of `sums` is cut, each rank computes results that are to be added up; where one
+    of `averages` is dealt out, such that are to be averaged by weights of their own. A range of
     a letter in `groups` lies within as many neighbours, or consists of whole groups of them; one of
     a letter in `units` consists of whole units.
     """
@@ -45,6 +46,7 @@ class ShardingRule:
     sums: str = ""
     groups: Mapping[str, int] = field(default_factory=dict)
     units: Mapping[str, int] = field(default_factory=dict)
+    averages: str = ""
 
 
 def by_letters(
@@ -53,6 +55,7 @@ def by_letters(
     groups: Mapping[str, int] | None = None,
     units: Mapping[str, int] | None = None,
     dims: Mapping[str, Dim] | None = None,
+    averages: str = "",
     **notation: str,
 ) -> ShardingRule:
     """The rule of an operation of ours, with a letter for each dimension of each field.
@@ -68,7 +71,7 @@ def by_letters(
         )
         for kind in (ext.OperandDef, ext.ResultDef)
     )
-    return ShardingRule(operands, results, sums, groups or {}, units or {})
+    return ShardingRule(operands, results, sums, groups or {}, units or {}, averages)
 
 
 def _dims(notation: str, value: ir.Value, known: Mapping[str, Dim]) -> Dims:

@@ -149,6 +149,8 @@ def _check_grid(target: str, grid: Grid, *, overlap: bool) -> None:
         raise UserError(f"{target} hands nothing on from stage to stage: pp is for cpu")
     if overlap:
         raise UserError(f"{target} is given tiles of a prompt, not halves: --overlap is for cpu")
+    if any(axis.name == "sp" for axis in grid.axes):
+        raise UserError(f"{target} has no kernel for a part of the KV cache: sp is for cpu")
 
 
 def grid_of_options(options: CompileOptions) -> Grid:

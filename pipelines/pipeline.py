@@ -13,6 +13,7 @@ from llmc.pipelines.passes import (
     AddEarly,
     AddGreedy,
     AddTopK,
+    AnnotateCaches,
     AnnotateShardings,
     AttendInPlace,
     BindParameters,
@@ -164,14 +165,16 @@ class StateStage(Stage):
     """Gives the layers their numbers, attention its KV cache, and chooses tokens.
 
     `kv_dtype` is what the cache holds. With auto that is float32 where the weights are stored so,
-    and else float16, or on a CPU beside blocks q8_0. One other than f32 changes numerics. A GPU
-    leaves the choice among several tokens to the host.
+    and else float16, or on a CPU beside blocks q8_0. One other than f32 changes numerics. Of a
+    cache that ranks share, `rank` gets its columns. A GPU leaves the choice among several tokens to
+    the host.
     """
 
     name: ClassVar[str] = "llmc-state"
     target: str = "cpu"
     storage: str = "f32"
     kv_dtype: str = "auto"
+    rank: int = 0
 
     def steps(self) -> tuple[Step, ...]:
         """What runs, in order."""
@@ -180,6 +183,9 @@ class StateStage(Stage):
             *_READABLE,
             NumberLayers(),
             ThreadKVCache(element=self.element),
+            AnnotateCaches(),
+            PropagateShardings(),
+            PartitionShards(rank=self.rank),
             *(() if on_gpu else (AddTopK(),)),
             ReturnBestToken(),
             AddGreedy(),
@@ -328,7 +334,13 @@ def stages(
 
     `shard` is that of one rank of several.
     """
-    options = {"target": target, "storage": storage, "kv_dtype": kv_dtype, "tuned": tuned}
+    options = {
+        "target": target,
+        "storage": storage,
+        "kv_dtype": kv_dtype,
+        "tuned": tuned,
+        "rank": shard.rank if shard else 0,
+    }
     made = [
         stage(
             **{field.name: options[field.name] for field in fields(stage) if field.name in options}

@@ -122,6 +122,37 @@ def test_cached_attention(arrays):
     check(cases)
 
 
+def test_a_part_of_attention(arrays):
+    cases = []
+    for number, (start, past, tokens, first, options) in enumerate(
+        [([0], 0, 4, 0, {}), ([2], 3, 1, 0, {"window": 3}), ([0, 4], 5, 3, 2, {"softcap": 0.7})]
+    ):
+        batch = len(start)
+        query = arrays.uniform(batch, 4, tokens, 6)
+        keys, values = arrays.uniform(2, 3, 2, 4, 6), arrays.uniform(2, 3, 2, 4, 5)
+        layer, sequence, starts = 1, 3 - batch, np.array(start)
+        y = dialects.AttentionPartOp.reference(
+            query, keys, values, starts, layer, sequence, past, first, 3, SCALE, **options
+        )
+        case = Case(
+            f"attend{number}",
+            "llmc.attention_part",
+            [
+                Operand(query, "bhtd"),
+                Operand(keys, "lqgcd"),
+                Operand(values, "lqgce"),
+                Operand(starts, "b"),
+                Operand(layer),
+                Operand(sequence),
+                Operand(past),
+            ],
+            f"first = {first}, step = 3, {attributes(**options)}",
+            Operand(y, "bhtf"),
+        )
+        cases += case.in_both("qct" if tokens > 1 else "qc")
+    check(cases)
+
+
 def test_decode_attention(arrays):
     cases = []
     normed = {"norm_epsilon": 1e-3, "norm_offset": 0.5}

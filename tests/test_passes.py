@@ -17,7 +17,7 @@ from llmc.pipelines.passes import PASSES
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.pack_weights import PackWeights
 from llmc.pipelines.passes.thread_kv_cache import kv_bytes_per_token
-from llmc.pipelines.pipeline import stages
+from llmc.pipelines.pipeline import ShardStage, stages
 from llmc.pipelines.registry import parse_pipeline
 from llmc.runtime import abi
 from llmc.runtime.errors import UserError
@@ -90,3 +90,12 @@ def test_weights_and_cache_can_be_read_after_any_stage(imported):
     assert all(each == bound[0] for each in bound)
     # 2 layers, 2 heads of 32 channels, keys and values in float16 as the weights.
     assert bound[0][1] == 2 * 2 * 32 * 2 * 2
+
+
+def test_ranks_share_the_columns_of_a_cache(imported):
+    module = ir.Module.parse(imported, new_context())
+    import_, shard, state, *_ = stages("cpu", "f16", shard=ShardStage(grid="sp=3", rank=1))
+    for stage in (import_, shard, state):
+        run(stage.steps(), module)
+    # Of keys and of values as above: a third, rounded up.
+    assert kv_bytes_per_token(module) == 2 * -(-2 * 2 * 32 * 2 // 3)

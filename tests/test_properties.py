@@ -227,6 +227,7 @@ def test_every_pass_finds_something_to_do(request):
     # weights of 16 bits in many rows, a vocabulary whose size is no prime number, blocks in rows,
     # outputs used in parts, or a grid of several ranks.
     elsewhere = {
+        "annotate-caches",
         "annotate-shardings",
         "apply-schedule",
         "call-gpu-kernels",

@@ -4,14 +4,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from torch_mlir import ir
+from transformers import PreTrainedModel
 
 import llmc.runtime
 from llmc.frontend.compile import compile_model
 from llmc.frontend.options import CompileOptions
+from llmc.pipelines.sharding.traffic import traffic
 from llmc.runtime.engine import PREFILL_CHUNK
 from llmc.runtime.errors import UserError
 from llmc.runtime.manifest import Manifest
 from tests.in_memory import as_loaded
+from tests.programs.stages import new_context
 from tests.test_families import TOLERANCE, VARIATIONS, VOCAB_SIZE, random_tokens, torch_logits
 from tests.tiny_models import tiny_config, tiny_model
 
@@ -19,9 +23,22 @@ PROMPT, STEPS = 20, 8
 CONTEXT = PREFILL_CHUNK + PROMPT
 # Two groups of two heads among three ranks, and a vocabulary that does not divide; biases, and
 # queries, keys and values at once; experts and heads; stages with two kinds of layers; weights of
-# gates and inputs at once.
-QUICK = [("llama", "tp=3"), ("gpt2", "tp=2"), ("qwen3_moe", "ep=2,tp=2"), ("gemma3_text", "pp=2")]
-OTHERS = [("phi3", "pp=2,tp=2"), ("gpt_neox", "tp=2"), ("olmo2", "tp=2"), ("mixtral", "tp=4")]
+# gates and inputs at once; a cache whose columns are dealt out.
+QUICK = [
+    ("llama", "tp=3"),
+    ("llama", "sp=2"),
+    ("gpt2", "tp=2"),
+    ("qwen3_moe", "ep=2,tp=2"),
+    ("gemma3_text", "pp=2"),
+]
+OTHERS = [
+    ("gemma3_text", "sp=3"),
+    ("qwen2", "sp=2,tp=2"),
+    ("phi3", "pp=2,tp=2"),
+    ("gpt_neox", "tp=2"),
+    ("olmo2", "tp=2"),
+    ("mixtral", "tp=4"),
+]
 OVERLAPPED = {"gpt2", "qwen3_moe", "gpt_neox", "mixtral"}
 
 
@@ -39,9 +56,9 @@ def make(family: str):
 )
 def test_ranks_compute_pytorchs_logits(family, grid, tmp_path):
     model = make(family)
-    bundle = tmp_path / "bundle"
+    bundle, stages = tmp_path / "bundle", tmp_path / "stages"
     options = CompileOptions(context=CONTEXT, grid=grid, overlap=family in OVERLAPPED)
-    compile_model(as_loaded(model), options, bundle)
+    compile_model(as_loaded(model), options, bundle, dump_ir=stages)
     ranks = llmc.runtime.load(bundle, threads=1, local=True)
     tokens = random_tokens(PROMPT)
     expected = torch_logits(model, tokens)
@@ -55,6 +72,7 @@ def test_ranks_compute_pytorchs_logits(family, grid, tmp_path):
         rtol=0,
         atol=bound,
     )
+    check_batch(ranks, model)
     for _ in range(STEPS):
         tokens.append(int(torch_logits(model, tokens)[-1].argmax()))
     ranks.engine.reset(1, PROMPT + STEPS)
@@ -62,6 +80,27 @@ def test_ranks_compute_pytorchs_logits(family, grid, tmp_path):
     for past in range(PROMPT, PROMPT + STEPS - 1):
         steps += ranks.engine.decode([steps[-1]], past, [0]).best
     assert steps == tokens[PROMPT:]
+    (state,) = (stages / "rank0").glob("*-state.mlir")
+    before = ranks.communicator.moved
+    ranks.engine.decode([steps[-1]], PROMPT + STEPS - 1, [0])
+    predicted = traffic(ir.Module.parse(state.read_text(), new_context()))["decode"]
+    assert ranks.communicator.moved - before == predicted
+
+
+def check_batch(ranks: llmc.runtime.Model, model: PreTrainedModel) -> None:
+    """Two sequences, of which the second begins later, are run together for two tokens."""
+    prompts = random_tokens(2 * PROMPT)[:PROMPT], random_tokens(7)
+    starts = [0, PROMPT - 7]
+    ranks.engine.reset(2, PROMPT + 2)
+    padded = [[prompt[0]] * start + prompt for prompt, start in zip(prompts, starts, strict=True)]
+    found = ranks.engine.prefill_batch(padded, starts)
+    for past in (PROMPT, PROMPT + 1):
+        for prompt, token in zip(prompts, found.best, strict=True):
+            prompt.append(token)
+        found = ranks.engine.decode(found.best, past, starts)
+    expected = [torch_logits(model, prompt)[-1] for prompt in prompts]
+    bound = TOLERANCE * np.std(expected)
+    np.testing.assert_allclose(found.logits, expected, rtol=0, atol=bound)
 
 
 @pytest.fixture(scope="module")

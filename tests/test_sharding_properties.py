@@ -6,7 +6,14 @@ from hypothesis import strategies as st
 from torch_mlir import ir
 
 from llmc.pipelines.driver.execution import run
-from llmc.pipelines.passes import AnnotateShardings, NumberLayers, ThreadKVCache
+from llmc.pipelines.passes import (
+    AnnotateCaches,
+    AnnotateShardings,
+    NumberLayers,
+    PartitionShards,
+    PropagateShardings,
+    ThreadKVCache,
+)
 from llmc.pipelines.pipeline import ShardStage, Step
 from llmc.runtime.errors import UserError
 from llmc.runtime.ranks.grid import Grid
@@ -21,7 +28,12 @@ from tests.programs.strategies import functions, models
 
 # The interpreter computes in float64, whose sums are made in another order.
 SAME = 1e-9
-REMEMBER: tuple[Step, ...] = (NumberLayers(), ThreadKVCache())
+
+
+def remember(rank: int) -> tuple[Step, ...]:
+    """What gives attention its KV cache, of which each rank has its columns."""
+    annotate_and_split = (AnnotateCaches(), PropagateShardings(), PartitionShards(rank=rank))
+    return NumberLayers(), ThreadKVCache(), *annotate_and_split
 
 
 def check(program: Program, annotated: ir.Module, grid: Grid, remembers: bool) -> None:
@@ -32,7 +44,7 @@ def check(program: Program, annotated: ir.Module, grid: Grid, remembers: bool) -
             stage = ShardStage(rank=rank, grid=str(grid))
             modules.append(copy(annotated))
             run(stage.steps()[len(stage.before_annotations()) :], modules[-1])
-            run(REMEMBER if remembers else (), modules[-1])
+            run(remember(rank) if remembers else (), modules[-1])
         ranks = Ranks(modules, program.weights, grid)
         problems = [
             f"{what} gives {actual.tolist()}, not {expected.tolist()}"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math, memref, scf, vector
 
-from llmc.dialects import AttentionOp, CachedAttentionOp
+from llmc.dialects import AttentionOp, AttentionPartOp, CachedAttentionOp
 from llmc.dialects.attention import HIDDEN
 from llmc.dialects.cache_cells import KEYS, VALUES, CellFormat
 from llmc.dialects.index_notation import Size, index
@@ -41,7 +41,11 @@ _STACK_BYTES = 30_000
 
 @dataclass(frozen=True)
 class AttentionShape:
-    """What is fixed when compiling beside the number of tokens; caches hold `key_heads` heads."""
+    """What is fixed when compiling beside the number of tokens; caches hold `key_heads` heads.
+
+    Column c of the caches is column `first + step * c` of all. To a `part` of these any number of
+    sequences attends, and a row ends with the logarithm of the sum of its scores' exponentials.
+    """
 
     batch: int
     heads: int
@@ -51,6 +55,27 @@ class AttentionShape:
     scale: float
     window: int
     softcap: float
+    first: int = 0
+    step: int = 1
+    part: bool = False
+
+    @classmethod
+    def of_part(cls, op: AttentionPartOp) -> "AttentionShape":
+        """What `op` says, of any number of sequences."""
+        _, heads, _, channels = op.query.type.shape
+        return cls(
+            ir.ShapedType.get_dynamic_size(),
+            heads,
+            op.keys.type.shape[2],
+            channels,
+            op.out.type.shape[3] - 1,
+            op.scale.value,
+            op.window.value,
+            op.softcap.value,
+            op.first.value,
+            op.step.value,
+            True,
+        )
 
     @classmethod
     def of(cls, op: AttentionOp | CachedAttentionOp, key_heads: int) -> "AttentionShape":
@@ -75,7 +100,8 @@ class AttentionShape:
     @property
     def text(self) -> str:
         """What the types of a kernel's operands do not say, as part of a symbol."""
-        return in_symbol(self.scale, self.window, self.softcap)
+        columns = (self.first, self.step) if self.part else ()
+        return in_symbol(self.scale, self.window, self.softcap, *columns)
 
     def tile(self, widest: int, widened: bool) -> tuple[int, int]:
         """Query rows of a workgroup and columns of a block: as many as the stack bears."""
@@ -98,13 +124,20 @@ def attention(shape: AttentionShape, widest: int, widened: bool) -> Kernel:
     Query and result `[B, T, H, E]` are float32, the caches of that, a narrower type or the bytes of
     cells. The scalars are the layer, the first sequence and the columns held before the query's
     (see `llmc.attention` for what a row sees). `widest` is the number of floats in a vector
-    register; `widened` says that the caches' type is a narrower one.
+    register; `widened` says that the caches' type is a narrower one. Before the tokens' number
+    the kernel of a part is told that of the sequences.
     """
     lanes, block = shape.tile(widest, widened)
 
+    def tokens_of(extents: list[ir.Value]) -> ir.Value:
+        return extents[1 if shape.part else 0]
+
     def grid(extents: list[ir.Value]) -> tuple[Size, Size]:
-        rows = arith.muli(extents[0], index(shape.sharing))
-        return arith.ceildivui(rows, index(lanes)), shape.batch * shape.key_heads
+        rows = arith.muli(tokens_of(extents), index(shape.sharing))
+        tiles = arith.ceildivui(rows, index(lanes))
+        if shape.part:
+            return tiles, arith.muli(extents[0], index(shape.key_heads))
+        return tiles, shape.batch * shape.key_heads
 
     def build(
         tile: ir.Value,
@@ -120,7 +153,7 @@ def attention(shape: AttentionShape, widest: int, widened: bool) -> Kernel:
         batch = arith.divui(group, index(shape.key_heads))
         head = arith.remui(group, index(shape.key_heads))
         where = [layer, arith.addi(sequence, batch), head]
-        rows = QueryRows(shape.sharing, lanes, tile, extents[0], batch, head, past)
+        rows = QueryRows(shape.sharing, lanes, tile, tokens_of(extents), batch, head, past)
         tile = _Tile(shape, lanes, block, rows, keys, values, where)
         tile.run(query, load_index(start, batch), out)
 
@@ -165,6 +198,10 @@ class _Tile:
         if self.shape.window:
             reach = arith.subi(self.rows.first_column, index(self.shape.window - 1))
             start = arith.maxsi(start, reach)
+        if self.shape.part:
+            start, end = self._own(start), self._own(end)
+            seen = arith.cmpi(arith.CmpIPredicate.slt, start, end)
+            end = arith.select(seen, end, index(0))
         first = arith.muli(arith.divui(start, index(RUN)), index(RUN))
         loop = scf.ForOp(first, end, index(self.block), [self._splat(HIDDEN), zero])
         with ir.InsertionPoint(loop.body):
@@ -172,6 +209,14 @@ class _Tile:
             skipped = arith.maxsi(arith.subi(start, column), index(0))
             scf.yield_(self._block(column, skipped, end, peak, total))
         self._store(loop.results[1], out)
+        if self.shape.part:
+            peak, total = loop.results
+            self._store_logarithm(peak, total, out)
+
+    def _own(self, column: ir.Value) -> ir.Value:
+        """How many of the columns before `column` are in the caches."""
+        before = arith.maxsi(arith.subi(column, index(self.shape.first)), index(0))
+        return arith.ceildivui(before, index(self.shape.step))
 
     def _load_query(self, query: ir.Value) -> None:
         """Transposes the queries, and scales them for exponentials of base 2."""
@@ -262,6 +307,9 @@ class _Tile:
     def _mask(self, score: ir.Value, column: ir.Value) -> ir.Value:
         i32 = ir.IntegerType.get_signless(32)
         lanes = ir.VectorType.get([self.lanes], i32)
+        if self.shape.part:
+            apart = arith.muli(column, index(self.shape.step))
+            column = arith.addi(apart, index(self.shape.first))
         columns = vector.broadcast(lanes, arith.index_cast(i32, column))
         seen = arith.cmpi(arith.CmpIPredicate.sle, columns, self.rows.columns)
         if self.shape.window:
@@ -310,6 +358,14 @@ class _Tile:
                 for row, place in zip(transpose(mixed), self.rows.outputs[first:], strict=False):
                     vector.store(row, out, [*place, e])
             scf.yield_([])
+
+    def _store_logarithm(self, peak: ir.Value, total: ir.Value, out: ir.Value) -> None:
+        """Behind each row that of the sum of its scores' exponentials; scores are of base 2."""
+        logarithm = math.log2(maximum(total, self._splat(1e-30)))
+        natural = arith.mulf(arith.addf(peak, logarithm), self._splat(1 / LOG2_E))
+        for lane, place in enumerate(self.rows.outputs):
+            one = vector.extract(natural, [], [lane])
+            memref.store(one, out, [*place, index(self.shape.value_channels)])
 
     def _splat(self, value: float) -> ir.Value:
         return splat(value, self.lanes)

@@ -3,6 +3,7 @@
 from llmc.pipelines.passes.add_early import AddEarly
 from llmc.pipelines.passes.add_greedy import AddGreedy
 from llmc.pipelines.passes.add_top_k import AddTopK
+from llmc.pipelines.passes.annotate_caches import AnnotateCaches
 from llmc.pipelines.passes.annotate_shardings import AnnotateShardings
 from llmc.pipelines.passes.apply_schedule import ApplySchedule
 from llmc.pipelines.passes.attend_in_place import AttendInPlace
@@ -66,6 +67,7 @@ PASSES: dict[str, type[Pass]] = {
         AddEarly,
         AddGreedy,
         AddTopK,
+        AnnotateCaches,
         AnnotateShardings,
         ApplySchedule,
         AttendInPlace,

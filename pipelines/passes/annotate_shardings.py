@@ -28,7 +28,7 @@ from llmc.pipelines.sharding.split import whole
 from llmc.runtime.errors import UserError
 from llmc.runtime.ranks.grid import Grid
 
-AXES = ("tp", "pp", "dp", "ep")
+AXES = ("tp", "pp", "dp", "ep", "sp")
 
 
 @dataclass(frozen=True)

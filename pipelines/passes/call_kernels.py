@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith
+from torch_mlir.dialects import arith, linalg, tensor
 
 from llmc.dialects import (
     ArgmaxOp,
+    AttentionPartOp,
     CacheAppendOp,
     CachedAttentionOp,
     CombineExpertsOp,
@@ -120,7 +121,7 @@ def _append(op: CacheAppendOp, cpu: CallKernels) -> list[ir.Value]:
     return [_as_held(cache, op.cache) for cache in new]
 
 
-def _holds_f32(op: DecodeAttentionOp) -> bool:
+def _holds_f32(op: AttentionPartOp | DecodeAttentionOp) -> bool:
     return op.query.type.element_type == ir.F32Type.get()
 
 
@@ -137,6 +138,24 @@ def _attend(op: CachedAttentionOp, cpu: CallKernels) -> list[ir.Value]:
         scalars=[op.layer, op.sequence, op.past],
     )
     return [heads_of(rows, tokens)]
+
+
+def _attend_to_part(op: AttentionPartOp, cpu: CallKernels) -> list[ir.Value]:
+    dynamic, f32 = ir.ShapedType.get_dynamic_size(), ir.F32Type.get()
+    batch, heads, tokens, channels = op.query.type.shape
+    width = op.out.type.shape[3]
+    extents = [size(op.query, 0), size(op.query, 2)]
+    query_type = ir.RankedTensorType.get([dynamic, heads, dynamic, channels], f32)
+    (rows,) = dispatch(
+        attention(AttentionShape.of_part(op), cpu.lanes, op.keys.type.element_type != f32),
+        [tensor.cast(query_type, op.query), op.keys, op.values, op.start],
+        [ir.RankedTensorType.get([dynamic, dynamic, heads, width], f32)],
+        list(map(as_value, extents)),
+        scalars=[op.layer, op.sequence, op.past],
+    )
+    rows = tensor.cast(ir.RankedTensorType.get([batch, tokens, heads, width], f32), rows)
+    room = tensor.empty([extents[0], heads, extents[1], width], f32)
+    return list(linalg.transpose(rows, outs=[room], permutation=[0, 2, 1, 3]).results)
 
 
 def _argmax(op: ArgmaxOp, cpu: CallKernels) -> list[ir.Value]:
@@ -239,6 +258,7 @@ def _top_k(op: TopKOp, cpu: CallKernels) -> list[ir.Value]:
 
 
 _REQUIRED: dict[str, Callable[..., bool]] = {
+    "llmc.attention_part": _holds_f32,
     "llmc.cache_append": _has_rows,
     "llmc.cached_attention": _has_tokens,
     "llmc.combine_experts": _has_static_rows,
@@ -249,6 +269,7 @@ _REQUIRED: dict[str, Callable[..., bool]] = {
 
 KERNELS: dict[str, Callable[..., list[ir.Value]]] = {
     "llmc.argmax": _argmax,
+    "llmc.attention_part": _attend_to_part,
     "llmc.cache_append": _append,
     "llmc.cached_attention": _attend,
     "llmc.combine_experts": _combine_experts,

@@ -4,15 +4,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from torch_mlir import ir
-from torch_mlir.dialects import func, shard
+from torch_mlir.dialects import func, ml_program, shard
 
+from llmc.dialects import CacheAllocateOp
 from llmc.dialects.sharding_rule import ShardingRule
 from llmc.pipelines.passes.base import Pass, fail, functions
 from llmc.pipelines.sharding.annotations import coordinates_of, grid_of, layout_of, mark_rank
 from llmc.pipelines.sharding.collectives import converted
+from llmc.pipelines.sharding.columns import allocate_part
 from llmc.pipelines.sharding.local import local_results
 from llmc.pipelines.sharding.rules import assign, rule_of
-from llmc.pipelines.sharding.split import Layout, whole_of
+from llmc.pipelines.sharding.split import Dealt, Layout, whole_of
 from llmc.runtime.ranks.grid import Grid
 
 
@@ -65,8 +67,16 @@ class _Partition:
     def _convert(self, op: shard.ShardOp) -> None:
         """Puts in the place of `op` its value in the layout that it names."""
         has, needs = self._layout(op.src), layout_of(op, self._grid)
+        dealt = next((each for each in needs if isinstance(each, Dealt)), None)
         with ir.InsertionPoint(op), op.location:
-            value = converted(op.src, has, needs, op.result.type, self._coordinates)
+            if has == needs:
+                value = op.src
+            elif dealt is not None:
+                value = _dealt_out(op, dealt)
+            elif any(isinstance(each, Dealt) for each in has):
+                fail(op, "what is dealt out to ranks cannot be gathered")
+            else:
+                value = converted(op.src, has, needs, op.result.type, self._coordinates)
         self._replace(op.operation, [value], [needs])
 
     def _localise(self, op: ir.Operation, rule: ShardingRule | None) -> None:
@@ -86,3 +96,13 @@ class _Partition:
             old.replace_all_uses_with(new)
             self._layouts[new] = layout
         op.erase()
+
+
+def _dealt_out(op: shard.ShardOp, split: Dealt) -> ir.Value:
+    """A rank's part of a KV cache: of one that is kept, that is all it has of it."""
+    owner = None if isinstance(op.src.owner, ir.Block) else op.src.owner.opview
+    if isinstance(owner, CacheAllocateOp):
+        allocate_part(owner, split)
+    elif not isinstance(owner, ml_program.GlobalLoadOp):
+        fail(op, "only the columns of a KV cache are dealt out to ranks")
+    return op.src

@@ -35,6 +35,8 @@ from llmc.runtime.abi import RESET
 from llmc.runtime.errors import UserError
 
 CACHE = "llmc.kv_cache"
+SHARERS = "llmc.sharers"
+"""On a KV cache: among how many ranks its columns are dealt out."""
 # Of a cache, but that of one as bytes is one more.
 _RANK = 5
 ELEMENTS = ("f32", "f16", Q8_0.name)
@@ -107,7 +109,8 @@ class ThreadKVCache(Pass):
 def kv_bytes_per_token(module: ir.Module) -> int:
     """Bytes that one token of one sequence takes in the KV cache of `module`, whatever its stage.
 
-    UserError where what is marked as a cache is none, as in a file that someone changed.
+    Rounded up, where ranks share the cache. UserError where what is marked as a cache is none, as
+    in a file that someone changed.
     """
     total = 0
     for op in globals_with(module, CACHE):
@@ -116,8 +119,16 @@ def kv_bytes_per_token(module: ir.Module) -> int:
         format_ = cell_format(type_)
         bits = 8 * format_.bytes if format_ else type_.element_type.width
         layers, _, heads, _, *row = type_.shape
-        total += layers * heads * prod(row) * bits // (8 * columns)
+        total += -(-layers * heads * prod(row) * bits // (8 * columns * _sharers(op)))
     return total
+
+
+def _sharers(cache: ir.Operation) -> int:
+    attribute = cache.attributes.get(SHARERS, None)
+    sharers = attribute.value if isinstance(attribute, ir.IntegerAttr) else 1
+    if sharers < 1:
+        raise UserError(f"'{SHARERS}' of a KV cache must be at least 1, not {sharers}")
+    return int(sharers)
 
 
 def kept_as(type_: ir.Type) -> str:

@@ -7,7 +7,7 @@ from torch_mlir import ir
 
 from llmc.pipelines.passes.base import Pass, find, layer_functions
 from llmc.pipelines.passes.bind_parameters import RECIPE
-from llmc.pipelines.passes.thread_kv_cache import CACHE
+from llmc.pipelines.passes.thread_kv_cache import CACHE, SHARERS
 from llmc.runtime.abi import PARAMETER_SCOPE
 
 
@@ -71,7 +71,7 @@ class ToIREE(Pass):
 
 
 def _replace_global(op: ir.Operation) -> None:
-    kept = ("sym_name", "sym_visibility", "type", RECIPE, CACHE)
+    kept = ("sym_name", "sym_visibility", "type", RECIPE, CACHE, SHARERS)
     attributes = {name: op.attributes[name] for name in kept if name in op.attributes}
     if RECIPE in op.attributes:
         scope, name = ir.StringAttr.get(PARAMETER_SCOPE), op.attributes["sym_name"]

@@ -346,6 +346,7 @@ RULES: dict[str, Rule] = {
     "llmc.add_rms_norm": _leading(0),
     "llmc.argmax": _leading(0),
     "llmc.attention": _leading(0),
+    "llmc.attention_part": _leading(0),
     "llmc.blocks_to_bytes": _leading(0),
     "llmc.bytes_to_blocks": _leading(0, but=1),
     "llmc.cache_allocate": _sized,

@@ -4,8 +4,9 @@
     %split = shard.sharding @grid split_axes = [[], [1]] : !shard.sharding
     %y = shard.shard %x to %split : tensor<4x64xf32>
 
-Parts that differ in size are in `sharded_dims_offsets`. Where parts overlap, which the dialect has
-no words for, `llmc.ranges = [[[0, 64], [0, 64], [64, 128]]]` gives those of each split dimension.
+A dimension of open size is dealt out, an element to each rank in turn. Parts that differ in size
+are in `sharded_dims_offsets`. Where parts overlap, which the dialect has no words for,
+`llmc.ranges = [[[0, 64], [0, 64], [64, 128]]]` gives those of each split dimension.
 """
 
 import json
@@ -17,7 +18,7 @@ from torch_mlir.dialects import shard
 
 from llmc.dialects.attributes import i64
 from llmc.pipelines.passes.base import fail, find
-from llmc.pipelines.sharding.split import Layout, Split, even_split
+from llmc.pipelines.sharding.split import Dealt, Layout, Split, even_split
 from llmc.runtime.errors import UserError
 from llmc.runtime.manifest import Axis
 from llmc.runtime.ranks.grid import Grid
@@ -77,7 +78,7 @@ def rank_of(module: ir.Module) -> int:
 
 def shard_op(value: ir.Value, layout: Layout, *, for_users: bool = False) -> ir.Value:
     """`value`, which is or, `for_users`, is to be in `layout`."""
-    splits = [split for split in layout if split]
+    splits = [split for split in layout if split and not isinstance(split, Dealt)]
     axes = ", ".join("[]" if split is None else f"[{split.axis}]" for split in layout)
     offsets: list[int] = []
     if not all(split.is_even for split in splits) and all(split.is_disjoint for split in splits):
@@ -112,6 +113,9 @@ def layout_of(op: shard.ShardOp, grid: Grid) -> Layout:
             layout.append(None)
             continue
         ranks = grid.axes[each[0]].size
+        if extent < 0:
+            layout.append(Dealt(each[0], (), ranks))
+            continue
         if offsets:
             cuts, offsets = offsets[: ranks + 1], offsets[ranks + 1 :]
             split = Split(each[0], tuple(pairwise(cuts)))

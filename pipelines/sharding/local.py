@@ -6,11 +6,19 @@ from itertools import chain
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
-from llmc.dialects import EmbeddingOp, ExpertLinearOp, LinearOp
+from llmc.dialects import (
+    AttentionOp,
+    CacheAppendOp,
+    CacheReadOp,
+    EmbeddingOp,
+    ExpertLinearOp,
+    LinearOp,
+)
 from llmc.dialects.index_notation import constant, letters, pointwise
 from llmc.pipelines.sharding.collectives import add_up
-from llmc.pipelines.sharding.rules import Assignment
-from llmc.pipelines.sharding.split import Range, Split, local_type
+from llmc.pipelines.sharding.columns import append_part, attend_to_part, read_part
+from llmc.pipelines.sharding.rules import Assignment, Splits
+from llmc.pipelines.sharding.split import Dealt, Range, Split, local_type
 
 ROWS = "llmc.rows"
 """On what makes zeros of rows: an axis of the grid, and the ranges that ranks along it keep.
@@ -37,6 +45,8 @@ def local_results(
         values = [_look_up(view, splits[_TABLE_ROWS], coordinates, types[0])]
     elif isinstance(view, ExpertLinearOp) and _EXPERTS in splits:
         values = [_own_experts(view, splits[_EXPERTS], coordinates, types[0])]
+    elif any(isinstance(split, Dealt) for split in splits.values()):
+        values = _in_own_columns(op, splits, coordinates, types)
     else:
         values = _same_on_parts(op, types)
     axes = assignment.sum_axes
@@ -64,6 +74,21 @@ def _linear_of_sums(op: LinearOp, assignment: Assignment, type_: ir.Type) -> ir.
     return pointwise(
         f"{names},{names[-1]}->{names}", lambda y, bias, _: arith.addf(y, bias), total, op.bias
     )
+
+
+def _in_own_columns(
+    op: ir.Operation, splits: Splits, coordinates: Sequence[int], types: list[ir.Type]
+) -> list[ir.Value]:
+    """What the rank makes of its columns of a KV cache."""
+    view, split = op.opview, next(each for each in splits.values() if isinstance(each, Dealt))
+    place = coordinates[split.axis]
+    if isinstance(view, CacheAppendOp):
+        return [append_part(view, split, place)]
+    if isinstance(view, CacheReadOp):
+        return [read_part(view, split, place)]
+    if isinstance(view, AttentionOp):
+        return [attend_to_part(view, split, place, types[0])]
+    return _same_on_parts(op, types)
 
 
 def _look_up(op: EmbeddingOp, rows: Split, coordinates: Sequence[int], type_: ir.Type) -> ir.Value:

@@ -6,12 +6,12 @@ from fractions import Fraction
 from math import prod
 
 from torch_mlir import ir
-from torch_mlir.dialects import linalg, tensor
+from torch_mlir.dialects import linalg, ml_program, tensor
 
 from llmc.dialects.index_notation import letters
 from llmc.dialects.sharding_rule import Dim, Dims, ShardingRule
 from llmc.pipelines.recipes.recipe import recipe_of
-from llmc.pipelines.sharding.split import Layout, Split
+from llmc.pipelines.sharding.split import Dealt, Layout, Split
 
 Splits = Mapping[str, Split]
 """How the letters of a rule are split."""
@@ -46,6 +46,8 @@ def rule_of(op: ir.Operation) -> ShardingRule | None:
         return _unary(op, _named(view.source.type.rank), ())
     if isinstance(view, tensor.ExtractSliceOp):
         return _rule_of_slice(view)
+    if isinstance(view, ml_program.GlobalStoreOp):  # of which each rank has a part of its own
+        return ShardingRule((_named(view.value.type.rank),), ())
     if isinstance(view, tensor.ConcatOp):
         dims = _named(view.result.type.rank)
         joined = tuple(None if dim == view.dim.value else each for dim, each in enumerate(dims))
@@ -187,6 +189,8 @@ def _is_possible(rule: ShardingRule, dim: Dim, split: Split, wanted: Split, othe
     if wanted.times(dim.ratio) != split or wanted.axis in {each.axis for each in others.values()}:
         return False
     if dim.letter in rule.sums and not wanted.is_disjoint:
+        return False
+    if dim.letter in rule.averages and not isinstance(split, Dealt):
         return False
     dims = [each for tensor_ in (*rule.operands, *rule.results) for each in tensor_ if each]
     ratios = {each.ratio for each in dims if each.letter == dim.letter}

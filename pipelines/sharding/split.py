@@ -58,6 +58,25 @@ class Split:
         )
 
 
+@dataclass(frozen=True)
+class Dealt(Split):
+    """A split of a dimension of open size: rank c has the elements c, c + `ranks` and so on.
+
+    So all have as many, however many there are yet. There are no `ranges`.
+    """
+
+    ranks: int = 1
+
+    @property
+    def is_even(self) -> bool:
+        """Not so, for all that is known."""
+        return False
+
+    def times(self, ratio: Fraction) -> "Split":
+        """Nothing else, for nothing else is dealt."""
+        return self if ratio == 1 else Split(self.axis, self.ranges)
+
+
 Layout: TypeAlias = tuple[Split | None, ...]
 """How a tensor is split: an entry for each dimension, None for one that every rank has whole."""
 
@@ -105,7 +124,9 @@ def split_heads(axis: int, ranks: int, heads: int, groups: int) -> Split:
 def local_shape(shape: Sequence[int], layout: Layout, coordinates: Sequence[int]) -> list[int]:
     """What the rank at `coordinates` has of a tensor of `shape`."""
     return [
-        extent if split is None else split.part(coordinates)[1] - split.part(coordinates)[0]
+        extent
+        if split is None or isinstance(split, Dealt)
+        else split.part(coordinates)[1] - split.part(coordinates)[0]
         for extent, split in zip(shape, layout, strict=True)
     ]
 
