@@ -13,7 +13,7 @@ from llmc.frontend.interception import IMPLEMENTATION
 from llmc.frontend.programs import VARIANTS, export_variant
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.parameters import stored_parameters
-from llmc.pipelines.passes import PASSES
+from llmc.pipelines.passes import PASSES, AnnotateCaches
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.pack_weights import PackWeights
 from llmc.pipelines.passes.thread_kv_cache import kv_bytes_per_token
@@ -99,3 +99,17 @@ def test_ranks_share_the_columns_of_a_cache(imported):
         run(stage.steps(), module)
     # Of keys and of values as above: a third, rounded up.
     assert kv_bytes_per_token(module) == 2 * -(-2 * 2 * 32 * 2 // 3)
+
+
+def test_cells_of_a_cache_are_not_dealt_out():
+    text = """
+        shard.grid @grid(shape = 2) {llmc.axes = ["sp"]}
+        ml_program.global private mutable @keys : tensor<2x?x1x?x1x!llmc.q8_0_keys> {llmc.kv_cache}
+        func.func @reset(%sequences: index, %cells: index) {
+          %room = "llmc.cache_allocate"(%sequences, %cells)
+              : (index, index) -> tensor<2x?x1x?x1x!llmc.q8_0_keys>
+          ml_program.global_store @keys = %room : tensor<2x?x1x?x1x!llmc.q8_0_keys>
+          return
+        }"""
+    with pytest.raises(UserError, match="--kv-dtype f16"):
+        run((AnnotateCaches(),), ir.Module.parse(text, new_context()))

@@ -154,7 +154,14 @@ def test_one_device_has_nothing_to_overlap():
         CompileOptions(overlap=True)
 
 
-def test_prompts_are_halved_on_cpus_alone(tmp_path):
-    options = CompileOptions(target="cuda:sm_80", grid="tp=2", overlap=True)
-    with pytest.raises(UserError, match="--overlap is for cpu"):
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"grid": "tp=2", "overlap": True}, "--overlap is for cpu"),
+        ({"grid": "sp=2"}, "sp is for cpu"),
+    ],
+)
+def test_what_gpus_cannot_do_is_refused(options, said, tmp_path):
+    options = CompileOptions(target="cuda:sm_80", **options)
+    with pytest.raises(UserError, match=said):
         compile_model(as_loaded(make("llama")), options, tmp_path / "bundle")
