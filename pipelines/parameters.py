@@ -1,9 +1,10 @@
 """Writes the archive of weights that a module names."""
 
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import BinaryIO, TypeAlias
 
 import iree.runtime as rt
@@ -28,6 +29,9 @@ _TYPES = {
     "i8": torch.int8,
     "i64": torch.int64,
 }
+
+_LARGE_PAGES = 4 * 1024 * 1024
+"""Bytes that are written at once: two of an x86 CPU's large pages."""
 
 StoredWeight: TypeAlias = Tensor | np.ndarray
 """A weight of the model: numbers, or an array of blocks (`dialects.blocks`)."""
@@ -91,12 +95,22 @@ def write_archive(
 
     They go through a file, so that memory is needed for one weight of one layer at a time.
     """
+    with TemporaryDirectory(dir=path.parent) as room:
+        archive = Path(room) / path.name
+        _write_with_iree(stored, weights, archive)
+        # IREE writes page by page, and so small are then the pages that who maps the file is given.
+        with archive.open("rb") as small, path.open("wb", _LARGE_PAGES) as large:
+            shutil.copyfileobj(small, large, _LARGE_PAGES)
+
+
+def _write_with_iree(
+    stored: list[StoredParameter], weights: Mapping[str, StoredWeight], path: Path
+) -> None:
     index = rt.ParameterIndex()
     with TemporaryFile(dir=path.parent) as scratch:
         for parameter in stored:
             values = _through_file(scratch, parameter.build(weights))
             rt.parameter_index_add_numpy_ndarray(index, parameter.name, values)
-        path.touch()  # with the user's permissions: IREE's own are narrower
         try:
             index.create_archive_file(str(path))
         except (RuntimeError, IndexError, ValueError) as error:  # IREE's, by the kind of failure
