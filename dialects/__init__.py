@@ -27,6 +27,7 @@ from llmc.dialects.layer_norm import LayerNormOp
 from llmc.dialects.linear import LinearOp
 from llmc.dialects.llmc import Llmc
 from llmc.dialects.pack_blocks import PackBlocksOp
+from llmc.dialects.pack_planes import PackPlanesOp
 from llmc.dialects.packed_embedding import PackedEmbeddingOp
 from llmc.dialects.packed_expert_linear import GroupedExpertLinearOp, PackedExpertLinearOp
 from llmc.dialects.packed_linear import PackedLinearOp
@@ -36,6 +37,9 @@ from llmc.dialects.packed_quantized_expert_linear import (
 )
 from llmc.dialects.packed_quantized_linear import PackedQuantizedLinearOp
 from llmc.dialects.parameter import ParameterOp
+from llmc.dialects.plane_embedding import PlaneEmbeddingOp
+from llmc.dialects.plane_linear import PlaneLinearOp
+from llmc.dialects.plane_spread import PlaneMetricOp, PlaneSpreadOp
 from llmc.dialects.quantize import QuantizeOp
 from llmc.dialects.quantize_rows import QuantizeRowsOp
 from llmc.dialects.quantized_linear import QuantizedLinearOp
@@ -44,6 +48,7 @@ from llmc.dialects.rotary import RotaryOp
 from llmc.dialects.rotary_table import RotaryTableOp
 from llmc.dialects.route import RouteOp
 from llmc.dialects.scale_columns import ScaleColumnsOp
+from llmc.dialects.screened_argmax import ScreenedArgmaxOp
 from llmc.dialects.top_k import TopKOp
 
 OPERATIONS = {
@@ -72,12 +77,17 @@ OPERATIONS = {
         LayerNormOp,
         LinearOp,
         PackBlocksOp,
+        PackPlanesOp,
         PackedEmbeddingOp,
         PackedExpertLinearOp,
         PackedLinearOp,
         PackedQuantizedExpertLinearOp,
         PackedQuantizedLinearOp,
         ParameterOp,
+        PlaneEmbeddingOp,
+        PlaneLinearOp,
+        PlaneMetricOp,
+        PlaneSpreadOp,
         QuantizeOp,
         QuantizeRowsOp,
         QuantizedLinearOp,
@@ -86,6 +96,7 @@ OPERATIONS = {
         RotaryTableOp,
         RouteOp,
         ScaleColumnsOp,
+        ScreenedArgmaxOp,
         TopKOp,
     )
 }

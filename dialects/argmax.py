@@ -39,15 +39,20 @@ class ArgmaxOp(Operation, name="argmax", traits=[ext.Pure]):
 
     def lower(self) -> ir.Value:
         """The largest of each row, then the least index at which it stands."""
-        columns, i64 = self.x.type.shape[1], ir.IntegerType.get_signless(64)
-        largest = reduce("rn->r", arith.maximumf, -inf, self.x)
+        return find_best(self.x)
 
-        def first(value: ir.Value, largest: ir.Value, best: ir.Value) -> ir.Value:
-            place = arith.index_cast(i64, loop_index(1))
-            place = arith.select(equal(value, largest), place, constant(columns, i64))
-            return arith.select(is_finite(largest), arith.minsi(best, place), constant(-1, i64))
 
-        return reduce("rn,r->r", first, columns, self.x, largest, element=i64)
+def find_best(x: ir.Value) -> ir.Value:
+    """The first places i64 `[R]` where rows of `x [R, N]` are largest, as `llmc.argmax` has it."""
+    columns, i64 = x.type.shape[1], ir.IntegerType.get_signless(64)
+    largest = reduce("rn->r", arith.maximumf, -inf, x)
+
+    def first(value: ir.Value, largest: ir.Value, best: ir.Value) -> ir.Value:
+        place = arith.index_cast(i64, loop_index(1))
+        place = arith.select(equal(value, largest), place, constant(columns, i64))
+        return arith.select(is_finite(largest), arith.minsi(best, place), constant(-1, i64))
+
+    return reduce("rn,r->r", first, columns, x, largest, element=i64)
 
 
 def rows_of_floats(name: str, value: ir.Value) -> int | None:

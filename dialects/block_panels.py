@@ -32,32 +32,45 @@ def pack_blocks(blocks: np.ndarray, columns: int) -> np.ndarray:
     format_ = format_of(blocks)
     if format_ is None or blocks.ndim < 2 or columns < 1:
         raise ValueError(f"{blocks.dtype} {blocks.shape} is no matrix of blocks")
-    *leading, rows, count = blocks.shape
-    panels = -(-rows // columns)
-    stored = np.zeros((*leading, panels * columns, count, format_.bytes), np.uint8)
-    stored[..., :rows, :, :] = _bytes_of(blocks)
-    stored = stored.reshape(*leading, panels, columns, count, format_.bytes).swapaxes(-3, -2)
-    cells = [
-        field.reshape(*leading, panels, count, columns, -1, width)
-        .swapaxes(-3, -2)
-        .reshape(*leading, panels, count, -1)
-        for field, width in zip(np.split(stored, [header(format_)], -1), (2, PART), strict=True)
-    ]
-    return np.concatenate(cells, -1).view(np.int8)
+    return pack_bytes(_bytes_of(blocks), header(format_), columns)
 
 
 def unpack_blocks(panels: np.ndarray, format_: BlockFormat, outputs: int) -> np.ndarray:
     """The blocks `[..., N, K / G]` in panels `[..., N / J, K / G, S]`, N being `outputs`."""
-    *leading, blocks, size = panels.shape
-    columns = size // format_.bytes
-    split = header(format_) * columns
+    rows = unpack_bytes(panels, format_.bytes, header(format_), outputs)
+    return np.ascontiguousarray(rows).view(format_.dtype)[..., 0]
+
+
+def pack_bytes(stored: np.ndarray, before: int, columns: int) -> np.ndarray:
+    """Bytes of blocks, uint8 `[..., N, B, bytes]`, as panels: int8 `[..., N / J, B, S]`.
+
+    The first `before` bytes of a block are 2-byte numbers, the others words of `PART`.
+    """
+    *leading, rows, count, size = stored.shape
+    panels = -(-rows // columns)
+    padded = np.zeros((*leading, panels * columns, count, size), np.uint8)
+    padded[..., :rows, :, :] = stored
+    padded = padded.reshape(*leading, panels, columns, count, size).swapaxes(-3, -2)
+    cells = [
+        field.reshape(*leading, panels, count, columns, -1, width)
+        .swapaxes(-3, -2)
+        .reshape(*leading, panels, count, -1)
+        for field, width in zip(np.split(padded, [before], -1), (2, PART), strict=True)
+    ]
+    return np.concatenate(cells, -1).view(np.int8)
+
+
+def unpack_bytes(panels: np.ndarray, size: int, before: int, outputs: int) -> np.ndarray:
+    """The bytes uint8 `[..., N, B, size]` in panels int8 `[..., N / J, B, S]`; N is `outputs`."""
+    *leading, blocks, cell = panels.shape
+    columns = cell // size
     fields = [
         field.reshape(*leading, blocks, -1, columns, width).swapaxes(-3, -2)
-        for field, width in zip(np.split(panels, [split], -1), (2, PART), strict=True)
+        for field, width in zip(np.split(panels, [before * columns], -1), (2, PART), strict=True)
     ]
     rows = np.concatenate([field.reshape(*leading, blocks, columns, -1) for field in fields], -1)
-    rows = np.ascontiguousarray(rows.swapaxes(-3, -2)).view(format_.dtype)[..., 0]
-    return rows.reshape(*leading[:-1], -1, blocks)[..., :outputs, :]
+    rows = rows.swapaxes(-3, -2).reshape(*leading[:-1], -1, blocks, size)
+    return rows.view(np.uint8)[..., :outputs, :, :]
 
 
 def _bytes_of(blocks: np.ndarray) -> np.ndarray:

@@ -78,6 +78,8 @@ _DIMENSIONS = {
     "llmc.packed_expert_linear": {"x": "r.", "expert": "c", "weight": "....", "out": "c."},
     "llmc.packed_linear": {"x": "*k", "weight": ".k.", "bias": "n", "out": "*n"},
     "llmc.packed_quantized_linear": {"x": "*k", "weight": "...", "bias": "n", "out": "*n"},
+    "llmc.plane_embedding": {"ids": "*", "high": "...", "low": "...", "out": "*."},
+    "llmc.plane_linear": {"x": "*k", "high": "...", "low": "...", "out": "*n"},
     "llmc.quantize_rows": {"x": "*k", "values": "*k", "scales": "*."},
     "llmc.quantized_linear": {
         "x": "*k",

@@ -1,5 +1,6 @@
 """Kernels of quantised linear layers compute what the layers and their surroundings mean."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,9 +8,10 @@ import pytest
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, math, vector
 
-from llmc.dialects import PackedQuantizedLinearOp, RMSNormOp
+from llmc.dialects import PackedQuantizedLinearOp, PlaneLinearOp, RMSNormOp
+from llmc.dialects.bit_planes import HIGH, LOW, pack_planes
 from llmc.dialects.block_panels import pack_blocks
-from llmc.dialects.blocks import FORMATS
+from llmc.dialects.blocks import FORMATS, Q8_0
 from llmc.dialects.index_notation import constant, pointwise, sizes, slice_of
 from llmc.pipelines.passes import (
     DispatchKernels,
@@ -26,7 +28,10 @@ from tests.scheduled import call, new_context
 
 @dataclass(frozen=True)
 class Case:
-    """A layer on `rows` rows, and what surrounds it."""
+    """A layer on `rows` rows, and what surrounds it.
+
+    Its format is one of blocks, or `planes`, or `high` for these without low bits.
+    """
 
     rows: int
     inputs: int
@@ -46,14 +51,20 @@ class Case:
         def normal(*shape: int) -> np.ndarray:
             return rng.standard_normal(shape).astype(np.float32)
 
-        blocks = FORMATS[self.format].encode(normal(self.outputs, self.inputs))
+        weight = normal(self.outputs, self.inputs)
         return [
             normal(1, self.rows, self.inputs),
-            pack_blocks(blocks, self.columns),
             normal(self.inputs),
             normal(self.outputs),
             normal(1, self.rows, self.outputs),
+            *self._packed(weight),
         ]
+
+    def _packed(self, weight: np.ndarray) -> list[np.ndarray]:
+        if self.format in FORMATS:
+            return [pack_blocks(FORMATS[self.format].encode(weight), self.columns)]
+        parts = (HIGH, LOW) if self.format == "planes" else (HIGH,)
+        return [pack_planes(Q8_0.encode(weight), part, self.columns) for part in parts]
 
     def module(self, arrays: list[np.ndarray]) -> ir.Module:
         module = ir.Module.create()
@@ -71,17 +82,11 @@ class Case:
         return module
 
     def _build(
-        self, x: ir.Value, w: ir.Value, norm: ir.Value, bias: ir.Value, residual: ir.Value
+        self, x: ir.Value, norm: ir.Value, bias: ir.Value, residual: ir.Value, *weights: ir.Value
     ) -> ir.Value:
         if self.norm:
             x = RMSNormOp(x, _f64(1e-5), _f64(0.0), x.type, weight=norm).out
-        y = PackedQuantizedLinearOp(
-            x,
-            w,
-            ir.StringAttr.get(self.format),
-            residual.type,
-            bias=bias if self.bias else None,
-        ).out
+        y = self._multiplied(x, weights, bias if self.bias else None, residual.type)
         if self.after == "add":
             return pointwise("abn,abn->abn", lambda a, b, _: arith.addf(a, b), residual, y)
         if self.after == "gate":
@@ -92,13 +97,21 @@ class Case:
             return pointwise("abn,abn->abn", lambda a, b, _: arith.mulf(a, b), silu, up)
         return y
 
+    def _multiplied(
+        self, x: ir.Value, weights: Sequence[ir.Value], bias: ir.Value | None, type_: ir.Type
+    ) -> ir.Value:
+        if self.format in FORMATS:
+            (weight,) = weights
+            format_ = ir.StringAttr.get(self.format)
+            return PackedQuantizedLinearOp(x, weight, format_, type_, bias=bias).out
+        high, *low = weights
+        return PlaneLinearOp(x, high, type_, low=low[0] if low else None).out
+
     def expected(self, arrays: list[np.ndarray]) -> np.ndarray:
-        x, w, norm, bias, residual = arrays
+        x, norm, bias, residual, *weights = arrays
         if self.norm:
             x = RMSNormOp.reference(x.astype(np.float64), norm, 1e-5).astype(np.float32)
-        y = PackedQuantizedLinearOp.reference(
-            x, w, self.format, self.outputs, bias if self.bias else None
-        )
+        y = self._product(x, weights, bias if self.bias else None)
         if self.after == "add":
             return y + residual
         if self.after == "gate":
@@ -106,6 +119,15 @@ class Case:
             with np.errstate(over="ignore"):  # where the sigmoid is 0
                 return gate / (1 + np.exp(-gate)) * up
         return y
+
+    def _product(
+        self, x: np.ndarray, weights: Sequence[np.ndarray], bias: np.ndarray | None
+    ) -> np.ndarray:
+        if self.format in FORMATS:
+            (weight,) = weights
+            return PackedQuantizedLinearOp.reference(x, weight, self.format, self.outputs, bias)
+        high, *low = weights
+        return PlaneLinearOp.reference(x, high, self.outputs, low[0] if low else None)
 
 
 CASES = [
@@ -145,6 +167,13 @@ CASES = [
     Case(15, 384, 64, format="int4_g128", dynamic=True, after="gate"),
     Case(5, 256, 32, format="int4_g128", columns=8, target="cpu:haswell"),
     Case(3, 128, 32, format="int4_g128", columns=4, target="cpu:x86-64-v2"),
+    Case(1, 96, 64, format="planes", norm=True),
+    Case(1, 96, 64, format="high"),
+    Case(35, 128, 64, format="planes", dynamic=True, after="add"),
+    Case(19, 64, 64, format="high", dynamic=True),
+    Case(5, 64, 50, format="planes", dynamic=True, target="cpu:icelake-server"),
+    Case(5, 64, 32, format="planes", columns=8, target="cpu:haswell"),
+    Case(1, 64, 32, format="high", columns=8, target="cpu:x86-64-v2"),
 ]
 
 
@@ -159,7 +188,7 @@ def test_one_row_of_a_large_weight(monkeypatch, format_):
     check(Case(1, 576, 96, format_, norm=True, after="gate"))
 
 
-@pytest.mark.parametrize("format_", ["q4_1", "q8_0", "int4_g128"])
+@pytest.mark.parametrize("format_", ["q4_1", "q8_0", "int4_g128", "planes"])
 def test_two_rows_at_once(monkeypatch, format_):
     """What Arm's SMMLA is given, on any CPU: the instruction as its manual has it."""
     monkeypatch.setattr(byte_instructions, "_smmla", smmla)

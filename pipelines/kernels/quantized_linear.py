@@ -7,11 +7,14 @@ four bytes `i`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce as fold
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, math
 
-from llmc.dialects.blocks import BlockFormat
+from llmc.dialects.bit_planes import HIGH, LOW, MIDDLE, BitPlane
+from llmc.dialects.block_panels import header
+from llmc.dialects.blocks import Q8_0, BlockFormat
 from llmc.dialects.index_notation import (
     Body,
     constant,
@@ -31,28 +34,58 @@ WORD = 4
 
 
 @dataclass(frozen=True)
-class Panels:
-    """A weight i8 `stored [P, B, S]`, and the same bytes as f16 `halves [P, B, S/2]`.
+class Plane:
+    """Some bits of each integer: words in cells of i8 `stored [P, B, S]`.
 
-    As `llmc.packed_quantized_linear` takes it. `signed` says how 8-bit integers are read: as they
-    are, or, for instructions that multiply unsigned by signed integers, 128 more than they are.
+    Before them come `start` bytes of each row's block.
     """
 
     stored: ir.Value
+    start: int
+    bits: BitPlane
+
+
+@dataclass(frozen=True)
+class Panels:
+    """A weight in panels of J = `columns` rows: the `planes` of its integers, and its floats.
+
+    These are f16 `halves [P, B, H]`. Bits that are in no plane are those of `unread`. Integers of 8
+    bits are 128 more than they are where they are `biased`; `signed` says how they are multiplied,
+    as they are, or, by instructions that multiply unsigned by signed integers, 128 more.
+    """
+
+    planes: Sequence[Plane]
     halves: ir.Value
     format: BlockFormat
+    columns: int
     signed: bool
+    biased: bool = False
+    unread: int = 0
+
+    @classmethod
+    def of_blocks(
+        cls, stored: ir.Value, halves: ir.Value, format_: BlockFormat, signed: bool
+    ) -> "Panels":
+        """Those that `llmc.pack_blocks` makes, `halves` being the same bytes."""
+        plane = Plane(stored, header(format_), BitPlane(format_.bits, 0))
+        columns = stored.type.shape[-1] // format_.bytes
+        return cls([plane], halves, format_, columns, signed)
+
+    @classmethod
+    def of_planes(
+        cls, high: ir.Value, low: ir.Value | None, halves: ir.Value, signed: bool
+    ) -> "Panels":
+        """Those that `llmc.pack_planes` makes, `halves` being the bytes of `high`."""
+        planes = [Plane(high, *each) for each in HIGH.starts]
+        if low is not None:
+            planes += [Plane(low, *each) for each in LOW.starts]
+        columns, unread = high.type.shape[-1] // HIGH.bytes, MIDDLE if low is None else 0
+        return cls(planes, halves, Q8_0, columns, signed, biased=True, unread=unread)
 
     @property
-    def columns(self) -> int:
-        """J, the rows of a panel."""
-        return self.stored.type.shape[2] // self.format.bytes
-
-    @property
-    def offset(self) -> int:
-        """What is added to each integer where it is stored."""
-        unsigned = self.format.bits == 8 and not self.signed
-        return 128 if unsigned else self.format.offset
+    def count(self) -> int:
+        """P."""
+        return self.halves.type.shape[0]
 
     def half(self, number: int) -> ir.Value:
         """Scales `[P, B, J]` for 0, minima for 1."""
@@ -148,52 +181,85 @@ def multiply(rows: QuantizedRows, panels: Panels, strand: int = 0) -> ir.Value:
 
 def _dots(rows: QuantizedRows, panels: Panels, strand: int) -> ir.Value:
     """The sums of products of a block, i32 `[T, P, B, J]`."""
-    format_, i32 = panels.format, _integer(32)
-    parts = 8 // format_.bits
-    words = format_.values // parts // WORD
+    i8, i32 = _integer(8), _integer(32)
+    # A byte of the plane of fewest bits serves so many integers, each of another part of the block.
+    parts = 8 // min(plane.bits.bits for plane in panels.planes)
+    words = panels.format.values // parts // WORD
     tokens, blocks, _ = sizes(rows.values)
-    count = panels.stored.type.shape[0]
     x = expand(rows.values, [[tokens], [blocks], [parts, words, WORD]])
+    reads = [
+        (plane, first)
+        for plane in panels.planes
+        for first in range(0, _words(plane, panels.format), words)
+    ]
 
-    def multiply_add(stored: ir.Value, *rest: ir.Value) -> ir.Value:
-        *values, total = rest
-        for part, value in enumerate(values):
-            weight = _part(stored, part, panels)
+    def multiply_add(*operands: ir.Value) -> ir.Value:
+        *given, total = operands
+        stored = dict(zip(reads, given, strict=False))
+        for part, value in enumerate(given[len(reads) :]):
+            bits = []
+            for plane in panels.planes:
+                shift, first = divmod(part * words, _words(plane, panels.format))
+                bits.append(_bits(stored[plane, first], shift * plane.bits.bits, plane.bits))
+            weight = _widened(bits, panels)
             total = arith.addi(total, arith.muli(weight, arith.extsi(i32, value)))
         return total
 
     dim = ir.AffineDimExpr.get
     t, p, b, j, g, i = map(dim, range(6))
-    start = panels.columns * format_.bytes_of("packed")[0]
-    place = start + g * (WORD * panels.columns) + j * WORD + i
-    maps = [[p, b, place], *([t, b, _constant(part), g, i] for part in range(parts)), [t, p, b, j]]
-    zeros = filled([tokens, count, blocks, panels.columns], 0, i32)
+    maps = []
+    for plane, first in reads:
+        start = panels.columns * (plane.start + first * WORD)
+        maps.append([p, b, start + g * (WORD * panels.columns) + j * WORD + i])
+    maps += [[t, b, _constant(part), g, i] for part in range(parts)]
+    maps.append([t, p, b, j])
+    zeros = filled([tokens, panels.count, blocks, panels.columns], 0, i32)
     kinds = ["parallel"] * 4 + ["reduction"] * 2
     op = linalg.GenericOp(
         [zeros.type],
-        [panels.stored, *[x] * parts],
+        [*(plane.stored for plane, _ in reads), *[x] * parts],
         [zeros],
         [ir.AffineMap.get(6, 0, results) for results in maps],
         ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]),
     )
-    types = [_integer(8)] * (1 + parts) + [i32]
+    types = [i8] * (len(reads) + parts) + [i32]
     with ir.InsertionPoint(op.regions[0].blocks.append(*types, arg_locs=None)) as point:
         linalg.YieldOp([multiply_add(*point.block.arguments)])
     _name(f"dots{strand}", op.results[0])
     return op.results[0]
 
 
-def _part(stored: ir.Value, part: int, panels: Panels) -> ir.Value:
-    """The integer, i32, in part number `part` of a byte of the weight."""
-    i8, i32 = stored.type, _integer(32)
-    if panels.format.bits == 4:
-        half = (
-            arith.shrui(stored, constant(4, i8)) if part else arith.andi(stored, constant(15, i8))
-        )
-        return arith.extui(i32, half)
-    if panels.signed:
-        return arith.extsi(i32, stored)
-    return arith.extui(i32, arith.xori(stored, constant(-128, i8)))
+def _words(plane: Plane, format_: BlockFormat) -> int:
+    """How many words of four bytes a plane has of each block."""
+    return format_.values * plane.bits.bits // 8 // WORD
+
+
+def _bits(stored: ir.Value, shift: int, plane: BitPlane) -> ir.Value:
+    """The bits of a plane in their place, `shift` being where in the byte `stored` they begin."""
+    by = plane.place - shift
+    if by:
+        move = arith.shli if by > 0 else arith.shrui
+        stored = move(stored, constant(abs(by), stored.type))
+    left = (255 << by if by > 0 else 255 >> -by) & 255
+    return stored if left == plane.mask else arith.andi(stored, _byte(plane.mask, stored.type))
+
+
+def _widened(bits: list[ir.Value], panels: Panels) -> ir.Value:
+    """The integer, i32, of which `bits` are in the planes."""
+    i8, i32 = bits[0].type, _integer(32)
+    stored = fold(arith.ori, bits)
+    if panels.unread:
+        stored = arith.ori(stored, constant(panels.unread, i8))
+    if panels.format.bits < 8:
+        return arith.extui(i32, stored)
+    if panels.biased == panels.signed:
+        stored = arith.xori(stored, constant(-128, i8))
+    return arith.extsi(i32, stored) if panels.signed else arith.extui(i32, stored)
+
+
+def _byte(value: int, i8: ir.Type) -> ir.Value:
+    """Bits as the integer of 8 bits that they are."""
+    return constant(value - 256 if value > 127 else value, i8)
 
 
 @dataclass(frozen=True)

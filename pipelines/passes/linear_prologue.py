@@ -1,5 +1,6 @@
 """Finds what is done to the rows that a linear layer reads."""
 
+from collections.abc import Collection
 from typing import Any
 
 from torch_mlir import ir
@@ -8,13 +9,14 @@ from llmc.dialects import RMSNormOp
 from llmc.dialects.index_notation import as_value, size
 
 
-def norm_before(linear: Any) -> RMSNormOp | None:
-    """The norm that a layer reads, where nothing else reads it."""
+def norm_before(linear: Any, beside: Collection[str] = ()) -> RMSNormOp | None:
+    """The norm that a layer reads, where nothing else does but operations of the names `beside`."""
     x = linear.x
     if isinstance(x.owner, ir.Block) or x.owner.name != "llmc.rms_norm":
         return None
     read_lengths_before(x.owner.operation)
-    return x.owner.opview if len(list(x.uses)) == 1 else None
+    others = [use.owner for use in x.uses if use.owner != linear.operation]
+    return x.owner.opview if all(other.name in beside for other in others) else None
 
 
 def read_lengths_before(op: ir.Operation, operand: int = 0) -> None:

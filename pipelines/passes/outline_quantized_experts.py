@@ -79,8 +79,8 @@ class _Layer(QuantizedLayer, ABC):
         def multiply(
             rows: QuantizedRows, expert: ir.Value, arguments: tuple[ir.Value, ...]
         ) -> ir.Value:
-            own = (_element(read(arguments), expert) for read in (stored, halves))
-            return self.compute(rows, *own)
+            own, floats = (_element(read(arguments), expert) for read in (stored, halves))
+            return self.compute(rows, [own], floats)
 
         return multiply
 

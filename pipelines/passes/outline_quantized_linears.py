@@ -8,7 +8,7 @@ from typing import ClassVar
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
-from llmc.dialects import PackedQuantizedLinearOp
+from llmc.dialects import PackedQuantizedLinearOp, PlaneLinearOp
 from llmc.dialects.index_notation import (
     collapse,
     expand,
@@ -26,6 +26,10 @@ from llmc.pipelines.passes.quantized_layer import QuantizedLayer, as_halves
 from llmc.pipelines.targets.parse import parse_cpu
 
 MATVEC, MATMUL, QUANTIZE = "quantized_matvec", "quantized_matmul", "quantize_rows"
+PANEL = "quantized_panel"
+
+_SHARING = ("llmc.plane_linear", "llmc.quantize_rows")
+"""What reads rows that are quantised once, beside a product by bit planes."""
 
 LONGEST = 16384
 """The longest row that fits on a workgroup's stack once it is quantised."""
@@ -43,14 +47,15 @@ Quantized = Callable[[Sequence[ir.Value]], QuantizedRows]
 
 @dataclass(frozen=True)
 class OutlineQuantizedLinears(Pass):
-    """Turns `llmc.packed_quantized_linear` into calls of kernels that schedules work on.
+    """Turns quantised linear layers on panels into calls of kernels that schedules work on.
 
     One row is one kernel, `quantized_matvec`: the norm of the row where the layer alone reads it,
     its quantisation, the product, and the elementwise operations that follow, be they on two halves
     of the outputs. Of several rows norm and quantisation are a kernel of their own,
     `quantize_rows`, and the rest is a `quantized_matmul`. One row has a `quantize_rows` of its own
-    too where it is longer than a workgroup's stack holds, and before a large weight, as that of the
-    logits. Layers of one panel are left alone: there is nothing to distribute.
+    too where it is longer than a workgroup's stack holds, before a large weight, as that of the
+    logits, and where products by bit planes share it. What `llmc.screened_argmax` needs few of is a
+    `quantized_panel`. Layers of one panel are left alone: there is nothing to distribute.
     Changes numerics where there is a norm: the order of a sum.
     """
 
@@ -61,8 +66,8 @@ class OutlineQuantizedLinears(Pass):
         """Rewrites layer by layer."""
         signed = parse_cpu(self.target).byte_products.signed
         outliner = _Outliner(KernelFunctions(module), signed)
-        for op in find(module.operation, "llmc.packed_quantized_linear"):
-            panels, *_ = op.opview.weight.type.shape
+        for op in find(module.operation, "llmc.packed_quantized_linear", "llmc.plane_linear"):
+            panels, *_ = op.operands[1].type.shape
             if panels > 1:
                 outliner.outline(op.opview)
 
@@ -74,7 +79,7 @@ class _Outliner:
         self.kernels, self.signed = kernels, signed
         self.quantized: dict[tuple[object, ...], list[ir.Value]] = {}
 
-    def outline(self, linear: PackedQuantizedLinearOp) -> None:
+    def outline(self, linear: PackedQuantizedLinearOp | PlaneLinearOp) -> None:
         """Replaces the layer, and what goes with it, by calls."""
         read_lengths_before(linear.operation)
         layer = _Layer(linear, self.signed)
@@ -90,9 +95,9 @@ class _Outliner:
 
     def _rows(self, layer: "_Layer", operands: KernelOperands) -> tuple[str, Quantized]:
         """The kind of kernel, and how it reads its quantised rows."""
-        if layer.quantizes_within:
-            return MATVEC, layer.quantized(operands)
         key = layer.quantization
+        if layer.quantizes_within and key not in self.quantized:
+            return MATVEC, layer.quantized(operands)
         if key not in self.quantized:
             before = KernelOperands()
             rows = layer.quantized(before)
@@ -102,23 +107,33 @@ class _Outliner:
                 return [made.values, made.scales, made.shares]
 
             self.quantized[key] = self.kernels.call(QUANTIZE, before.values, build)
+            layer.read_quantized(self.quantized[key])
         readers = [operands.read(layer.of_rows(value)) for value in self.quantized[key]]
-        kind = MATVEC if layer.is_one_row else MATMUL
-        return kind, lambda arguments: QuantizedRows(*(read(arguments) for read in readers))
+        return layer.kind, lambda arguments: QuantizedRows(*(read(arguments) for read in readers))
 
 
 class _Layer(QuantizedLayer):
     """A layer with its norm and epilogue, and what a kernel of it computes."""
 
-    def __init__(self, linear: PackedQuantizedLinearOp, signed: bool) -> None:
+    def __init__(self, linear: PackedQuantizedLinearOp | PlaneLinearOp, signed: bool) -> None:
         super().__init__(linear, signed)
-        self.linear = linear
-        self.norm = norm_before(linear)
+        self.bias = None if isinstance(linear, PlaneLinearOp) else linear.bias
+        self.norm = norm_before(linear, _SHARING if self.in_planes else ())
+        self.given = linear.x
         self.x = linear.x if self.norm is None else self.norm.x
         *leading, inputs = self.x.type.shape
         self.is_one_row = prod(leading) == 1
-        is_small = inputs <= LONGEST and prod(linear.weight.type.shape) <= _LARGEST
-        self.quantizes_within = self.is_one_row and is_small
+        size = sum(prod(weight.type.shape) for weight in self.weights)
+        shares = self.in_planes and len(list(linear.x.uses)) > 1
+        is_small = inputs <= LONGEST and size <= _LARGEST
+        self.quantizes_within = self.is_one_row and is_small and not shares
+
+    @property
+    def kind(self) -> str:
+        """The kind of kernel that multiplies rows which are quantised."""
+        if not self.is_one_row:
+            return MATMUL
+        return PANEL if _is_screened(self.epilogue.result) else MATVEC
 
     @property
     def quantization(self) -> tuple[object, ...]:
@@ -150,10 +165,22 @@ class _Layer(QuantizedLayer):
         type_ = ir.RankedTensorType.get([1, *shape], quantized.type.element_type)
         return tensor.cast(type_, quantized)
 
+    def read_quantized(self, made: Sequence[ir.Value]) -> None:
+        """Replaces `llmc.quantize_rows` of the layer's rows by what a kernel `made` of them."""
+        leading = sizes(self.given)[:-1]
+        for use in list(self.given.uses):
+            op = use.owner.operation
+            if op.name == "llmc.quantize_rows" and op.opview.group.value == self.format.values:
+                values, scales = (self.of_rows(value) for value in made[:2])
+                rows = collapse(values, [1, 2]), scales
+                for old, new in zip(op.results, rows, strict=True):
+                    old.replace_all_uses_with(expand(new, [leading, [new.type.shape[1]]]))
+                op.erase()
+
     def build(self, rows: Quantized, operands: KernelOperands) -> Callable[..., list[ir.Value]]:
         """What the kernel computes: the product, the bias and the epilogue."""
-        stored = operands.read(self.linear.weight)
-        halves = operands.read(self.linear.weight, as_halves)
+        stored = [operands.read(weight) for weight in self.weights]
+        halves = operands.read(self.weights[0], as_halves)
         bias = self._bias(operands)
         others = [
             operands.read(self._rows(value, self.columns)) for value in self.epilogue.others()
@@ -163,7 +190,7 @@ class _Layer(QuantizedLayer):
             return [
                 self.compute(
                     rows(arguments),
-                    stored(arguments),
+                    [read(arguments) for read in stored],
                     halves(arguments),
                     bias and bias(arguments),
                     [read(arguments) for read in others],
@@ -183,17 +210,28 @@ class _Layer(QuantizedLayer):
         if not self.is_whole:
             extents = [size(y, 0), self.outputs]
             y = slice_of(y, [0, 0], extents, extents)
-            if self.linear.bias is not None:
-                y = pointwise("tn,n->tn", lambda x, b, _: arith.addf(x, b), y, self.linear.bias)
+            if self.bias is not None:
+                y = pointwise("tn,n->tn", lambda x, b, _: arith.addf(x, b), y, self.bias)
         if type_.rank == 2:
             return y
         return expand(y, [leading, [type_.shape[-1]]])
 
     def _bias(self, operands: KernelOperands) -> Reader | None:
         """The bias `[P, J]`; None where there is none, or it is added outside."""
-        if self.linear.bias is None or not self.is_whole:
+        if self.bias is None or not self.is_whole:
             return None
-        return operands.read(self.linear.bias, self.bias_panels)
+        return operands.read(self.bias, self.bias_panels)
 
     def _rows(self, value: ir.Value, width: int) -> ir.Value:
         return as_rows(value, width, dynamic=not self.is_one_row)
+
+
+def _is_screened(row: ir.Value) -> bool:
+    """Whether of `row`, perhaps reshaped, few numbers need to be known."""
+    readers = [(use.owner, use.operand_number) for use in row.uses]
+    if len(readers) != 1:
+        return False
+    ((reader, operand),) = readers
+    if reader.name in ("tensor.collapse_shape", "tensor.expand_shape"):
+        return _is_screened(reader.results[0])
+    return reader.name == "llmc.screened_argmax" and operand == 0

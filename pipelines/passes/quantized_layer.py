@@ -10,8 +10,10 @@ from llmc.dialects import (
     GroupedQuantizedExpertLinearOp,
     PackedQuantizedExpertLinearOp,
     PackedQuantizedLinearOp,
+    PlaneLinearOp,
 )
-from llmc.dialects.blocks import FORMATS
+from llmc.dialects.bit_planes import HIGH
+from llmc.dialects.blocks import FORMATS, Q8_0
 from llmc.dialects.index_notation import pointwise, slice_of
 from llmc.pipelines.kernels.quantized_linear import (
     Norm,
@@ -24,7 +26,12 @@ from llmc.pipelines.kernels.quantized_linear import (
 from llmc.pipelines.passes.kernel_operands import split_last
 from llmc.pipelines.passes.linear_epilogue import Epilogue, find_epilogue, follow
 
-Linear = PackedQuantizedLinearOp | PackedQuantizedExpertLinearOp | GroupedQuantizedExpertLinearOp
+Linear = (
+    PackedQuantizedLinearOp
+    | PackedQuantizedExpertLinearOp
+    | GroupedQuantizedExpertLinearOp
+    | PlaneLinearOp
+)
 
 
 class QuantizedLayer:
@@ -35,11 +42,17 @@ class QuantizedLayer:
 
     def __init__(self, linear: Linear, signed: bool) -> None:
         self.signed = signed
-        self.format = FORMATS[linear.format.value]
+        if isinstance(linear, PlaneLinearOp):
+            self.format, bytes_ = Q8_0, HIGH.bytes
+            self.weights = [linear.high, *([] if linear.low is None else [linear.low])]
+        else:
+            self.format = FORMATS[linear.format.value]
+            self.weights, bytes_ = [linear.weight], self.format.bytes
+        self.in_planes = isinstance(linear, PlaneLinearOp)
         self.offset = 128 if self.format.bits == 8 and not signed else self.format.offset
         self.outputs = linear.out.type.shape[-1]
-        *_, self.panels, _, bytes_ = linear.weight.type.shape
-        self.columns = bytes_ // self.format.bytes
+        *_, self.panels, _, cell = self.weights[0].type.shape
+        self.columns = cell // bytes_
         self.is_whole = self.panels * self.columns == self.outputs
         found = find_epilogue(linear.out)
         panels, left = divmod(self.panels, len(found.strands))
@@ -58,25 +71,31 @@ class QuantizedLayer:
     def compute(
         self,
         rows: QuantizedRows,
-        stored: ir.Value,
+        stored: Sequence[ir.Value],
         halves: ir.Value,
         bias: ir.Value | None = None,
         others: Sequence[ir.Value] = (),
     ) -> ir.Value:
         """What the epilogue makes of the products: `[T, P, J]`, P being those of a strand.
 
-        `stored` and `halves` are as of `Panels`, `bias [P, J]`, and `others` what the epilogue
-        reads beside the products.
+        `stored` are the `weights`, `halves` the bytes of the first as f16, `bias [P, J]`, and
+        `others` what the epilogue reads beside the products.
         """
         products = []
         for number in range(len(self.epilogue.strands)):
-            stored_part, halves_part = (self._part(each, number) for each in (stored, halves))
-            panels = Panels(stored_part, halves_part, self.format, self.signed)
+            panels = self._panels([self._part(each, number) for each in (*stored, halves)])
             product = multiply(rows, panels, number)
             products.append(product if bias is None else _add(product, self._part(bias, number)))
         result = follow(self.epilogue, products, list(others))
         name_result(result)
         return result
+
+    def _panels(self, parts: Sequence[ir.Value]) -> Panels:
+        """The weights, of which `parts` are those of a strand, and its floats."""
+        first, *low, halves = parts
+        if not self.in_planes:
+            return Panels.of_blocks(first, halves, self.format, self.signed)
+        return Panels.of_planes(first, low[0] if low else None, halves, self.signed)
 
     def bias_panels(self, bias: ir.Value) -> ir.Value:
         """`bias [N]` as `[P, J]`."""

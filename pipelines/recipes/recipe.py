@@ -20,6 +20,8 @@ from llmc.pipelines.recipes.concat import Concat
 from llmc.pipelines.recipes.extract_slice import ExtractSlice
 from llmc.pipelines.recipes.pack import Pack
 from llmc.pipelines.recipes.pack_blocks import PackBlocks
+from llmc.pipelines.recipes.pack_planes import PackPlanes
+from llmc.pipelines.recipes.plane_spread import PlaneMetric, PlaneSpread
 from llmc.pipelines.recipes.quantize import Quantize
 from llmc.pipelines.recipes.rotary_table import RotaryTable
 from llmc.pipelines.recipes.scale_columns import ScaleColumns
@@ -34,6 +36,9 @@ STEPS: dict[str, type[Step]] = {
         ExtractSlice,
         Pack,
         PackBlocks,
+        PackPlanes,
+        PlaneMetric,
+        PlaneSpread,
         Quantize,
         RotaryTable,
         ScaleColumns,

@@ -15,17 +15,25 @@ class ByteDots:
     """The operation, and the operands of its products.
 
     Its loops are rows `t`, panels `p`, blocks `b`, rows `j` of a panel, words `g` and bytes `i`;
-    its body adds up, from 0 on, products of a byte of the weight, perhaps a part of it, and one of
-    activations.
+    its body adds up, from 0 on, products of what it makes of bytes of the weight, a part of one or
+    some of several, and one of activations.
     """
 
     def __init__(self, op: ir.Operation) -> None:
-        self.weight, *self.values, self.start = op.operands
-        self.rows, self.panels, self.blocks, self.columns = self.start.type.shape
-        *_, self.words, _ = self.values[0].type.shape
         self._maps = [ir.AffineMapAttr(map_).value for map_ in op.attributes["indexing_maps"]]
         self._body = op.regions[0].blocks[0]
         self._products = list(_products(list(self._body)[-1].operands[0]))
+        *given, self.start = op.operands
+        count = len(given) - len(self._products)
+        self._weights, self.values = given[:count], given[count:]
+        self.rows, self.panels, self.blocks, self.columns = self.start.type.shape
+        *_, self.words, _ = self.values[0].type.shape
+
+    @property
+    def weight(self) -> ir.Value:
+        """The weight, where it lies in one place."""
+        (weight,) = self._weights
+        return weight
 
     @property
     def parts(self) -> int:
@@ -43,30 +51,33 @@ class ByteDots:
         if self.is_signed:
             return 128
         byte = self._widening.operands[0].owner
-        is_whole = not isinstance(byte, ir.Block) and byte.name == "arith.xori"
+        is_whole = not isinstance(byte, ir.Block) and byte.name in ("arith.xori", "arith.ori")
         return 255 if is_whole else 15
 
     def weights(
         self, *, panel: int, block: int | ir.Value, column: int, lanes: int
     ) -> list[list[ir.Value]]:
         """For each part, each word of the weights of `lanes` columns, as vectors of bytes."""
-        type_ = ir.VectorType.get([lanes * WORD], self.weight.type.element_type)
+        type_ = ir.VectorType.get([lanes * WORD], self.values[0].type.element_type)
         parts: list[list[ir.Value]] = [[] for _ in self._products]
         for word in range(self.words):
-            where = self._place(0, row=0, panel=panel, block=block, column=column, word=word)
-            stored = _read(self.weight, type_, where)
+            stored: dict[ir.Value, ir.Value] = {}
+            for number, weight in enumerate(self._weights):
+                where = self._place(
+                    number, row=0, panel=panel, block=block, column=column, word=word
+                )
+                stored[self._body.arguments[number]] = _read(weight, type_, where)
             for part, (widening, _) in zip(parts, self._products, strict=True):
-                byte = widening.operands[0]
-                part.append(_on_vectors(byte, self._body.arguments[0], stored))
+                part.append(_on_vectors(widening.operands[0], stored, type_))
         return parts
 
     def activations(self, *, row: int, block: int) -> list[list[ir.Value]]:
         """For each part, each word of the activations of a row, as vectors of four bytes."""
-        type_ = ir.VectorType.get([WORD], self.weight.type.element_type)
+        type_ = ir.VectorType.get([WORD], self.values[0].type.element_type)
         return [
             [
                 _read(
-                    self.values[argument.arg_number - 1],
+                    self.values[argument.arg_number - len(self._weights)],
                     type_,
                     self._place(
                         argument.arg_number, row=row, panel=0, block=block, column=0, word=word
@@ -114,16 +125,18 @@ def _products(value: ir.Value) -> Iterator[tuple[ir.Operation, ir.BlockArgument]
         yield from _products(operand)
 
 
-def _on_vectors(value: ir.Value, byte: ir.Value, stored: ir.Value) -> ir.Value:
-    """What the body makes of a byte, made of the vector `stored`."""
-    if value == byte:
-        return stored
+def _on_vectors(
+    value: ir.Value, stored: dict[ir.Value, ir.Value], type_: ir.VectorType
+) -> ir.Value:
+    """What the body makes of bytes, made of the vectors `stored`, which are of `type_`."""
+    if value in stored:
+        return stored[value]
     maker = value.owner.operation
     if maker.name == "arith.constant":
-        splat = ir.DenseElementsAttr.get_splat(stored.type, maker.attributes["value"])
-        return arith.ConstantOp(stored.type, splat).result
-    operands = [_on_vectors(operand, byte, stored) for operand in maker.operands]
-    return ir.Operation.create(maker.name, [stored.type], operands).result
+        splat = ir.DenseElementsAttr.get_splat(type_, maker.attributes["value"])
+        return arith.ConstantOp(type_, splat).result
+    operands = [_on_vectors(operand, stored, type_) for operand in maker.operands]
+    return ir.Operation.create(maker.name, [type_], operands).result
 
 
 def _read(source: ir.Value, type_: ir.VectorType, where: list[ir.Value]) -> ir.Value:

@@ -61,6 +61,15 @@ def quantized_matvec(payload: Handle, parameters: QuantizedMatvecParameters) -> 
         multiply_row(kernel, parameters)
 
 
+def quantized_panel(payload: Handle, parameters: QuantizedMatvecParameters) -> None:
+    """What `quantized_matvec` does, for panels of which who runs it chooses some.
+
+    Changes numerics: the order of sums.
+    """
+    with each(kernels(payload, "quantized_panel")) as kernel:
+        multiply_row(kernel, parameters)
+
+
 def multiply_row(kernel: Handle, parameters: QuantizedMatvecParameters) -> None:
     """Distributes the one product of a kernel over workgroups."""
     fuse(distribute(result(kernel, "tpj"), p=parameters.panels), p=parameters.together)

@@ -17,7 +17,7 @@ from llmc.pipelines.schedules.quantized_experts import (
     quantized_expert_matvec,
 )
 from llmc.pipelines.schedules.quantized_matmul import quantized_matmul
-from llmc.pipelines.schedules.quantized_matvec import quantized_matvec
+from llmc.pipelines.schedules.quantized_matvec import quantized_matvec, quantized_panel
 from llmc.pipelines.schedules.reduction import reduction
 from llmc.pipelines.schedules.row import row
 from llmc.pipelines.schedules.schedule import PythonSchedule
@@ -37,6 +37,7 @@ SCHEDULES: dict[str, Callable[..., None]] = {
         quantized_expert_matvec,
         quantized_matmul,
         quantized_matvec,
+        quantized_panel,
         reduction,
         row,
     )

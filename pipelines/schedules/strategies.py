@@ -19,6 +19,7 @@ from llmc.pipelines.schedules.quantized_matmul import (
 from llmc.pipelines.schedules.quantized_matvec import (
     QuantizedMatvecParameters,
     quantized_matvec,
+    quantized_panel,
 )
 from llmc.pipelines.schedules.row import RowParameters, row
 from llmc.pipelines.schedules.schedule import MOST, PythonSchedule
@@ -60,6 +61,21 @@ def _quantized_matvec(schedule: Callable[..., None]) -> Rule:
         return PythonSchedule(schedule, parameters)
 
     return rule
+
+
+def _quantized_panel(_kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
+    """One panel, after which none need follow."""
+    products = target.byte_products
+    return PythonSchedule(
+        quantized_panel,
+        QuantizedMatvecParameters(
+            panels=1,
+            together=1,
+            ahead=0,
+            instruction=products.instruction,
+            lanes=products.lanes,
+        ),
+    )
 
 
 def _quantized_matmul(schedule: Callable[..., None]) -> Rule:
@@ -134,6 +150,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "quantized_expert_matvec": (_quantized_matvec(quantized_expert_matvec),),
     "quantized_matmul": (_quantized_matmul(quantized_matmul),),
     "quantized_matvec": (_quantized_matvec(quantized_matvec),),
+    "quantized_panel": (_quantized_panel,),
     "row": (_row,),
 }
 """The rules for each kind of kernel, in the order in which they are tried."""

@@ -368,6 +368,8 @@ RULES: dict[str, Rule] = {
     "llmc.packed_linear": _leading(0),
     "llmc.packed_quantized_expert_linear": _leading(1),
     "llmc.packed_quantized_linear": _leading(0),
+    "llmc.plane_embedding": _leading(0),
+    "llmc.plane_linear": _leading(0),
     "llmc.quantize": _leading(0, but=1),
     "llmc.quantize_rows": _leading(0, but=1),
     "llmc.quantized_linear": _leading(0, but=1),
@@ -375,5 +377,6 @@ RULES: dict[str, Rule] = {
     "llmc.rotary": _leading(0),
     "llmc.route": _leading(0, but=1),
     "llmc.scale_columns": _leading(0),
+    "llmc.screened_argmax": _leading(0),
     "llmc.top_k": _top_k,
 }

@@ -1,0 +1,37 @@
+"""`llmc.pack_planes` of blocks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+from torch_mlir import ir
+
+from llmc.dialects.bit_planes import PLANES, pack_planes
+from llmc.pipelines.recipes.step import Step
+
+
+@dataclass(frozen=True)
+class PackPlanes(Step):
+    """The high or the low bits of a matrix of blocks, in panels of `columns` rows."""
+
+    operation: ClassVar[str] = "llmc.pack_planes"
+    reads_blocks: ClassVar[bool] = True
+    columns: int
+    part: str
+
+    @classmethod
+    def match(cls, op: ir.OpView) -> Self | None:
+        """Any is such a step."""
+        return cls(op.columns.value, op.part.value)
+
+    def compute(self, *weights: np.ndarray) -> np.ndarray:
+        """The panels, as bytes."""
+        (weight,) = weights
+        if self.part not in PLANES:
+            raise ValueError(f"there is no part '{self.part}' of blocks")
+        return pack_planes(weight, PLANES[self.part], self.columns)
+
+    def name(self, names: Sequence[str]) -> str:
+        """That of the weight, and of the part."""
+        return f"{names[0]}.{self.part}"
