@@ -26,6 +26,7 @@ from llmc.pipelines.passes import (
     FuseGateUp,
     FusePartialRotary,
     FuseQKV,
+    FuseScreenedArgmax,
     GroupExpertRows,
     LowerCollectives,
     LowerCollectivesToFlow,
@@ -46,6 +47,7 @@ from llmc.pipelines.passes import (
     RemoveDeadParameters,
     ReturnBestToken,
     ScheduleKernels,
+    ScreenArgmax,
     SelectLastToken,
     SimplifyCollectives,
     SimplifyReshapes,
@@ -239,6 +241,7 @@ class WeightsStage(Stage):
     def _quantize(self, target: CPUTarget) -> tuple[Step, ...]:
         return (
             QuantizeWeights(format=self.storage),
+            ScreenArgmax(columns=target.columns),
             PackBlocks(columns=target.columns),
         )
 
@@ -301,6 +304,7 @@ class IREEStage(Stage):
         if isinstance(target, GPUTarget):
             return (StoreBlocksAsBytes(), LowerCollectivesToFlow(), ToIREE())
         return (
+            FuseScreenedArgmax(),
             FuseArgmax(),
             CallKernels(lanes=target.columns, instruction=target.byte_products.instruction),
             StoreBlocksAsBytes(),

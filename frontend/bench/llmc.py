@@ -12,6 +12,8 @@ from llmc.runtime.hal_device import cpu_device
 from llmc.runtime.manifest import MODULE, PARAMETERS
 
 _EMBEDDING, _HEAD = "embed_tokens", "lm_head"
+# The bits of a head that are read but for few tokens: see `llmc.dialects.bit_planes`.
+_SPARED = ".low"
 
 
 class Compiled(Contender):
@@ -50,9 +52,12 @@ class Compiled(Contender):
 
 
 def _bytes_per_step(archive: Path) -> int:
-    """The bytes of the archive, without the embedding where the head is another weight."""
+    """The bytes of the archive that a greedy step of one sequence reads.
+
+    That is without the embedding, where the head is another weight.
+    """
     index = rt.ParameterIndex()
     index.load(str(archive))
-    sizes = {name: entry.length for name, entry in index.items()}
+    sizes = {name: entry.length for name, entry in index.items() if not name.endswith(_SPARED)}
     tied = not any(_HEAD in name for name in sizes)
     return sum(size for name, size in sizes.items() if tied or _EMBEDDING not in name)

@@ -44,14 +44,20 @@ def with_best(kernel: Kernel, row: ir.RankedTensorType, workgroups: int) -> Kern
         others = constant(workgroups - 1, done.type.element_type)
         is_last = is_last_done(done, index(0), others)
         with ir.InsertionPoint(scf.IfOp(is_last).then_block):
-            numbers = _vector(workgroups, row.element_type)
-            read = _read_parts(largest, places, numbers)
-            value, place = first_largest(read, index(0), index(workgroups), numbers, _nowhere(row))
-            place = arith.select(is_finite(value), place, constant(-1, place.type))
-            memref.store(arith.extsi(best.type.element_type, place), best, [index(0)])
+            choose_best(largest, places, _nowhere(row), best)
             scf.YieldOp([])
 
     return Kernel(kernel.name, kernel.grid, build)
+
+
+def choose_best(largest: ir.Value, places: ir.Value, nowhere: ir.Value, best: ir.Value) -> None:
+    """Stores in i64 `best [1]` where the largest of what parts found is: f32 and i32 `[parts]`."""
+    (parts,) = largest.type.shape
+    numbers = _vector(parts, largest.type.element_type)
+    read = _read_parts(largest, places, numbers)
+    value, place = first_largest(read, index(0), index(parts), numbers, nowhere)
+    place = arith.select(is_finite(value), place, constant(-1, place.type))
+    memref.store(arith.extsi(best.type.element_type, place), best, [index(0)])
 
 
 def part_types(workgroups: int, element: ir.Type) -> list[ir.RankedTensorType]:

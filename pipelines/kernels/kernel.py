@@ -7,7 +7,7 @@ unregistered and print in the generic form, which IREE reads.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -15,6 +15,9 @@ from torch_mlir.dialects import arith, builtin, func, memref
 
 from llmc.dialects.index_notation import Size, as_value, index, size
 from llmc.pipelines.kernels.launch import Launch
+
+ALLOCA = "memref.alloca"
+"""What has a buffer on the stack."""
 
 # What IREE has for a result that is written over no operand.
 _UNTIED = -1
@@ -118,6 +121,21 @@ def multiply_add(x: ir.Value, y: ir.Value, sum_: ir.Value) -> ir.Value:
     """`sum_ + x * y`, one instruction where the CPU has it."""
     fuse = arith.FastMathFlags.contract
     return arith.addf(sum_, arith.mulf(x, y, fastmath=fuse), fastmath=fuse)
+
+
+def hoist_buffers(block: ir.Block) -> None:
+    """Moves what lies on the stack to the begin of `block`, out of the loops in it."""
+    for op in _walk(block):
+        if op.name == ALLOCA:
+            op.move_before(block.operations[0])
+
+
+def _walk(block: ir.Block) -> Iterator[ir.Operation]:
+    for op in list(block):
+        yield op.operation
+        for region in op.operation.regions:
+            for inner in region:
+                yield from _walk(inner)
 
 
 def _dynamic_extents(tensors: Sequence[ir.Value]) -> list[ir.Value]:

@@ -22,6 +22,7 @@ from llmc.pipelines.passes.fuse_gate_up import FuseGateUp
 from llmc.pipelines.passes.fuse_partial_rotary import FusePartialRotary
 from llmc.pipelines.passes.fuse_qkv import FuseQKV
 from llmc.pipelines.passes.fuse_residual_norm import FuseResidualNorm
+from llmc.pipelines.passes.fuse_screened_argmax import FuseScreenedArgmax
 from llmc.pipelines.passes.group_expert_rows import GroupExpertRows
 from llmc.pipelines.passes.hoist_across_layers import HoistAcrossLayers
 from llmc.pipelines.passes.lower_collectives import LowerCollectives
@@ -49,6 +50,7 @@ from llmc.pipelines.passes.return_best_token import ReturnBestToken
 from llmc.pipelines.passes.round_activations import RoundActivations
 from llmc.pipelines.passes.schedule_collectives import ScheduleCollectives
 from llmc.pipelines.passes.schedule_kernels import ScheduleKernels
+from llmc.pipelines.passes.screen_argmax import ScreenArgmax
 from llmc.pipelines.passes.select_last_token import SelectLastToken
 from llmc.pipelines.passes.simplify_collectives import SimplifyCollectives
 from llmc.pipelines.passes.simplify_reshapes import SimplifyReshapes
@@ -85,6 +87,7 @@ PASSES: dict[str, type[Pass]] = {
         FusePartialRotary,
         FuseQKV,
         FuseResidualNorm,
+        FuseScreenedArgmax,
         GroupExpertRows,
         HoistAcrossLayers,
         LowerCollectives,
@@ -112,6 +115,7 @@ PASSES: dict[str, type[Pass]] = {
         RoundActivations,
         ScheduleCollectives,
         ScheduleKernels,
+        ScreenArgmax,
         SelectLastToken,
         SimplifyCollectives,
         SimplifyReshapes,

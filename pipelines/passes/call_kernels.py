@@ -19,6 +19,7 @@ from llmc.dialects import (
     PackedExpertLinearOp,
     RotaryOp,
     RouteOp,
+    ScreenedArgmaxOp,
     TopKOp,
 )
 from llmc.dialects.block_bytes import to_blocks, to_bytes
@@ -162,6 +163,11 @@ def _argmax(op: ArgmaxOp, cpu: CallKernels) -> list[ir.Value]:
     return dispatch(argmax(op.x.type, cpu.lanes), [op.x], [op.out.type], _dynamic_rows(op.x))
 
 
+def _screened_argmax(op: ScreenedArgmaxOp, cpu: CallKernels) -> list[ir.Value]:
+    exact = op.exact
+    return dispatch(argmax(exact.type, cpu.lanes), [exact], [op.out.type], _dynamic_rows(exact))
+
+
 def _decode_attention(op: DecodeAttentionOp, cpu: CallKernels) -> list[ir.Value]:
     key_heads, (_, width) = op.keys.type.shape[2], op.out.type.shape
     shape = DecodeShape.of(op)
@@ -279,5 +285,6 @@ KERNELS: dict[str, Callable[..., list[ir.Value]]] = {
     "llmc.packed_expert_linear": _matvec,
     "llmc.rotary": _rotary,
     "llmc.route": _route,
+    "llmc.screened_argmax": _screened_argmax,
     "llmc.top_k": _top_k,
 }

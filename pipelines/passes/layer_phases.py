@@ -5,14 +5,12 @@ from math import prod
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
-from llmc.pipelines.kernels.kernel import Kernel, binding_under
+from llmc.pipelines.kernels.kernel import ALLOCA, Kernel, binding_under, hoist_buffers
 from llmc.pipelines.kernels.persistent import Phase, run_phases
 from llmc.pipelines.passes.base import clone_with, find
 from llmc.pipelines.passes.dispatch_chain import Dispatch, DispatchChain
 from llmc.pipelines.passes.number_layers import layer_argument
 from llmc.pipelines.passes.scheduled_kernel import STACK
-
-_ALLOCA = "memref.alloca"
 
 
 class _Code:
@@ -27,7 +25,7 @@ class _Code:
     @property
     def stack(self) -> int:
         """Bytes of the buffers that the function has on the stack."""
-        types = [op.results[0].type for op in find(self.function.operation, _ALLOCA)]
+        types = [op.results[0].type for op in find(self.function.operation, ALLOCA)]
         return sum(prod(type_.shape) * type_.element_type.width // 8 for type_ in types)
 
 
@@ -86,7 +84,7 @@ class LayerPhases:
                 for op, code in zip(self._chain.dispatches, self._code, strict=True)
             ]
             run_phases(phases, first, layers, workgroups, counters)
-            _hoist_buffers(ir.InsertionPoint.current.block)
+            hoist_buffers(ir.InsertionPoint.current.block)
 
         return Kernel(name, lambda _: (workgroups, 1), build)
 
@@ -116,9 +114,3 @@ class LayerPhases:
     def _depends_on_layer(self, op: Dispatch, code: _Code) -> bool:
         arguments = zip(code.grid.arguments, op.grid, strict=True)
         return any(list(a.uses) for a, value in arguments if value == self._layer)
-
-
-def _hoist_buffers(block: ir.Block) -> None:
-    """Moves what lies on the stack to the begin of `block`, out of the loops in it."""
-    for op in find(block.owner, _ALLOCA):
-        op.move_before(block.operations[0])

@@ -1,0 +1,60 @@
+// RUN: llmc-opt %s --fuse-screened-argmax --allow-unregistered-dialect --split-input-file | filecheck %s
+
+// Workgroups search four panels; a panel is computed where a number of it may be the largest. What
+// is largest of the rough numbers is where each begins.
+// CHECK:       "stream.executable"
+// CHECK:         func.func @refined_panel_
+// CHECK:           math.sqrt
+// CHECK:           scf.for
+// CHECK:             %[[MAY:.+]] = arith.cmpf uge
+// CHECK:             %[[ANY:.+]] = vector.reduction <or>, %[[MAY]] : vector<16xi1> into i1
+// CHECK:             scf.if %[[ANY]]
+// CHECK:               memref.{{load|store|copy}}
+// CHECK:               vector.reduction <maximumf>
+// CHECK:           memref.atomic_rmw addi
+// CHECK-LABEL: func.func @row
+// CHECK:         %[[FIRST:.+]] = "llmc.argmax"(%arg1)
+// CHECK-NOT:     call @panel
+// CHECK:         "flow.dispatch"(%arg0, %arg1, %[[FIRST]], %arg2, %arg3, %arg4, %arg5,
+func.func private @panel(%x: tensor<1x4x16xf32>) -> tensor<1x4x16xf32> attributes {llmc.kernel = "panel"} {
+  %room = tensor.empty() : tensor<1x4x16xf32>
+  %y = scf.forall (%i) in (4) shared_outs(%out = %room) -> (tensor<1x4x16xf32>) {
+    %part = tensor.extract_slice %x[0, %i, 0] [1, 1, 16] [1, 1, 1] : tensor<1x4x16xf32> to tensor<1x1x16xf32>
+    scf.forall.in_parallel {
+      tensor.parallel_insert_slice %part into %out[0, %i, 0] [1, 1, 16] [1, 1, 1] : tensor<1x1x16xf32> into tensor<1x4x16xf32>
+    }
+  }
+  return %y : tensor<1x4x16xf32>
+}
+func.func @row(%x: tensor<1x4x16xf32>, %r: tensor<1x64xf32>, %v: tensor<1x64xi8>, %s: tensor<1x2xf32>, %m: tensor<64xf32>, %f: tensor<64xf32>) -> tensor<1xi64> {
+  %y = call @panel(%x) : (tensor<1x4x16xf32>) -> tensor<1x4x16xf32>
+  %e = tensor.collapse_shape %y [[0], [1, 2]] : tensor<1x4x16xf32> into tensor<1x64xf32>
+  %b = "llmc.screened_argmax"(%e, %r, %v, %s, %m, %f)
+     : (tensor<1x64xf32>, tensor<1x64xf32>, tensor<1x64xi8>, tensor<1x2xf32>, tensor<64xf32>, tensor<64xf32>) -> tensor<1xi64>
+  return %b : tensor<1xi64>
+}
+
+// -----
+
+// What is no such kernel gives all numbers, of which the best is found; the rough ones go.
+// CHECK-LABEL: func.func @others
+// CHECK-NOT:     call @rough
+// CHECK:         call @exact
+// CHECK:         "llmc.argmax"
+// CHECK-NOT:     call @rough
+// CHECK-NOT:     screened
+func.func private @exact(%x: tensor<1x4x16xf32>) -> tensor<1x4x16xf32> attributes {llmc.kernel = "whole"} {
+  return %x : tensor<1x4x16xf32>
+}
+func.func private @rough(%x: tensor<1x4x16xf32>) -> tensor<1x4x16xf32> attributes {llmc.kernel = "whole"} {
+  return %x : tensor<1x4x16xf32>
+}
+func.func @others(%x: tensor<1x4x16xf32>, %v: tensor<1x64xi8>, %s: tensor<1x2xf32>, %m: tensor<64xf32>, %f: tensor<64xf32>) -> tensor<1xi64> {
+  %y = call @exact(%x) : (tensor<1x4x16xf32>) -> tensor<1x4x16xf32>
+  %z = call @rough(%x) : (tensor<1x4x16xf32>) -> tensor<1x4x16xf32>
+  %e = tensor.collapse_shape %y [[0], [1, 2]] : tensor<1x4x16xf32> into tensor<1x64xf32>
+  %r = tensor.collapse_shape %z [[0], [1, 2]] : tensor<1x4x16xf32> into tensor<1x64xf32>
+  %b = "llmc.screened_argmax"(%e, %r, %v, %s, %m, %f)
+     : (tensor<1x64xf32>, tensor<1x64xf32>, tensor<1x64xi8>, tensor<1x2xf32>, tensor<64xf32>, tensor<64xf32>) -> tensor<1xi64>
+  return %b : tensor<1xi64>
+}

@@ -1,0 +1,54 @@
+// RUN: llmc-opt %s --pass-pipeline='builtin.module(screen-argmax{columns=16 rows=64},cse)' | filecheck %s
+// RUN: llmc-opt %s --pass-pipeline='builtin.module(screen-argmax{columns=16 rows=65},cse)' | filecheck %s --check-prefix=SMALL
+// RUN: llmc-opt %s --pass-pipeline='builtin.module(screen-argmax{columns=16 rows=64},bind-parameters)' | filecheck %s --check-prefix=BOUND
+
+// Who wants but the best token calls a copy that reads the high bits of all rows, and both of few.
+// CHECK-LABEL: func.func private @step.best(
+// CHECK-SAME:    -> tensor<1xi64> attributes {llmc.part}
+// CHECK-DAG:     %[[HIGH:.+]] = "llmc.pack_planes"(%[[W:.+]]) {columns = 16 : i64, part = "high"} : (tensor<64x2x!llmc.q8_0>) -> tensor<4x2x352xi8>
+// CHECK-DAG:     %[[LOW:.+]] = "llmc.pack_planes"(%[[W]]) {columns = 16 : i64, part = "low"} : (tensor<64x2x!llmc.q8_0>) -> tensor<4x2x192xi8>
+// CHECK:         %[[ROUGH:.+]] = "llmc.plane_linear"(%arg0, %[[HIGH]])
+// CHECK:         %[[EXACT:.+]] = "llmc.plane_linear"(%arg0, %[[HIGH]], %[[LOW]])
+// CHECK:         %[[METRIC:.+]] = "llmc.plane_metric"(%[[W]])
+// CHECK:         %[[SPREAD:.+]] = "llmc.plane_spread"(%[[W]], %[[METRIC]])
+// CHECK:         "llmc.quantize_rows"(%arg0) {group = 32 : i64}
+// CHECK:         %[[E:.+]] = tensor.collapse_shape %[[EXACT]]
+// CHECK:         %[[R:.+]] = tensor.collapse_shape %[[ROUGH]]
+// CHECK:         "llmc.screened_argmax"(%[[E]], %[[R]], %{{.+}}, %{{.+}}, %[[METRIC]], %[[SPREAD]])
+// CHECK-LABEL: func.func @step(
+// CHECK:         %[[LOGITS:.+]] = "llmc.plane_linear"(%arg0, %{{.+}}, %{{.+}}) {operandSegmentSizes = array<i32: 1, 1, 1>}
+// CHECK:         %[[ROW:.+]] = tensor.collapse_shape %[[LOGITS]]
+// CHECK:         "llmc.argmax"(%[[ROW]])
+// CHECK-LABEL: func.func @best(
+// CHECK:         call @step.best(%arg0)
+// CHECK-LABEL: func.func @rows(
+// CHECK:         "llmc.plane_embedding"
+
+// The archive stores both parts, and nothing beside them but two vectors.
+// BOUND:         ml_program.global private @w.high({{.+}}) : tensor<4x2x352xi8>
+// BOUND:         ml_program.global private @w.low({{.+}}) : tensor<4x2x192xi8>
+// BOUND:         ml_program.global private @w.metric({{.+}}) : tensor<64xf32>
+// BOUND:         ml_program.global private @w.spread({{.+}}) : tensor<64xf32>
+// BOUND-NOT:     ml_program.global private
+
+// SMALL:         "llmc.quantized_linear"
+// SMALL-NOT:     plane
+func.func @step(%x: tensor<1x1x64xf32>) -> (tensor<1x64xf32>, tensor<1xi64>) {
+  %w = "llmc.parameter"() {sources = ["w"]} : () -> tensor<64x64xf32>
+  %q = "llmc.quantize"(%w) : (tensor<64x64xf32>) -> tensor<64x2x!llmc.q8_0>
+  %y = "llmc.quantized_linear"(%x, %q) {operandSegmentSizes = array<i32: 1, 1, 0, 0>}
+     : (tensor<1x1x64xf32>, tensor<64x2x!llmc.q8_0>) -> tensor<1x1x64xf32>
+  %row = tensor.collapse_shape %y [[0, 1], [2]] : tensor<1x1x64xf32> into tensor<1x64xf32>
+  %best = "llmc.argmax"(%row) : (tensor<1x64xf32>) -> tensor<1xi64>
+  return %row, %best : tensor<1x64xf32>, tensor<1xi64>
+}
+func.func @best(%x: tensor<1x1x64xf32>) -> tensor<1xi64> {
+  %row, %best = call @step(%x) : (tensor<1x1x64xf32>) -> (tensor<1x64xf32>, tensor<1xi64>)
+  return %best : tensor<1xi64>
+}
+func.func @rows(%i: tensor<3xi64>) -> tensor<3x64xf32> {
+  %w = "llmc.parameter"() {sources = ["w"]} : () -> tensor<64x64xf32>
+  %q = "llmc.quantize"(%w) : (tensor<64x64xf32>) -> tensor<64x2x!llmc.q8_0>
+  %e = "llmc.embedding"(%i, %q) : (tensor<3xi64>, tensor<64x2x!llmc.q8_0>) -> tensor<3x64xf32>
+  return %e : tensor<3x64xf32>
+}

@@ -1,0 +1,100 @@
+"""`fuse-screened-argmax`: computes of a row but what may be the largest number."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch_mlir import ir
+from torch_mlir.dialects import func
+
+from llmc.dialects import ArgmaxOp, ScreenedArgmaxOp
+from llmc.pipelines.kernels.best_of_row import part_types
+from llmc.pipelines.kernels.counters import Counters
+from llmc.pipelines.kernels.kernel import dispatch, module_around
+from llmc.pipelines.kernels.refined_argmax import refined_argmax
+from llmc.pipelines.kernels.vectors import divisor
+from llmc.pipelines.passes.base import Pass, find, is_used
+from llmc.pipelines.passes.kernel_functions import is_distributed, kind_of
+from llmc.pipelines.passes.scheduled_kernel import (
+    scheduled_kernel,
+    split_arguments,
+    workgroups_of_row,
+)
+
+# So few that to look at the first numbers again and again costs little, so many that all have work.
+_WORKGROUPS = 16
+
+
+@dataclass(frozen=True)
+class FuseScreenedArgmax(Pass):
+    """Makes a kernel of `llmc.screened_argmax` and the call of a kernel that gives `exact`.
+
+    That kernel must compute a panel of a row in each of its workgroups: of these those panels are
+    computed that are needed. Where it is not so, what remains is `llmc.argmax`. The rough numbers
+    are those of a kernel that `fuse-argmax` lets find the largest of them.
+    """
+
+    name: ClassVar[str] = "fuse-screened-argmax"
+
+    def apply(self, module: ir.Module) -> None:
+        """Rewrites operation by operation."""
+        module.context.allow_unregistered_dialects = True
+        symbols = ir.SymbolTable(module.operation)
+        for op in find(module.operation, "llmc.screened_argmax"):
+            exact, rough = op.operands[0].owner, op.operands[1].owner
+            call = _call_of_panels(op.opview, symbols)
+            with ir.InsertionPoint(op), op.location:
+                best = (
+                    ArgmaxOp(op.operands[0], op.results[0].type).out
+                    if call is None
+                    else _search(op.opview, call, symbols)
+                )
+            op.results[0].replace_all_uses_with(best)
+            op.erase()
+            for unread in (exact, rough):
+                _erase_unused(unread)
+
+
+def _call_of_panels(op: ScreenedArgmaxOp, symbols: ir.SymbolTable) -> func.CallOp | None:
+    """The call that gives the exact row, if of a kernel that can compute panels of it alone."""
+    reshape = op.exact.owner
+    if isinstance(reshape, ir.Block) or reshape.name != "tensor.collapse_shape":
+        return None
+    call = reshape.operands[0].owner
+    if isinstance(call, ir.Block) or call.name != "func.call" or len(call.results) != 1:
+        return None
+    kernel = symbols[call.opview.callee.value]
+    if kind_of(kernel) is None or not is_distributed(kernel):
+        return None
+    one, panels, *_ = call.results[0].type.shape
+    is_row = one == 1 and panels == workgroups_of_row(kernel) and len(list(op.exact.uses)) == 1
+    return call.opview if is_row else None
+
+
+def _search(op: ScreenedArgmaxOp, call: func.CallOp, symbols: ir.SymbolTable) -> ir.Value:
+    """Where the largest number is."""
+    row = call.results[0].type
+    workgroups = divisor(row.shape[1], _WORKGROUPS)
+    kernel = refined_argmax(scheduled_kernel(symbols[call.callee.value]), row, workgroups)
+    tensors, scalars = split_arguments(list(call.operands))
+    first = ArgmaxOp(op.rough, op.out.type).out
+    counters = Counters(module_around(op.operation), "refined_argmax.done", 1, 32)
+    best, *_, done = dispatch(
+        kernel,
+        [*tensors, op.rough, first, op.values, op.scales, op.metric, op.spread],
+        [op.out.type, *part_types(workgroups, row.element_type), row],
+        scalars=scalars,
+        updated=[counters.load()],
+    )
+    counters.store(done)
+    return best
+
+
+def _erase_unused(op: ir.Operation | ir.Block) -> None:
+    """Erases what nothing uses, and then what that alone used, up to the call of a kernel."""
+    if isinstance(op, ir.Block) or is_used(op.operation):
+        return
+    if op.name in ("tensor.collapse_shape", "func.call"):
+        makers = [operand.owner for operand in op.operands]
+        op.operation.erase()
+        for maker in makers:
+            _erase_unused(maker)
