@@ -110,12 +110,15 @@ def _locked(path: Path, progress: Progress) -> Iterator[None]:
 
 def _model_key(name: str, options: CompileOptions) -> str:
     paths = source_files(name)
-    digests = file_digests(paths, cache_root() / "file_digests.json")
+    plan = [Path(options.plan)] if options.plan else []
+    memory = cache_root() / "file_digests.json"
+    digests = file_digests(paths, memory)
     # A lone file may have any name; in a folder names mean something.
     names = [path.name for path in paths] if len(paths) > 1 else [""]
     facts = {
         "files": dict(zip(names, digests, strict=True)),
         "options": asdict(options),
+        "plan": file_digests(plan, memory),
         "tuning": tuning_digest(options),
         "host": [host_arch(), host_cpu_name(), sorted(host_cpu_features())],
         "gpus": [

@@ -240,6 +240,24 @@ def test_bundle_depends_on_contents_and_options(tiny_folder, tiny_cache, tmp_pat
         cached_bundle(str(moved), CompileOptions())
 
 
+def test_bundle_depends_on_what_the_plan_says(tiny_folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("LLMC_CACHE", str(tmp_path / "cache"))
+
+    def build(_name, _options, folder, **_rest):
+        shutil.copytree(tiny_folder, folder)
+
+    monkeypatch.setattr("llmc.frontend.cache.build_bundle", build)
+    plan = tmp_path / "plan.json"
+    folders = set()
+    for text in ("{}", "{}", "{ }"):
+        plan.write_text(text)
+        folders.add(cached_bundle(str(tiny_folder), CompileOptions(plan=str(plan))).folder)
+    assert len(folders) == 2
+    plan.unlink()
+    with pytest.raises(UserError, match=r"plan\.json"):
+        cached_bundle(str(tiny_folder), CompileOptions(plan=str(plan)))
+
+
 def test_key_covers_all_files_of_a_model(tmp_path):
     save_tiny_model("llama", tmp_path, max_shard_size="100KB")
     files = set(tmp_path.iterdir())
