@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmc.dialects.block_panels import PART, pack_bytes, unpack_bytes
-from llmc.dialects.blocks import Q8_0
+from llmc.dialects.blocks import Q8_0, slabs
 
 OFFSET = 128
 """What is added to each integer where it is stored."""
@@ -108,7 +108,8 @@ def metric(blocks: np.ndarray) -> np.ndarray:
     Any would do; this counts columns of large numbers less, for they meet large ones more often:
     the root of what 1 over the root mean square of a column is, but for columns of next to nothing.
     """
-    mean = np.sqrt(np.square(Q8_0.decode(blocks).astype(np.float64)).mean(0))
+    sums = sum(np.square(Q8_0.decode(part)).sum(0, np.float64) for part in slabs(blocks))
+    mean = np.sqrt(sums / len(blocks))
     least = mean.mean() * LEAST
     return (1 / np.sqrt(np.maximum(mean, least or 1))).astype(np.float32)
 
@@ -120,12 +121,16 @@ def spread(blocks: np.ndarray, metric: np.ndarray) -> np.ndarray:
     what is left out over the metric, by the inequality of Cauchy and Schwarz, and what rounding
     makes of both sums of K / 32 numbers in float32.
     """
+    return np.concatenate([_spread(part, metric) for part in slabs(blocks)])
+
+
+def _spread(blocks: np.ndarray, metric: np.ndarray) -> np.ndarray:
     scales = blocks["scale"].astype(np.float64)[..., None]
-    over = metric.astype(np.float64).reshape(-1, Q8_0.values)
-    integers = Q8_0.integers(blocks).astype(np.float64)
-    left_out = (integers + OFFSET) % (2 * MIDDLE) - MIDDLE
+    factors = scales / metric.astype(np.float64).reshape(-1, Q8_0.values)
+    integers = Q8_0.integers(blocks)
+    left_out = ((integers.view(np.uint8) + np.uint8(OFFSET)) & (2 * MIDDLE - 1)) - float(MIDDLE)
     whole, part = (
-        np.sqrt(np.square(each * scales / over).sum((-2, -1))) for each in (integers, left_out)
+        np.sqrt(np.square(each * factors).sum((-2, -1))) for each in (integers, left_out)
     )
     return (SLACK * (part + rounding(blocks.shape[-1]) * (whole + part))).astype(np.float32)
 
@@ -133,6 +138,14 @@ def spread(blocks: np.ndarray, metric: np.ndarray) -> np.ndarray:
 def rounding(blocks: int) -> float:
     """What rounding makes of two sums over so many blocks in float32, as a share of their terms."""
     return (blocks + 4) * 2.0**-23
+
+
+def _bytes(blocks: np.ndarray, part: Planes) -> np.ndarray:
+    """What a part has of blocks, `[..., bytes]`."""
+    stored = Q8_0.integers(blocks).view(np.uint8) + np.uint8(OFFSET)
+    scales = np.ascontiguousarray(blocks["scale"])[..., None].view(np.uint8)
+    words = [_words(stored, plane) for plane in part.planes]
+    return np.concatenate([scales[..., : part.before], *words], -1)
 
 
 def _words(stored: np.ndarray, plane: BitPlane) -> np.ndarray:

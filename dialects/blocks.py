@@ -10,6 +10,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+_SLAB = 2**20
+"""Bytes of a matrix that are worked on at once."""
+
 
 @dataclass(frozen=True)
 class BlockFormat:
@@ -76,6 +79,8 @@ class BlockFormat:
         The scale comes from the range of the values, which are rounded to the nearest. `x` holds
         finite numbers.
         """
+        if len(parts := slabs(x)) > 1:
+            return np.concatenate([self.encode(part) for part in parts])
         rows = x.astype(np.float32).reshape(*x.shape[:-1], -1, self.values)
         scale, minimum = self._scale_and_minimum(rows)
         ratios = (rows - minimum) * inverse(scale)
@@ -106,6 +111,14 @@ class BlockFormat:
         if self.bits == 8:
             return round_half_away(ratios).astype(np.int8).view(np.uint8)
         return self.pack((ratios + np.float32(self.offset + 0.5)).astype(np.uint8).clip(0, 15))
+
+
+def slabs(array: np.ndarray) -> list[np.ndarray]:
+    """`array` cut along its first dimension, so that what is made of a part stays in the cache."""
+    count = -(-array.nbytes // _SLAB)
+    return (
+        np.array_split(array, min(count, len(array))) if array.ndim > 1 and count > 1 else [array]
+    )
 
 
 def inverse(scale: np.ndarray) -> np.ndarray:

@@ -225,13 +225,14 @@ def test_every_pass_finds_something_to_do(request):
     # The first is told what to do, the others want attention of one token to a cache of floats,
     # a kernel with its schedule, layers that are not packed, layers of which IREE compiles nothing,
     # weights of 16 bits in many rows, a vocabulary whose size is no prime number, blocks in rows,
-    # outputs used in parts, or a grid of several ranks.
+    # outputs used in parts, a grid of several ranks, or a large vocabulary.
     elsewhere = {
         "annotate-caches",
         "annotate-shardings",
         "apply-schedule",
         "call-gpu-kernels",
         "fuse-argmax",
+        "fuse-screened-argmax",
         "lower-collectives",
         "lower-collectives-to-flow",
         "pair-halves",
@@ -241,6 +242,7 @@ def test_every_pass_finds_something_to_do(request):
         "propagate-shardings",
         "round-activations",
         "schedule-collectives",
+        "screen-argmax",
         "simplify-collectives",
         "split-argmax",
         "split-blocks",
