@@ -235,6 +235,7 @@ def test_every_pass_finds_something_to_do(request):
         "fuse-screened-argmax",
         "lower-collectives",
         "lower-collectives-to-flow",
+        "overlap-collectives",
         "pair-halves",
         "partition-shards",
         "partition-stages",

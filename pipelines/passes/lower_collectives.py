@@ -65,6 +65,8 @@ def _all_gather(calls: "_Calls", op: ir.Operation) -> list[ir.Value]:
     (x,) = op.operands
     dim = op.opview.gather_axis.value
     extents, result = sizes(x), op.results[0].type
+    if x.type.is_dynamic_dim(dim) or result.is_dynamic_dim(dim):
+        fail(op, f"pieces that are gathered have one length: dimension {dim} must be static")
     ranks = result.shape[dim] // x.type.shape[dim]
     pieces = _in_shape(calls.returned("all_gather", op, [_flat(x)]), [ranks, *extents])
     if any(extent != 1 for extent in extents[:dim]):
@@ -79,6 +81,8 @@ def _reduce_scatter(calls: "_Calls", op: ir.Operation) -> list[ir.Value]:
     (x,) = op.operands
     dim = op.opview.scatter_dim.value
     extents, each = sizes(x), op.results[0].type.shape[dim]
+    if x.type.is_dynamic_dim(dim) or op.results[0].type.is_dynamic_dim(dim):
+        fail(op, f"parts that are scattered have one length: dimension {dim} must be static")
     ranks = x.type.shape[dim] // each
     if any(extent != 1 for extent in extents[:dim]):
         split = [[ranks, each] if at == dim else [extent] for at, extent in enumerate(extents)]

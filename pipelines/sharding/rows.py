@@ -48,6 +48,8 @@ def _open_dims(value: ir.Value) -> list[int]:
 
 def _takes_whole(op: tensor.ExtractSliceOp | tensor.InsertSliceOp, dims: list[int | None]) -> bool:
     """Whether a slice has all rows: where it begins with the first, and its end is open."""
-    (dim,) = {dim for dim in dims if dim is not None}
+    dim, *others = {dim for dim in dims if dim is not None}
+    if others:
+        return False
     is_open = op.static_sizes[dim] == ir.ShapedType.get_dynamic_size()
     return is_open and op.static_offsets[dim] == 0 and op.static_strides[dim] == 1

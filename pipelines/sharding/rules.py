@@ -25,6 +25,8 @@ _FREE = ("tensor.empty", "arith.constant")
 def rule_of(op: ir.Operation) -> ShardingRule | None:
     """How `op` may be split; None where that is unknown."""
     view = op.opview
+    if any(isinstance(value.type, ir.UnrankedTensorType) for value in (*op.operands, *op.results)):
+        return None
     if hasattr(view, "sharding") and op.name.startswith("llmc."):
         return view.sharding()
     if isinstance(view, linalg.GenericOp):
