@@ -98,9 +98,19 @@ def write_archive(
     with TemporaryDirectory(dir=path.parent) as room:
         archive = Path(room) / path.name
         _write_with_iree(stored, weights, archive)
-        # IREE writes page by page, and so small are then the pages that who maps the file is given.
-        with archive.open("rb") as small, path.open("wb", _LARGE_PAGES) as large:
-            shutil.copyfileobj(small, large, _LARGE_PAGES)
+        _copy_in_large_pages(archive, path)
+
+
+def _copy_in_large_pages(source: Path, path: Path) -> None:
+    """Copies a file so that the system holds it in large pages, as it then maps it.
+
+    IREE writes its archives a small one at a time. Raises OSError.
+    """
+    try:
+        with source.open("rb") as given, path.open("wb", _LARGE_PAGES) as copy:
+            shutil.copyfileobj(given, copy, _LARGE_PAGES)
+    except OSError as error:  # which, of a full disk, does not say which file it is about
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def _write_with_iree(

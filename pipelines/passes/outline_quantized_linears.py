@@ -167,10 +167,10 @@ class _Layer(QuantizedLayer):
 
     def read_quantized(self, made: Sequence[ir.Value]) -> None:
         """Replaces `llmc.quantize_rows` of the layer's rows by what a kernel `made` of them."""
-        leading = sizes(self.given)[:-1]
         for use in list(self.given.uses):
             op = use.owner.operation
             if op.name == "llmc.quantize_rows" and op.opview.group.value == self.format.values:
+                leading = sizes(self.given)[:-1]
                 values, scales = (self.of_rows(value) for value in made[:2])
                 rows = collapse(values, [1, 2]), scales
                 for old, new in zip(op.results, rows, strict=True):

@@ -43,20 +43,23 @@ class MPICommunicator(Communicator):
 
     def start_all_reduce(self, x: np.ndarray, group: Group) -> Finish:
         """In place."""
-        return self._started((self._comm(group).Iallreduce(MPI.IN_PLACE, x), _SOMEONE))
+        request = self._comm(group).Iallreduce(MPI.IN_PLACE, x)
+        return self._started([x], (request, _SOMEONE))
 
     def start_all_gather(self, x: np.ndarray, gathered: np.ndarray, group: Group) -> Finish:
         """Of equal pieces."""
-        return self._started((self._comm(group).Iallgather(x, gathered), _SOMEONE))
+        request = self._comm(group).Iallgather(x, gathered)
+        return self._started([x, gathered], (request, _SOMEONE))
 
     def start_reduce_scatter(self, x: np.ndarray, piece: np.ndarray, group: Group) -> Finish:
         """Of equal blocks."""
-        return self._started((self._comm(group).Ireduce_scatter_block(x, piece), _SOMEONE))
+        request = self._comm(group).Ireduce_scatter_block(x, piece)
+        return self._started([x, piece], (request, _SOMEONE))
 
     def start_shift(self, x: np.ndarray, shifted: np.ndarray, to: int, source: int) -> Finish:
         """Both at once."""
         incoming, outgoing = self._world.Irecv(shifted, source), self._world.Isend(x, to)
-        return self._started((incoming, f"rank {source}"), (outgoing, f"rank {to}"))
+        return self._started([x, shifted], (incoming, f"rank {source}"), (outgoing, f"rank {to}"))
 
     def broadcast(self, x: np.ndarray, root: int, group: Group) -> None:
         """From the root's position in the group."""
@@ -80,12 +83,16 @@ class MPICommunicator(Communicator):
             self._groups[group] = self._world.Create_group(members)
         return self._groups[group]
 
-    def _started(self, *requests: tuple[MPI.Request, str]) -> Finish:
-        """What waits for each of the requests, which are of the rank that stands beside it."""
+    def _started(self, arrays: list[np.ndarray], *requests: tuple[MPI.Request, str]) -> Finish:
+        """What waits for each of the requests, which are of the rank that stands beside it.
+
+        It keeps the `arrays`, in which MPI reads and writes until then: mpi4py 4.1 lets go of some.
+        """
 
         def finish() -> None:
             for request, whom in requests:
                 self._wait(request, whom)
+            arrays.clear()
 
         return finish
 
