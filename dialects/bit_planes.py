@@ -1,6 +1,6 @@
 """Bit planes: blocks of 8-bit integers in two parts, one of their high bits and one of the low.
 
-Who wants products but roughly reads the high bits alone, 22 bytes of 34. A plane of b bits keeps
+Who wants products but roughly reads the high bits alone, 26 bytes of 34. A plane of b bits keeps
 some bits of each integer, 128 more than it is, in b words of four bytes. Byte i of word w has, from
 its lowest bits on, those of the integers 4 w + i, 4 (w + b) + i, 4 (w + 2 b) + i, ... so that one
 shift and one mask give a word of them. The high bits begin with the block's scale.
@@ -16,7 +16,7 @@ from llmc.dialects.blocks import Q8_0, slabs
 OFFSET = 128
 """What is added to each integer where it is stored."""
 
-MIDDLE = 4
+MIDDLE = 2
 """What the low bits are taken for where they are not read."""
 
 WORDS = Q8_0.values // PART
@@ -68,8 +68,8 @@ class Planes:
         return self.before + sum(plane.bytes for plane in self.planes)
 
 
-HIGH = Planes(2, (BitPlane(4, 4), BitPlane(1, 3)))
-LOW = Planes(0, (BitPlane(2, 1), BitPlane(1, 0)))
+HIGH = Planes(2, (BitPlane(4, 4), BitPlane(2, 2)))
+LOW = Planes(0, (BitPlane(2, 0),))
 PLANES = {"high": HIGH, "low": LOW}
 
 

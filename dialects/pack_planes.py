@@ -17,11 +17,11 @@ from llmc.dialects.plane_layout import interleave
 class PackPlanesOp(Operation, name="pack_planes", traits=[ext.Pure]):
     """The `part` of the blocks `x [N, K/32]` in panels of J = `columns` rows: `[N/J, K/32, S]`.
 
-    S is J times 22 bytes for the part `high`, the scale and 5 bits of each integer, and J times 12
-    for `low`, the other 3. The last panel is padded with zeros where J does not divide N.
+    S is J times 26 bytes for the part `high`, the scale and 6 bits of each integer, and J times 8
+    for `low`, the other 2. The last panel is padded with zeros where J does not divide N.
 
         %high = "llmc.pack_planes"(%w) {columns = 16 : i64, part = "high"}
-           : (tensor<49152x18x!llmc.q8_0>) -> tensor<3072x18x352xi8>
+           : (tensor<49152x18x!llmc.q8_0>) -> tensor<3072x18x416xi8>
     """
 
     x: ext.Operand[Any]

@@ -27,11 +27,11 @@ from llmc.dialects.plane_layout import gather
 class PlaneEmbeddingOp(Operation, name="plane_embedding", traits=[ext.Pure]):
     """The rows of a table that `ids [...]` name, in f32: `[..., K]`.
 
-    The table is what `llmc.pack_planes` makes of its blocks, `high [N/J, K/32, 22 J]` and
-    `low [N/J, K/32, 12 J]`. The ids are less than N.
+    The table is what `llmc.pack_planes` makes of its blocks, `high [N/J, K/32, 26 J]` and
+    `low [N/J, K/32, 8 J]`. The ids are less than N.
 
         %y = "llmc.plane_embedding"(%ids, %high, %low)
-           : (tensor<1x?xi64>, tensor<3072x18x352xi8>, tensor<3072x18x192xi8>)
+           : (tensor<1x?xi64>, tensor<3072x18x416xi8>, tensor<3072x18x128xi8>)
            -> tensor<1x?x576xf32>
     """
 

@@ -21,12 +21,12 @@ from llmc.dialects.quantized_linear import QuantizedLinearOp
 class PlaneLinearOp(Operation, name="plane_linear", traits=[ext.Pure]):
     """`llmc.packed_quantized_linear` with a weight that `llmc.pack_planes` made two parts of.
 
-    Without `low [N/J, K/32, 12 J]` its bits are taken for the middle of what they may be: the
-    product is rough, and `high [N/J, K/32, 22 J]` is all that is read for it.
+    Without `low [N/J, K/32, 8 J]` its bits are taken for the middle of what they may be: the
+    product is rough, and `high [N/J, K/32, 26 J]` is all that is read for it.
 
         %y = "llmc.plane_linear"(%x, %high, %low)
            {operandSegmentSizes = array<i32: 1, 1, 1>}
-           : (tensor<1x1x576xf32>, tensor<3072x18x352xi8>, tensor<3072x18x192xi8>)
+           : (tensor<1x1x576xf32>, tensor<3072x18x416xi8>, tensor<3072x18x128xi8>)
            -> tensor<1x1x49152xf32>
     """
 

@@ -50,8 +50,8 @@ def head_of_one_kind(random: np.random.Generator) -> np.ndarray:
     """All rows have the same high bits: only the low ones say which is best."""
     blocks = random_head(random)
     blocks["scale"] = 1
-    low = random.integers(0, 8, blocks["packed"].shape, np.uint8)
-    blocks["packed"] = blocks["packed"][:1] & np.uint8(0xF8) | low
+    low = random.integers(0, 4, blocks["packed"].shape, np.uint8)
+    blocks["packed"] = blocks["packed"][:1] & np.uint8(0xFC) | low
     return blocks
 
 

@@ -5,7 +5,7 @@
 // CHECK-LABEL: func.func @rows
 // CHECK:         "llmc.plane_spread"(%arg0, %arg1)
 // LOWER-LABEL: func.func @rows
-// LOWER:         %[[LOW:.+]] = arith.constant 7 : i8
+// LOWER:         %[[LOW:.+]] = arith.constant 3 : i8
 // LOWER:         arith.andi %{{.+}}, %[[LOW]] : i8
 // LOWER:         math.sqrt
 func.func @rows(%w: tensor<8x2x!llmc.q8_0>, %m: tensor<64xf32>) -> tensor<8xf32> {

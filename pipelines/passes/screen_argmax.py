@@ -33,7 +33,7 @@ _READERS = {("llmc.quantized_linear", 1), ("llmc.embedding", 1)}
 
 Reader: TypeAlias = QuantizedLinearOp | EmbeddingOp
 
-_LONGEST = 2048
+_LONGEST = 4096
 """The longest row that is screened.
 
 How far a rough product may be off grows with its length, what it usually is with the root of that:
@@ -47,7 +47,7 @@ class ScreenArgmax(Pass):
 
     That calls another, which returns a row of logits, `llmc.quantized_linear` of the head, and the
     `llmc.argmax` of it, and does not use the logits. It gets a private copy of the other that finds
-    the token by `llmc.screened_argmax`: 22 of 34 bytes of the weight are read, and all of few rows.
+    the token by `llmc.screened_argmax`: 26 of 34 bytes of the weight are read, and all of few rows.
     All else that reads the weight reads both parts. It has at least `rows` rows, which fill panels
     of `columns`. Changes numerics as `pack-blocks` does.
     """

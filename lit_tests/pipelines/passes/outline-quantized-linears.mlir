@@ -144,20 +144,20 @@ func.func @invalid(%x: tensor<1x64xf32>, %w: tensor<2x1x544xi8>) {
 // CHECK:         %[[ROWS:.*]]:3 = call @quantize_rows_0({{.*}}) : (tensor<?x2x32xf32>, tensor<64xf32>)
 // CHECK-NOT:     llmc.rms_norm
 // CHECK-NOT:     llmc.quantize_rows
-// CHECK:         call @quantized_matvec_0({{.*}}) : {{.*}} tensor<4x2x352xi8>, tensor<4x2x176xf16>) -> tensor<1x4x16xf32>
-// CHECK:         call @quantized_panel_0({{.*}}) : {{.*}} tensor<4x2x352xi8>, tensor<4x2x192xi8>, tensor<4x2x176xf16>) -> tensor<1x4x16xf32>
+// CHECK:         call @quantized_matvec_0({{.*}}) : {{.*}} tensor<4x2x416xi8>, tensor<4x2x208xf16>) -> tensor<1x4x16xf32>
+// CHECK:         call @quantized_panel_0({{.*}}) : {{.*}} tensor<4x2x416xi8>, tensor<4x2x128xi8>, tensor<4x2x208xf16>) -> tensor<1x4x16xf32>
 // CHECK:         "llmc.screened_argmax"
 // CHECK-LABEL: func.func private @quantized_matvec_0
 // CHECK:         linalg.generic {{.*}}llmc.stage = "dots0"
 // CHECK-LABEL: func.func private @quantized_panel_0
 // CHECK:         linalg.generic {{.*}}llmc.stage = "dots0"
-func.func @screened(%x: tensor<1x64xf32>, %n: tensor<64xf32>, %h: tensor<4x2x352xi8>, %l: tensor<4x2x192xi8>, %m: tensor<64xf32>, %f: tensor<64xf32>) -> tensor<1xi64> {
+func.func @screened(%x: tensor<1x64xf32>, %n: tensor<64xf32>, %h: tensor<4x2x416xi8>, %l: tensor<4x2x128xi8>, %m: tensor<64xf32>, %f: tensor<64xf32>) -> tensor<1xi64> {
   %normed = "llmc.rms_norm"(%x, %n) {epsilon = 1.0e-5 : f64, offset = 0.0 : f64, operandSegmentSizes = array<i32: 1, 1>}
     : (tensor<1x64xf32>, tensor<64xf32>) -> tensor<1x64xf32>
   %r = "llmc.plane_linear"(%normed, %h) {operandSegmentSizes = array<i32: 1, 1, 0>}
-    : (tensor<1x64xf32>, tensor<4x2x352xi8>) -> tensor<1x64xf32>
+    : (tensor<1x64xf32>, tensor<4x2x416xi8>) -> tensor<1x64xf32>
   %e = "llmc.plane_linear"(%normed, %h, %l) {operandSegmentSizes = array<i32: 1, 1, 1>}
-    : (tensor<1x64xf32>, tensor<4x2x352xi8>, tensor<4x2x192xi8>) -> tensor<1x64xf32>
+    : (tensor<1x64xf32>, tensor<4x2x416xi8>, tensor<4x2x128xi8>) -> tensor<1x64xf32>
   %v, %s = "llmc.quantize_rows"(%normed) {group = 32 : i64} : (tensor<1x64xf32>) -> (tensor<1x64xi8>, tensor<1x2xf32>)
   %b = "llmc.screened_argmax"(%e, %r, %v, %s, %m, %f)
      : (tensor<1x64xf32>, tensor<1x64xf32>, tensor<1x64xi8>, tensor<1x2xf32>, tensor<64xf32>, tensor<64xf32>) -> tensor<1xi64>

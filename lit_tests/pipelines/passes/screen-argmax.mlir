@@ -5,8 +5,8 @@
 // Who wants but the best token calls a copy that reads the high bits of all rows, and both of few.
 // CHECK-LABEL: func.func private @step.best(
 // CHECK-SAME:    -> tensor<1xi64> attributes {llmc.part}
-// CHECK-DAG:     %[[HIGH:.+]] = "llmc.pack_planes"(%[[W:.+]]) {columns = 16 : i64, part = "high"} : (tensor<64x2x!llmc.q8_0>) -> tensor<4x2x352xi8>
-// CHECK-DAG:     %[[LOW:.+]] = "llmc.pack_planes"(%[[W]]) {columns = 16 : i64, part = "low"} : (tensor<64x2x!llmc.q8_0>) -> tensor<4x2x192xi8>
+// CHECK-DAG:     %[[HIGH:.+]] = "llmc.pack_planes"(%[[W:.+]]) {columns = 16 : i64, part = "high"} : (tensor<64x2x!llmc.q8_0>) -> tensor<4x2x416xi8>
+// CHECK-DAG:     %[[LOW:.+]] = "llmc.pack_planes"(%[[W]]) {columns = 16 : i64, part = "low"} : (tensor<64x2x!llmc.q8_0>) -> tensor<4x2x128xi8>
 // CHECK:         %[[ROUGH:.+]] = "llmc.plane_linear"(%arg0, %[[HIGH]])
 // CHECK:         %[[EXACT:.+]] = "llmc.plane_linear"(%arg0, %[[HIGH]], %[[LOW]])
 // CHECK:         %[[METRIC:.+]] = "llmc.plane_metric"(%[[W]])
@@ -25,8 +25,8 @@
 // CHECK:         "llmc.plane_embedding"
 
 // The archive stores both parts, and nothing beside them but two vectors.
-// BOUND:         ml_program.global private @w.high({{.+}}) : tensor<4x2x352xi8>
-// BOUND:         ml_program.global private @w.low({{.+}}) : tensor<4x2x192xi8>
+// BOUND:         ml_program.global private @w.high({{.+}}) : tensor<4x2x416xi8>
+// BOUND:         ml_program.global private @w.low({{.+}}) : tensor<4x2x128xi8>
 // BOUND:         ml_program.global private @w.metric({{.+}}) : tensor<64xf32>
 // BOUND:         ml_program.global private @w.spread({{.+}}) : tensor<64xf32>
 // BOUND-NOT:     ml_program.global private
