@@ -10,7 +10,6 @@ import iree.runtime as rt
 import numpy as np
 
 from llmc.runtime import abi
-from llmc.runtime.archive import open_archive
 from llmc.runtime.errors import UserError
 from llmc.runtime.runner import Output, Runner, Together, Top, alone, joined
 from llmc.runtime.vm_function import Integers, Results, VmFunction
@@ -71,7 +70,8 @@ class Engine(Runner):
         config = rt.Config(device=device)
         instance = config.vm_instance
         try:
-            index = open_archive(parameters)
+            index = rt.ParameterIndex()
+            index.load(str(parameters))
             weights = rt.create_io_parameters_module(
                 instance, index.create_provider(scope=abi.PARAMETER_SCOPE)
             )
