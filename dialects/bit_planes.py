@@ -1,12 +1,17 @@
-"""Bit planes: blocks of 8-bit integers in two parts, one of their high bits and one of the low.
+"""Bit planes: blocks of q8_0 in two parts, the upper 6 bits of their integers and the other 2.
 
-Who wants products but roughly reads the high bits alone, 26 bytes of 34. A plane of b bits keeps
-some bits of each integer, 128 more than it is, in b words of four bytes. Byte i of word w has, from
+The part `high`, which begins with the scale, takes 26 of the 34 bytes of a block. A product by it
+alone is rough, and how far it may be from the whole one is known beforehand (`spread`).
+
+A part is made of planes. The integers are stored as bytes without sign, `OFFSET` more than they
+are, and a plane has the same b bits of all 32: b words of four bytes. Byte i of word w has, from
 its lowest bits on, those of the integers 4 w + i, 4 (w + b) + i, 4 (w + 2 b) + i, ... so that one
-shift and one mask give a word of them. The high bits begin with the block's scale.
+shift and one mask give the bits of four neighbours, word by word.
 """
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 import numpy as np
 
@@ -14,19 +19,16 @@ from llmc.dialects.block_panels import PART, pack_bytes, unpack_bytes
 from llmc.dialects.blocks import Q8_0, slabs
 
 OFFSET = 128
-"""What is added to each integer where it is stored."""
+"""What is added to an integer, so that it is stored without sign."""
 
 MIDDLE = 2
-"""What the low bits are taken for where they are not read."""
-
-WORDS = Q8_0.values // PART
-"""Words of four integers in a block."""
+"""What the two low bits are taken for where they are not read; they are 0 to 3."""
 
 LEAST = 2**-10
-"""The least root mean square of a column that counts, as a share of the mean one."""
+"""A column's root mean square counts as no less than this share of the mean of all."""
 
 SLACK = 1 + 2**-10
-"""By more than what rounding does to a length in float32."""
+"""A factor for lengths in float32, which rounding makes less wrong than this."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,11 @@ class BitPlane:
     def bytes(self) -> int:
         """What the plane takes of a block."""
         return PART * self.bits
+
+    @property
+    def sharers(self) -> int:
+        """How many integers have their bits in one byte."""
+        return 8 // self.bits
 
     @property
     def mask(self) -> int:
@@ -67,6 +74,11 @@ class Planes:
         """What the part takes of a block."""
         return self.before + sum(plane.bytes for plane in self.planes)
 
+    @property
+    def mask(self) -> int:
+        """The bits of an integer that are in any of its planes."""
+        return reduce(or_, (plane.mask for plane in self.planes))
+
 
 HIGH = Planes(2, (BitPlane(4, 4), BitPlane(2, 2)))
 LOW = Planes(0, (BitPlane(2, 0),))
@@ -76,37 +88,34 @@ PLANES = {"high": HIGH, "low": LOW}
 def pack_planes(blocks: np.ndarray, part: Planes, columns: int) -> np.ndarray:
     """A part of q8_0 blocks `[N, K / 32]` in panels of `columns` rows: int8 `[N / J, K / 32, S]`.
 
-    As `block_panels` says. ValueError where `blocks` is no such matrix.
+    J is `columns`, and panels are as in `block_panels`. ValueError where `blocks` is no such
+    matrix.
     """
     if blocks.dtype != Q8_0.dtype or blocks.ndim != 2 or columns < 1:
         raise ValueError(f"{blocks.dtype} {blocks.shape} is no matrix of q8_0 blocks")
-    stored = Q8_0.integers(blocks).view(np.uint8) + np.uint8(OFFSET)
-    scales = np.ascontiguousarray(blocks["scale"])[..., None].view(np.uint8)
-    words = [_words(stored, plane) for plane in part.planes]
-    return pack_bytes(
-        np.concatenate([scales[..., : part.before], *words], -1), part.before, columns
-    )
+    return pack_bytes(_bytes(blocks, part), part.before, columns)
 
 
 def unpack_planes(high: np.ndarray, low: np.ndarray | None, outputs: int) -> np.ndarray:
-    """The blocks `[N, K / 32]`, N being `outputs`; without `low` its bits are `MIDDLE`."""
+    """The blocks `[N, K / 32]`, N being `outputs`; without `low` their low bits are `MIDDLE`."""
     rows = unpack_bytes(high, HIGH.bytes, HIGH.before, outputs)
     blocks = np.zeros(rows.shape[:-1], Q8_0.dtype)
     blocks["scale"] = np.ascontiguousarray(rows[..., : HIGH.before]).view("<f2")[..., 0]
-    stored = _integers(rows, HIGH)
+    stored = _bits(rows, HIGH)
     if low is None:
         stored |= np.uint8(MIDDLE)
     else:
-        stored |= _integers(unpack_bytes(low, LOW.bytes, LOW.before, outputs), LOW)
+        stored |= _bits(unpack_bytes(low, LOW.bytes, LOW.before, outputs), LOW)
     blocks["packed"] = stored - np.uint8(OFFSET)
     return blocks
 
 
 def metric(blocks: np.ndarray) -> np.ndarray:
-    """By what lengths are measured that multiply the rows of a matrix: of columns, float32 `[K]`.
+    """A factor for each column of a matrix, float32 `[K]`, by which `spread` measures lengths.
 
-    Any would do; this counts columns of large numbers less, for they meet large ones more often:
-    the root of what 1 over the root mean square of a column is, but for columns of next to nothing.
+    Any factors above 0 would do. Where a column's weights are large, so are often the activations
+    that they are multiplied by; that such columns count less makes the bound a tighter one. The
+    factor of a column is 1 over the square root of its root mean square.
     """
     sums = sum(np.square(Q8_0.decode(part)).sum(0, np.float64) for part in slabs(blocks))
     mean = np.sqrt(sums / len(blocks))
@@ -114,57 +123,61 @@ def metric(blocks: np.ndarray) -> np.ndarray:
     return (1 / np.sqrt(np.maximum(mean, least or 1))).astype(np.float32)
 
 
-def spread(blocks: np.ndarray, metric: np.ndarray) -> np.ndarray:
-    """How far products by the high bits alone may be from whole ones: of rows, float32 `[N]`.
+def spread(blocks: np.ndarray, factors: np.ndarray) -> np.ndarray:
+    """How far products by the high bits may be from whole ones: for each row, float32 `[N]`.
 
-    It is a share of the length, by the `metric [K]`, of what a row is multiplied by: the length of
-    what is left out over the metric, by the inequality of Cauchy and Schwarz, and what rounding
-    makes of both sums of K / 32 numbers in float32.
+    It is to be multiplied by the length of what the row is multiplied by, each number times its
+    own of `factors [K]`. The difference is a product, too, by what the high bits leave out of the
+    row, and so no larger than the product of both lengths (Cauchy and Schwarz), if numbers of the
+    row are divided by the factors. What rounding makes of both sums in float32 is counted in.
     """
-    return np.concatenate([_spread(part, metric) for part in slabs(blocks)])
+    return np.concatenate([_spread(part, factors) for part in slabs(blocks)])
 
 
-def _spread(blocks: np.ndarray, metric: np.ndarray) -> np.ndarray:
+def _spread(blocks: np.ndarray, factors: np.ndarray) -> np.ndarray:
     scales = blocks["scale"].astype(np.float64)[..., None]
-    factors = scales / metric.astype(np.float64).reshape(-1, Q8_0.values)
+    units = scales / factors.astype(np.float64).reshape(-1, Q8_0.values)
+    left_out = (_stored(blocks) & np.uint8(LOW.mask)) - float(MIDDLE)
     integers = Q8_0.integers(blocks)
-    left_out = ((integers.view(np.uint8) + np.uint8(OFFSET)) & (2 * MIDDLE - 1)) - float(MIDDLE)
-    whole, part = (
-        np.sqrt(np.square(each * factors).sum((-2, -1))) for each in (integers, left_out)
-    )
+    whole, part = (np.sqrt(np.square(each * units).sum((-2, -1))) for each in (integers, left_out))
     return (SLACK * (part + rounding(blocks.shape[-1]) * (whole + part))).astype(np.float32)
 
 
 def rounding(blocks: int) -> float:
-    """What rounding makes of two sums over so many blocks in float32, as a share of their terms."""
+    """How wrong two sums over so many blocks are in float32 at most, as a share of their terms'."""
     return (blocks + 4) * 2.0**-23
 
 
+def _stored(blocks: np.ndarray) -> np.ndarray:
+    """The integers as they are stored: blocks `[...]` -> uint8 `[..., 32]`."""
+    return Q8_0.integers(blocks).view(np.uint8) + np.uint8(OFFSET)
+
+
 def _bytes(blocks: np.ndarray, part: Planes) -> np.ndarray:
-    """What a part has of blocks, `[..., bytes]`."""
-    stored = Q8_0.integers(blocks).view(np.uint8) + np.uint8(OFFSET)
+    """The bytes of a part: blocks `[...]` -> uint8 `[..., bytes]`."""
     scales = np.ascontiguousarray(blocks["scale"])[..., None].view(np.uint8)
+    stored = _stored(blocks)
     words = [_words(stored, plane) for plane in part.planes]
     return np.concatenate([scales[..., : part.before], *words], -1)
 
 
 def _words(stored: np.ndarray, plane: BitPlane) -> np.ndarray:
-    """Integers `[..., 32]` -> the bytes of the plane, `[..., 4 bits]`."""
-    parts = (stored & np.uint8(plane.mask)) >> np.uint8(plane.place)
-    parts = parts.reshape(*stored.shape[:-1], WORDS // plane.bits, plane.bytes)
-    return np.bitwise_or.reduce(parts << _shifts(plane), axis=-2)
+    """The bytes of a plane: stored integers `[..., 32]` -> uint8 `[..., bytes]`."""
+    bits = (stored & np.uint8(plane.mask)) >> np.uint8(plane.place)
+    bits = bits.reshape(*stored.shape[:-1], plane.sharers, plane.bytes)
+    return np.bitwise_or.reduce(bits << _shifts(plane), axis=-2)
 
 
-def _integers(rows: np.ndarray, part: Planes) -> np.ndarray:
-    """Bytes of blocks, `[..., bytes]` -> what they have of the integers, `[..., 32]`."""
-    integers = np.zeros((*rows.shape[:-1], Q8_0.values), np.uint8)
+def _bits(rows: np.ndarray, part: Planes) -> np.ndarray:
+    """The bits of stored integers that are in a part: `[..., bytes]` -> uint8 `[..., 32]`."""
+    stored = np.zeros((*rows.shape[:-1], Q8_0.values), np.uint8)
     for start, plane in part.starts:
         words = rows[..., None, start : start + plane.bytes] >> _shifts(plane)
         bits = (words << np.uint8(plane.place)) & np.uint8(plane.mask)
-        integers |= bits.reshape(integers.shape)
-    return integers
+        stored |= bits.reshape(stored.shape)
+    return stored
 
 
 def _shifts(plane: BitPlane) -> np.ndarray:
-    """Where in a byte the bits of each integer begin: `[8 / bits, 1]`."""
-    return plane.bits * np.arange(WORDS // plane.bits, dtype=np.uint8)[:, None]
+    """Where in a byte the bits of each integer begin: `[sharers, 1]`."""
+    return plane.bits * np.arange(plane.sharers, dtype=np.uint8)[:, None]

@@ -34,6 +34,11 @@ def index(value: int) -> ir.Value:
     return constant(value, ir.IndexType.get())
 
 
+def byte(bits: int) -> ir.Value:
+    """A constant i8 of these bits, of which the highest is its sign."""
+    return constant(bits - 256 if bits > 127 else bits, ir.IntegerType.get_signless(8))
+
+
 def size(value: ir.Value, dim: int) -> Size:
     """The extent of `value`'s dimension `dim`: an int where static, else an index value."""
     if value.type.is_dynamic_dim(dim):

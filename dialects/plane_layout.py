@@ -10,6 +10,7 @@ from llmc.dialects.bit_planes import HIGH, LOW, MIDDLE, OFFSET, BitPlane, Planes
 from llmc.dialects.block_bytes import to_bytes
 from llmc.dialects.block_layout import BlockParts, read_halves
 from llmc.dialects.index_notation import (
+    byte,
     collapse,
     constant,
     expand,
@@ -32,7 +33,8 @@ def take_apart(high: ir.Value, low: ir.Value | None) -> BlockParts:
         if panels is not None
         for start, plane in part.starts
     ]
-    return BlockParts(_integers(planes, low is None), halves_of(high, columns, 0), None)
+    unread = MIDDLE if low is None else 0
+    return BlockParts(_integers(planes, unread), halves_of(high, columns, 0), None)
 
 
 def gather(ids: ir.Value, high: ir.Value, low: ir.Value) -> BlockParts:
@@ -47,58 +49,61 @@ def gather(ids: ir.Value, high: ir.Value, low: ir.Value) -> BlockParts:
         for start, plane in part.starts
     ]
     scale = read_halves(_slice(rows[0][0], 0, HIGH.before))
-    return BlockParts(_integers(planes, False), scale, None)
+    return BlockParts(_integers(planes), scale, None)
 
 
 def interleave(blocks: ir.Value, part: Planes, columns: int) -> ir.Value:
     """The panels i8 `[N/J, K/32, S]` of a part of q8_0 `blocks [N, K/32]`, J being `columns`."""
-    stored = to_bytes(blocks)
-    integers = _slice(stored, HIGH.before, stored.type.shape[-1] - HIGH.before)
-    fields = [_slice(stored, 0, part.before)] if part.before else []
+    whole = to_bytes(blocks)
+    integers = _slice(whole, HIGH.before, whole.type.shape[-1] - HIGH.before)
+    fields = [_slice(whole, 0, part.before)] if part.before else []
     fields += [_words(integers, plane) for plane in part.planes]
-    type_ = ir.RankedTensorType.get([*stored.type.shape[:-1], part.bytes], stored.type.element_type)
-    return interleave_bytes(
-        tensor.concat(type_, stored.type.rank - 1, fields), part.before, columns
-    )
+    type_ = ir.RankedTensorType.get([*whole.type.shape[:-1], part.bytes], whole.type.element_type)
+    return interleave_bytes(tensor.concat(type_, whole.type.rank - 1, fields), part.before, columns)
+
+
+def stored(integer: ir.Value) -> ir.Value:
+    """An integer i8 as it is stored, `OFFSET` more, which is to turn its highest bit."""
+    return arith.xori(integer, byte(OFFSET))
 
 
 def _bits(words: ir.Value, plane: BitPlane) -> ir.Value:
-    """What a plane's bytes i8 `[..., 4 bits]` have of the integers, i8 `[..., 32]`."""
+    """The bits of stored integers i8 `[..., 32]` that are in a plane i8 `[..., bytes]`."""
     lead, i8 = letters(words.type.rank - 1), words.type.element_type
 
-    def part(byte: ir.Value, _: ir.Value) -> ir.Value:
-        moved = arith.shrui(byte, _shift(len(lead), plane, i8))
+    def part(packed: ir.Value, _: ir.Value) -> ir.Value:
+        moved = arith.shrui(packed, _shift(len(lead), plane, i8))
         moved = arith.shli(moved, constant(plane.place, i8))
-        return arith.andi(moved, _byte(plane.mask, i8))
+        return arith.andi(moved, byte(plane.mask))
 
-    parts = pointwise(f"{lead}b->{lead}hb", part, words, h=8 // plane.bits)
+    parts = pointwise(f"{lead}b->{lead}hb", part, words, h=plane.sharers)
     return collapse(parts, [*[1] * len(lead), 2])
 
 
 def _words(integers: ir.Value, plane: BitPlane) -> ir.Value:
-    """The bytes i8 `[..., 4 bits]` of a plane of `integers [..., 32]`."""
+    """The plane i8 `[..., bytes]` of integers i8 `[..., 32]`."""
     lead, i8 = letters(integers.type.rank - 1), integers.type.element_type
     *leading, _ = sizes(integers)
-    parts = expand(integers, [*([extent] for extent in leading), [8 // plane.bits, plane.bytes]])
+    parts = expand(integers, [*([extent] for extent in leading), [plane.sharers, plane.bytes]])
 
-    def join(integer: ir.Value, byte: ir.Value) -> ir.Value:
-        stored = arith.andi(arith.xori(integer, _byte(OFFSET, i8)), _byte(plane.mask, i8))
-        part = arith.shrui(stored, constant(plane.place, i8))
-        return arith.ori(byte, arith.shli(part, _shift(len(lead) + 1, plane, i8)))
+    def join(integer: ir.Value, packed: ir.Value) -> ir.Value:
+        bits = arith.andi(stored(integer), byte(plane.mask))
+        part = arith.shrui(bits, constant(plane.place, i8))
+        return arith.ori(packed, arith.shli(part, _shift(len(lead) + 1, plane, i8)))
 
     return reduce(f"{lead}hb->{lead}b", join, 0, parts)
 
 
-def _integers(planes: list[ir.Value], is_rough: bool) -> ir.Value:
-    """The integers i8 `[..., 32]` of which `planes` are all bits, or all but the low ones."""
-    lead, i8 = letters(planes[0].type.rank), planes[0].type.element_type
+def _integers(planes: list[ir.Value], unread: int = 0) -> ir.Value:
+    """The integers i8 `[..., 32]` whose stored bits are in `planes`, and otherwise in `unread`."""
+    lead = letters(planes[0].type.rank)
 
     def join(*operands: ir.Value) -> ir.Value:
         *bits, _ = operands
-        stored = _byte(OFFSET | (MIDDLE if is_rough else 0), i8)
+        integer = byte(OFFSET | unread)
         for each in bits:
-            stored = arith.xori(stored, each)
-        return stored
+            integer = arith.xori(integer, each)
+        return integer
 
     return pointwise(f"{','.join([lead] * len(planes))}->{lead}", join, *planes)
 
@@ -110,12 +115,8 @@ def _shift(dim: int, plane: BitPlane, i8: ir.Type) -> ir.Value:
     )
 
 
-def _slice(stored: ir.Value, start: int, length: int) -> ir.Value:
-    *leading, _ = sizes(stored)
+def _slice(bytes_: ir.Value, start: int, length: int) -> ir.Value:
+    """`length` bytes of the last dimension, from `start` on."""
+    *leading, _ = sizes(bytes_)
     extents = [*leading, length]
-    return slice_of(stored, [*[0] * len(leading), start], extents, extents)
-
-
-def _byte(value: int, i8: ir.Type) -> ir.Value:
-    """A byte of bits as the integer of 8 bits that it is."""
-    return constant(value - 256 if value > 127 else value, i8)
+    return slice_of(bytes_, [*[0] * len(leading), start], extents, extents)

@@ -6,19 +6,20 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, math
 
-from llmc.dialects.bit_planes import LEAST, MIDDLE, OFFSET, SLACK, metric, rounding, spread
+from llmc.dialects.bit_planes import LEAST, LOW, MIDDLE, SLACK, metric, rounding, spread
 from llmc.dialects.block_layout import unpack
 from llmc.dialects.blocks import Q8_0
 from llmc.dialects.checks import element_is, shaped, static, tensor_of, verified
-from llmc.dialects.index_notation import collapse, constant, expand, pointwise, reduce
+from llmc.dialects.index_notation import byte, collapse, constant, expand, pointwise, reduce
 from llmc.dialects.llmc import Operation
 from llmc.dialects.plane_checks import q8_0
+from llmc.dialects.plane_layout import stored
 
 
 class PlaneMetricOp(Operation, name="plane_metric", traits=[ext.Pure]):
-    """By what lengths are measured that multiply the rows of `x`: a factor for each column, `[K]`.
+    """A factor `[K]` for each column of `x`, by which `llmc.plane_spread` measures lengths.
 
-    It counts columns of large numbers less, for they meet large ones more often.
+    Columns of large numbers count less: those that they are multiplied by are often large, too.
 
         %m = "llmc.plane_metric"(%w) : (tensor<49152x18x!llmc.q8_0>) -> tensor<576xf32>
     """
@@ -69,11 +70,12 @@ class PlaneMetricOp(Operation, name="plane_metric", traits=[ext.Pure]):
 
 
 class PlaneSpreadOp(Operation, name="plane_spread", traits=[ext.Pure]):
-    """By how much `llmc.plane_linear` without its low bits may be wrong, for each row of `x`.
+    """How far `llmc.plane_linear` without `low` may be from the whole product: for each row of `x`.
 
-    Less than the result, `[N]`, times the length of what is multiplied by that row, once it is
-    integers, each times its one of `metric [K]`: what is left out is a product too, and no more
-    than the product of both lengths. What rounding to f32 adds is counted in.
+    It is less than the result, `[N]`, times the length of what multiplies the rows, when that is
+    rounded to integers and each of them is multiplied by its factor in `metric [K]`. For what the
+    low bits add is a product, too, which is no larger than the product of both lengths (Cauchy and
+    Schwarz). What rounding to f32 adds is counted in.
 
         %s = "llmc.plane_spread"(%w, %m)
            : (tensor<49152x18x!llmc.q8_0>, tensor<576xf32>) -> tensor<49152xf32>
@@ -107,11 +109,7 @@ class PlaneSpreadOp(Operation, name="plane_spread", traits=[ext.Pure]):
         f32 = parts.scale.type.element_type
 
         def left_out(integer: ir.Value) -> ir.Value:
-            i8 = integer.type
-            low = arith.andi(
-                arith.xori(integer, constant(OFFSET - 256, i8)), constant(2 * MIDDLE - 1, i8)
-            )
-            return arith.subi(low, constant(MIDDLE, i8))
+            return arith.subi(arith.andi(stored(integer), byte(LOW.mask)), byte(MIDDLE))
 
         def add_square(*operands: ir.Value) -> ir.Value:
             integer, scale, over, sum_ = operands

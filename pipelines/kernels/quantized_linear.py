@@ -5,18 +5,19 @@ panels `p` of weights and their rows `j`, blocks `b` of G values `v`, which lie 
 four bytes `i`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce as fold
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, math
 
-from llmc.dialects.bit_planes import HIGH, LOW, MIDDLE, BitPlane
+from llmc.dialects.bit_planes import HIGH, LOW, MIDDLE, OFFSET, BitPlane
 from llmc.dialects.block_panels import header
 from llmc.dialects.blocks import Q8_0, BlockFormat
 from llmc.dialects.index_notation import (
     Body,
+    byte,
     constant,
     expand,
     filled,
@@ -35,9 +36,9 @@ WORD = 4
 
 @dataclass(frozen=True)
 class Plane:
-    """Some bits of each integer: words in cells of i8 `stored [P, B, S]`.
+    """Some bits of each integer, which lie in cells of i8 `stored [P, B, S]`.
 
-    Before them come `start` bytes of each row's block.
+    `start` bytes of each row's block come before them.
     """
 
     stored: ir.Value
@@ -49,9 +50,9 @@ class Plane:
 class Panels:
     """A weight in panels of J = `columns` rows: the `planes` of its integers, and its floats.
 
-    These are f16 `halves [P, B, H]`. Bits that are in no plane are those of `unread`. Integers of 8
-    bits are 128 more than they are where they are `biased`; `signed` says how they are multiplied,
-    as they are, or, by instructions that multiply unsigned by signed integers, 128 more.
+    The floats are f16 `halves [P, B, H]`. Bits that are in no plane are taken from `unread`. Of
+    integers of 8 bits, `biased` says that they are stored with 128 added, and `signed` that they
+    are multiplied without: instructions that multiply unsigned by signed ones need it added.
     """
 
     planes: Sequence[Plane]
@@ -66,7 +67,7 @@ class Panels:
     def of_blocks(
         cls, stored: ir.Value, halves: ir.Value, format_: BlockFormat, signed: bool
     ) -> "Panels":
-        """Those that `llmc.pack_blocks` makes, `halves` being the same bytes."""
+        """What `llmc.pack_blocks` makes of blocks; `halves` are the bytes of `stored` as f16."""
         plane = Plane(stored, header(format_), BitPlane(format_.bits, 0))
         columns = stored.type.shape[-1] // format_.bytes
         return cls([plane], halves, format_, columns, signed)
@@ -75,7 +76,7 @@ class Panels:
     def of_planes(
         cls, high: ir.Value, low: ir.Value | None, halves: ir.Value, signed: bool
     ) -> "Panels":
-        """Those that `llmc.pack_planes` makes, `halves` being the bytes of `high`."""
+        """What `llmc.pack_planes` makes of blocks; `halves` are the bytes of `high` as f16."""
         planes = [Plane(high, *each) for each in HIGH.starts]
         if low is not None:
             planes += [Plane(low, *each) for each in LOW.starts]
@@ -182,7 +183,8 @@ def multiply(rows: QuantizedRows, panels: Panels, strand: int = 0) -> ir.Value:
 def _dots(rows: QuantizedRows, panels: Panels, strand: int) -> ir.Value:
     """The sums of products of a block, i32 `[T, P, B, J]`."""
     i8, i32 = _integer(8), _integer(32)
-    # A byte of the plane of fewest bits serves so many integers, each of another part of the block.
+    # A block is multiplied in as many parts as integers share a byte of the plane of fewest bits:
+    # what is read of that plane for a word of one part then serves those of all others.
     parts = 8 // min(plane.bits.bits for plane in panels.planes)
     words = panels.format.values // parts // WORD
     tokens, blocks, _ = sizes(rows.values)
@@ -193,15 +195,11 @@ def _dots(rows: QuantizedRows, panels: Panels, strand: int) -> ir.Value:
         for first in range(0, _words(plane, panels.format), words)
     ]
 
-    def multiply_add(*operands: ir.Value) -> ir.Value:
+    def add_products(*operands: ir.Value) -> ir.Value:
         *given, total = operands
-        stored = dict(zip(reads, given, strict=False))
-        for part, value in enumerate(given[len(reads) :]):
-            bits = []
-            for plane in panels.planes:
-                shift, first = divmod(part * words, _words(plane, panels.format))
-                bits.append(_bits(stored[plane, first], shift * plane.bits.bits, plane.bits))
-            weight = _widened(bits, panels)
+        stored, values = dict(zip(reads, given, strict=False)), given[len(reads) :]
+        for part, value in enumerate(values):
+            weight = _integer_of(stored, part * words, panels)
             total = arith.addi(total, arith.muli(weight, arith.extsi(i32, value)))
         return total
 
@@ -224,7 +222,7 @@ def _dots(rows: QuantizedRows, panels: Panels, strand: int) -> ir.Value:
     )
     types = [i8] * (len(reads) + parts) + [i32]
     with ir.InsertionPoint(op.regions[0].blocks.append(*types, arg_locs=None)) as point:
-        linalg.YieldOp([multiply_add(*point.block.arguments)])
+        linalg.YieldOp([add_products(*point.block.arguments)])
     _name(f"dots{strand}", op.results[0])
     return op.results[0]
 
@@ -234,32 +232,40 @@ def _words(plane: Plane, format_: BlockFormat) -> int:
     return format_.values * plane.bits.bits // 8 // WORD
 
 
+def _integer_of(
+    stored: Mapping[tuple[Plane, int], ir.Value], word: int, panels: Panels
+) -> ir.Value:
+    """An integer, i32, of the part of a block that begins with word number `word`.
+
+    `stored` are the bytes of each plane that such integers lie in, by the word where they begin.
+    """
+    bits = []
+    for plane in panels.planes:
+        shift, first = divmod(word, _words(plane, panels.format))
+        bits.append(_bits(stored[plane, first], shift * plane.bits.bits, plane.bits))
+    return _widened(bits, panels)
+
+
 def _bits(stored: ir.Value, shift: int, plane: BitPlane) -> ir.Value:
-    """The bits of a plane in their place, `shift` being where in the byte `stored` they begin."""
+    """The bits of a plane, moved from bit `shift` of the byte `stored` to their place."""
     by = plane.place - shift
     if by:
         move = arith.shli if by > 0 else arith.shrui
         stored = move(stored, constant(abs(by), stored.type))
     left = (255 << by if by > 0 else 255 >> -by) & 255
-    return stored if left == plane.mask else arith.andi(stored, _byte(plane.mask, stored.type))
+    return stored if left == plane.mask else arith.andi(stored, byte(plane.mask))
 
 
 def _widened(bits: list[ir.Value], panels: Panels) -> ir.Value:
-    """The integer, i32, of which `bits` are in the planes."""
-    i8, i32 = bits[0].type, _integer(32)
-    stored = fold(arith.ori, bits)
+    """The integer, i32, that is multiplied: put together from the `bits` of all planes."""
+    i32, stored = _integer(32), fold(arith.ori, bits)
     if panels.unread:
-        stored = arith.ori(stored, constant(panels.unread, i8))
+        stored = arith.ori(stored, byte(panels.unread))
     if panels.format.bits < 8:
         return arith.extui(i32, stored)
     if panels.biased == panels.signed:
-        stored = arith.xori(stored, constant(-128, i8))
+        stored = arith.xori(stored, byte(OFFSET))
     return arith.extsi(i32, stored) if panels.signed else arith.extui(i32, stored)
-
-
-def _byte(value: int, i8: ir.Type) -> ir.Value:
-    """Bits as the integer of 8 bits that they are."""
-    return constant(value - 256 if value > 127 else value, i8)
 
 
 @dataclass(frozen=True)
