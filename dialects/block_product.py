@@ -4,9 +4,32 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from llmc.dialects.block_layout import BlockParts
-from llmc.dialects.index_notation import collapse, pointwise, reduce, size, slice_of
+from llmc.dialects.index_notation import (
+    collapse,
+    expand,
+    pointwise,
+    reduce,
+    size,
+    sizes,
+    slice_of,
+)
 from llmc.dialects.quantize import in_rows
 from llmc.dialects.quantize_rows import nearest_integers
+
+
+def multiply_panels(
+    x: ir.Value, weight: BlockParts, outputs: int, bias: ir.Value | None = None
+) -> ir.Value:
+    """`x [..., K]`, rounded to integers, times the parts `[N/J, K/G, J]` of panels: f32 `[..., N]`.
+
+    N is `outputs`, and `bias [N]` is added where there is one.
+    """
+    leading = sizes(x)[:-1]
+    rows = collapse(x, [len(leading), 1]) if len(leading) > 1 else x
+    y = first_outputs(multiply_blocks(rows, weight), outputs)
+    if bias is not None:
+        y = pointwise("tn,n->tn", lambda a, b, _: arith.addf(a, b), y, bias)
+    return y if len(leading) == 1 else expand(y, [leading, [outputs]])
 
 
 def multiply_blocks(rows: ir.Value, weight: BlockParts, each: str = "pbj") -> ir.Value:

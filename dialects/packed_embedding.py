@@ -9,18 +9,9 @@ from torch_mlir.dialects import ext
 from llmc.dialects.block_layout import values
 from llmc.dialects.block_panels import unpack_blocks
 from llmc.dialects.blocks import FORMATS
-from llmc.dialects.checks import (
-    element_is,
-    filled,
-    integers,
-    same,
-    shaped,
-    static,
-    tensor_of,
-    verified,
-)
+from llmc.dialects.checks import same, verified
 from llmc.dialects.llmc import Operation
-from llmc.dialects.panel_checks import check_block_panels
+from llmc.dialects.panel_checks import check_block_panels, check_lookup
 from llmc.dialects.panel_layout import gather
 
 
@@ -42,15 +33,9 @@ class PackedEmbeddingOp(Operation, name="packed_embedding", traits=[ext.Pure]):
     @verified
     def verify_invariants(self) -> None:
         """Checks that ids are integers, the format, K and element types."""
-        shape = tensor_of(self.ids, "ids", at_least=1)
-        integers("ids", self.ids)
-        filled("ids", self.ids)
+        width = check_lookup(self.ids, self.out)
         per_row = check_block_panels(self.table, "table", self.format)
-        width = tensor_of(self.out, "out", len(shape) + 1)[-1]
         same("out", "its last dimension", width, per_row * FORMATS[self.format.value].values)
-        static("out", self.out, len(shape))
-        shaped("out", self.out, [*shape, width])
-        element_is("out", self.out, "f32")
 
     @staticmethod
     def reference(ids: np.ndarray, table: np.ndarray, format: str) -> np.ndarray:

@@ -4,15 +4,14 @@ from typing import Any
 
 import numpy as np
 from torch_mlir import ir
-from torch_mlir.dialects import arith, ext
+from torch_mlir.dialects import ext
 
 from llmc.dialects.block_panels import unpack_blocks
-from llmc.dialects.block_product import first_outputs, multiply_blocks
+from llmc.dialects.block_product import multiply_panels
 from llmc.dialects.blocks import FORMATS
-from llmc.dialects.checks import element_is, filled, same, shaped, static, tensor_of, verified
-from llmc.dialects.index_notation import collapse, expand, pointwise, sizes
+from llmc.dialects.checks import element_is, same, tensor_of, verified
 from llmc.dialects.llmc import Operation
-from llmc.dialects.panel_checks import check_block_panels
+from llmc.dialects.panel_checks import check_block_panels, check_rows
 from llmc.dialects.panel_layout import take_apart
 from llmc.dialects.quantize_rows import QuantizeRowsOp
 from llmc.dialects.quantized_linear import QuantizedLinearOp
@@ -41,18 +40,12 @@ class PackedQuantizedLinearOp(Operation, name="packed_quantized_linear", traits=
     @verified
     def verify_invariants(self) -> None:
         """Checks the format, K and N across operands, and element types."""
-        *leading, inputs = tensor_of(self.x, "x", at_least=2)
-        element_is("x", self.x, "f32")
-        filled("x", self.x)
-        outputs = tensor_of(self.out, "out", len(leading) + 1)[-1]
-        static("out", self.out, len(leading))
+        inputs, outputs = check_rows(self.x, self.out)
         per_row = check_block_panels(self.weight, "weight", self.format, outputs)
         same("x", "its last dimension", inputs, per_row * FORMATS[self.format.value].values)
         if self.bias is not None:
             same("bias", "its length", tensor_of(self.bias, "bias", 1)[0], outputs)
             element_is("bias", self.bias, "f32")
-        shaped("out", self.out, [*leading, outputs])
-        element_is("out", self.out, "f32")
 
     @staticmethod
     def reference(
@@ -69,10 +62,5 @@ class PackedQuantizedLinearOp(Operation, name="packed_quantized_linear", traits=
 
     def lower(self) -> ir.Value:
         """Sums of products in a block, `[t, p, b, j]`, and then their sum over blocks."""
-        leading, outputs = sizes(self.x)[:-1], self.out.type.shape[-1]
-        rows = collapse(self.x, [len(leading), 1]) if len(leading) > 1 else self.x
         parts = take_apart(self.weight, FORMATS[self.format.value])
-        y = first_outputs(multiply_blocks(rows, parts), outputs)
-        if self.bias is not None:
-            y = pointwise("tn,n->tn", lambda a, b, _: arith.addf(a, b), y, self.bias)
-        return y if len(leading) == 1 else expand(y, [leading, [outputs]])
+        return multiply_panels(self.x, parts, self.out.type.shape[-1], self.bias)

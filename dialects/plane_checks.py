@@ -2,10 +2,11 @@
 
 from torch_mlir import ir
 
-from llmc.dialects.bit_planes import Planes
+from llmc.dialects.bit_planes import HIGH, LOW
 from llmc.dialects.blocks import Q8_0
-from llmc.dialects.checks import blocks, element_is, filled, multiple, same, static, tensor_of
+from llmc.dialects.checks import blocks, element_is, shaped, static
 from llmc.dialects.mismatch import require
+from llmc.dialects.panel_checks import check_panels
 
 
 def q8_0(name: str, value: ir.Value) -> None:
@@ -14,19 +15,15 @@ def q8_0(name: str, value: ir.Value) -> None:
     require(format_ == Q8_0, f"'{name}' must hold blocks of q8_0, not of {format_.name}")
 
 
-def check_planes(
-    panels: ir.Value, name: str, part: Planes, outputs: int | None = None
-) -> tuple[int, int, int]:
-    """Checks that tensor `name`, i8 `[N/J, K/32, S]`, holds `part` of N = `outputs` rows.
+def check_planes(high: ir.Value, low: ir.Value | None, outputs: int | None = None) -> int:
+    """Checks that `high` and `low`, where there is one, hold N = `outputs` rows; returns K/32.
 
-    Returns N/J, K/32 and J.
+    They are i8 `[N/J, K/32, 26 J]` and `[N/J, K/32, 8 J]`.
     """
-    count, per_row, size = tensor_of(panels, name, 3)
-    static(name, panels)
-    filled(name, panels)
-    element_is(name, panels, "i8")
-    multiple(name, "cells", size, part.bytes)
-    columns = size // part.bytes
-    if outputs is not None:
-        same(name, "its panels", count, -(-outputs // columns))
-    return count, per_row, columns
+    per_row = check_panels(high, "high", HIGH.bytes, outputs)
+    if low is not None:
+        panels, _, size = high.type.shape
+        shaped("low", low, [panels, per_row, size // HIGH.bytes * LOW.bytes])
+        static("low", low)
+        element_is("low", low, "i8")
+    return per_row

@@ -6,20 +6,12 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import ext
 
-from llmc.dialects.bit_planes import HIGH, LOW, unpack_planes
+from llmc.dialects.bit_planes import HIGH, unpack_planes
 from llmc.dialects.block_layout import values
 from llmc.dialects.blocks import Q8_0
-from llmc.dialects.checks import (
-    element_is,
-    filled,
-    integers,
-    same,
-    shaped,
-    static,
-    tensor_of,
-    verified,
-)
+from llmc.dialects.checks import same, verified
 from llmc.dialects.llmc import Operation
+from llmc.dialects.panel_checks import check_lookup
 from llmc.dialects.plane_checks import check_planes
 from llmc.dialects.plane_layout import gather
 
@@ -43,18 +35,9 @@ class PlaneEmbeddingOp(Operation, name="plane_embedding", traits=[ext.Pure]):
     @verified
     def verify_invariants(self) -> None:
         """Checks that ids are integers, the parts' shapes, K and element types."""
-        shape = tensor_of(self.ids, "ids", at_least=1)
-        integers("ids", self.ids)
-        filled("ids", self.ids)
-        panels, per_row, columns = check_planes(self.high, "high", HIGH)
-        shaped("low", self.low, [panels, per_row, columns * LOW.bytes])
-        static("low", self.low)
-        element_is("low", self.low, "i8")
-        width = tensor_of(self.out, "out", len(shape) + 1)[-1]
+        width = check_lookup(self.ids, self.out)
+        per_row = check_planes(self.high, self.low)
         same("out", "its last dimension", width, per_row * Q8_0.values)
-        static("out", self.out, len(shape))
-        shaped("out", self.out, [*shape, width])
-        element_is("out", self.out, "f32")
 
     @staticmethod
     def reference(ids: np.ndarray, high: np.ndarray, low: np.ndarray) -> np.ndarray:

@@ -6,12 +6,12 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import ext
 
-from llmc.dialects.bit_planes import HIGH, LOW, unpack_planes
-from llmc.dialects.block_product import first_outputs, multiply_blocks
+from llmc.dialects.bit_planes import unpack_planes
+from llmc.dialects.block_product import multiply_panels
 from llmc.dialects.blocks import Q8_0
-from llmc.dialects.checks import element_is, filled, same, shaped, static, tensor_of, verified
-from llmc.dialects.index_notation import collapse, expand, sizes
+from llmc.dialects.checks import same, verified
 from llmc.dialects.llmc import Operation
+from llmc.dialects.panel_checks import check_rows
 from llmc.dialects.plane_checks import check_planes
 from llmc.dialects.plane_layout import take_apart
 from llmc.dialects.quantize_rows import QuantizeRowsOp
@@ -19,10 +19,10 @@ from llmc.dialects.quantized_linear import QuantizedLinearOp
 
 
 class PlaneLinearOp(Operation, name="plane_linear", traits=[ext.Pure]):
-    """`llmc.packed_quantized_linear` with a weight that `llmc.pack_planes` made two parts of.
+    """`llmc.packed_quantized_linear` of blocks that `llmc.pack_planes` made two parts of.
 
-    Without `low [N/J, K/32, 8 J]` its bits are taken for the middle of what they may be: the
-    product is rough, and `high [N/J, K/32, 26 J]` is all that is read for it.
+    They are `high [N/J, K/32, 26 J]` and `low [N/J, K/32, 8 J]`. Without `low` the product is a
+    rough one, for which less is read: the low bits, 0 to 3, are taken for 2.
 
         %y = "llmc.plane_linear"(%x, %high, %low)
            {operandSegmentSizes = array<i32: 1, 1, 1>}
@@ -38,19 +38,9 @@ class PlaneLinearOp(Operation, name="plane_linear", traits=[ext.Pure]):
     @verified
     def verify_invariants(self) -> None:
         """Checks K and N across operands, and element types."""
-        *leading, inputs = tensor_of(self.x, "x", at_least=2)
-        element_is("x", self.x, "f32")
-        filled("x", self.x)
-        outputs = tensor_of(self.out, "out", len(leading) + 1)[-1]
-        static("out", self.out, len(leading))
-        panels, per_row, columns = check_planes(self.high, "high", HIGH, outputs)
+        inputs, outputs = check_rows(self.x, self.out)
+        per_row = check_planes(self.high, self.low, outputs)
         same("x", "its last dimension", inputs, per_row * Q8_0.values)
-        if self.low is not None:
-            shaped("low", self.low, [panels, per_row, columns * LOW.bytes])
-            static("low", self.low)
-            element_is("low", self.low, "i8")
-        shaped("out", self.out, [*leading, outputs])
-        element_is("out", self.out, "f32")
 
     @staticmethod
     def reference(
@@ -62,7 +52,5 @@ class PlaneLinearOp(Operation, name="plane_linear", traits=[ext.Pure]):
 
     def lower(self) -> ir.Value:
         """Sums of products in a block, and then their sum over blocks."""
-        leading, outputs = sizes(self.x)[:-1], self.out.type.shape[-1]
-        rows = collapse(self.x, [len(leading), 1]) if len(leading) > 1 else self.x
-        y = first_outputs(multiply_blocks(rows, take_apart(self.high, self.low)), outputs)
-        return y if len(leading) == 1 else expand(y, [leading, [outputs]])
+        parts = take_apart(self.high, self.low)
+        return multiply_panels(self.x, parts, self.out.type.shape[-1])

@@ -1,4 +1,4 @@
-"""`llmc.screened_argmax`: the largest number of a row, of which rough ones are known."""
+"""`llmc.screened_argmax`: the largest number of a row, found with the help of rough ones."""
 
 from typing import Any
 
@@ -21,12 +21,12 @@ from llmc.dialects.llmc import Operation
 
 
 class ScreenedArgmaxOp(Operation, name="screened_argmax", traits=[ext.Pure]):
-    """`llmc.argmax` of `exact [R, N]`, of which few numbers need to be known.
+    """`llmc.argmax` of `exact [R, N]`, for which few of these numbers need to be computed.
 
-    A number is no more than `spread [N]` times a length above that in its place of `rough [R, N]`,
-    so that most are too small, whatever they are. The length is that of the row of integers
-    `values [R, K]`, as `llmc.quantize_rows` makes them with `scales [R, K/G]`, each times its one
-    of `metric [K]`. Where a number is farther above, the result is any.
+    The other operands bound them: number n of a row is at most `rough [R, N]` plus `spread [N]`
+    times a length, so that most cannot be the largest. The length is that of the row that
+    `values [R, K]` and `scales [R, K/G]` stand for, as `llmc.quantize_rows` makes them, with each
+    number times its own of `metric [K]`. Where a bound does not hold, the result is undefined.
 
         %best = "llmc.screened_argmax"(%exact, %rough, %values, %scales, %metric, %spread)
            : (tensor<1x49152xf32>, tensor<1x49152xf32>, tensor<1x576xi8>, tensor<1x18xf32>,
