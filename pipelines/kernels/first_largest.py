@@ -68,8 +68,7 @@ def read_row(x: ir.Value, row: ir.Value, numbers: ir.VectorType) -> Read:
     width = numbers.shape[0]
     last = index(x.type.shape[1] - width)
     i32 = ir.IntegerType.get_signless(32)
-    steps = [ir.IntegerAttr.get(i32, number) for number in range(width)]
-    steps = arith.ConstantOp(places(numbers), ir.DenseElementsAttr.get(steps, places(numbers)))
+    steps = first_places(numbers)
 
     def read(at: ir.Value) -> tuple[ir.Value, ir.Value]:
         at = arith.minui(at, last)
@@ -77,6 +76,13 @@ def read_row(x: ir.Value, row: ir.Value, numbers: ir.VectorType) -> Read:
         return vector.load(numbers, x, [row, at]), arith.addi(steps, first)
 
     return read
+
+
+def first_places(numbers: ir.VectorType) -> ir.Value:
+    """The places of the first of all vectors of the type `numbers`: 0, 1, 2, ..."""
+    type_ = places(numbers)
+    count = [ir.IntegerAttr.get(type_.element_type, number) for number in range(numbers.shape[0])]
+    return arith.ConstantOp(type_, ir.DenseElementsAttr.get(count, type_)).result
 
 
 def places(numbers: ir.VectorType) -> ir.VectorType:

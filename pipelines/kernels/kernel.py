@@ -7,7 +7,7 @@ unregistered and print in the generic form, which IREE reads.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -17,7 +17,7 @@ from llmc.dialects.index_notation import Size, as_value, index, size
 from llmc.pipelines.kernels.launch import Launch
 
 ALLOCA = "memref.alloca"
-"""What has a buffer on the stack."""
+"""The operation that makes a buffer on the stack."""
 
 # What IREE has for a result that is written over no operand.
 _UNTIED = -1
@@ -124,18 +124,17 @@ def multiply_add(x: ir.Value, y: ir.Value, sum_: ir.Value) -> ir.Value:
 
 
 def hoist_buffers(block: ir.Block) -> None:
-    """Moves what lies on the stack to the begin of `block`, out of the loops in it."""
-    for op in _walk(block):
+    """Moves the buffers on the stack to the start of `block`, a function's, out of its loops."""
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
         if op.name == ALLOCA:
-            op.move_before(block.operations[0])
+            found.append(op)
+        return ir.WalkResult.ADVANCE
 
-
-def _walk(block: ir.Block) -> Iterator[ir.Operation]:
-    for op in list(block):
-        yield op.operation
-        for region in op.operation.regions:
-            for inner in region:
-                yield from _walk(inner)
+    block.owner.operation.walk(visit)
+    for op in found:
+        op.move_before(block.operations[0])
 
 
 def _dynamic_extents(tensors: Sequence[ir.Value]) -> list[ir.Value]:

@@ -1,4 +1,4 @@
-"""A kernel that finds the largest number of a row of which it computes few."""
+"""A kernel that finds the largest number of a row, and computes few of the others."""
 
 from math import inf
 
@@ -9,34 +9,40 @@ from llmc.dialects.argmax import equal
 from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.kernels.best_of_row import choose_best
 from llmc.pipelines.kernels.counters import is_last_done
+from llmc.pipelines.kernels.first_largest import first_places, places
 from llmc.pipelines.kernels.kernel import Kernel, hoist_buffers, load_index, multiply_add
 from llmc.pipelines.kernels.vectors import floats, load, read_bytes, total
 
 # Buffers after the operands.
 _AFTER = 5
+_NOWHERE = 2**31 - 1
+"""A place behind all others."""
 
 
 def refined_argmax(exact: Kernel, row: ir.RankedTensorType, workgroups: int) -> Kernel:
-    """What `llmc.screened_argmax` says of the result of `exact`, `row [1, P, J]`.
+    """`llmc.screened_argmax` of the result of `exact`, of type `row [1, P, J]`.
 
-    A workgroup of `exact` computes one panel of J numbers; each of the `workgroups` looks through
-    an equal part of all. First it computes the panel where the rough numbers are largest, and then
-    those where one may be as large as the largest that it has found. Operands are those of the
-    kernel, `rough [1, N]`, i64 `first [1]`, where that is largest, and the `values`, `scales`,
-    `metric` and `spread` of the operation; then i32 `done [1]` that is updated, 0 before and after.
-    Results are i64 `best [1]`, for the workgroups f32 and i32 `[workgroups]`, and room for the row.
+    Each workgroup of `exact` computes a panel of J numbers. Here each of `workgroups` looks through
+    an equal share of the panels: first it computes the one, of all, where the rough number is
+    largest, and then those of its share where a number may be as large as what it has found.
+
+    Operands are those of `exact`, then `rough [1, N]`, i64 `first [1]` with the place where that is
+    largest, and `values`, `scales`, `metric` and `spread` as the operation has them. Updated is i32
+    `done [1]`, which is 0 before and after. Results are i64 `best [1]`, what each workgroup found,
+    f32 and i32 `[workgroups]`, and room for the row.
     """
     _, panels, columns = row.shape
     share = panels // workgroups
 
     def build(x: ir.Value, _: ir.Value, extents: list[ir.Value], *buffers: ir.Value) -> None:
         *operands, rough, first, values, scales, metric, spread = buffers[:-_AFTER]
-        done, best, largest, places, room = buffers[-_AFTER:]
+        done, best, largest, where, room = buffers[-_AFTER:]
         search = _Search(room, rough, spread, _length(values, scales, metric), columns)
         begin = arith.muli(x, index(share))
         nowhere = constant(panels * columns, ir.IntegerType.get_signless(32))
         found = [constant(-inf, ir.F32Type.get()), nowhere]
-        # One code computes a panel, whichever it is.
+        # One loop for the first panel, which all compute alike, and for those of the share: so the
+        # kernel's code is there once.
         loop = scf.ForOp(index(0), index(share + 1), index(1), found)
         with ir.InsertionPoint(loop.body):
             number, found = loop.induction_variable, list(loop.inner_iter_args)
@@ -52,11 +58,11 @@ def refined_argmax(exact: Kernel, row: ir.RankedTensorType, workgroups: int) -> 
             with ir.InsertionPoint(choice.else_block):
                 scf.YieldOp(found)
             scf.YieldOp(list(choice.results))
-        for value, buffer in zip(loop.results, (largest, places), strict=True):
+        for value, buffer in zip(loop.results, (largest, where), strict=True):
             memref.store(value, buffer, [x])
         is_last = is_last_done(done, index(0), constant(workgroups - 1, done.type.element_type))
         with ir.InsertionPoint(scf.IfOp(is_last).then_block):
-            choose_best(largest, places, nowhere, best)
+            choose_best(largest, where, nowhere, best)
             scf.YieldOp([])
         hoist_buffers(ir.InsertionPoint.current.block)
 
@@ -64,7 +70,10 @@ def refined_argmax(exact: Kernel, row: ir.RankedTensorType, workgroups: int) -> 
 
 
 class _Search:
-    """Panels of a row: `room [1, P, J]` for its numbers, and what is known of them before."""
+    """Looks through the panels of a row: `room [1, P, J]` is for those that are computed.
+
+    A number is at most `rough [1, N]` plus `spread [N]` times `length`.
+    """
 
     def __init__(
         self, room: ir.Value, rough: ir.Value, spread: ir.Value, length: ir.Value, columns: int
@@ -73,7 +82,7 @@ class _Search:
         self._length, self._columns = length, columns
 
     def may_hold(self, panel: ir.Value, largest: ir.Value) -> ir.Value:
-        """Whether a number of `panel` may be as large as `largest`, or be none."""
+        """Whether a number of `panel` may be as large as `largest`, or be NaN."""
         at = arith.muli(panel, index(self._columns))
         rough = load(self._rough, [index(0), at], self._columns)
         spread = load(self._spread, [at], self._columns)
@@ -83,34 +92,31 @@ class _Search:
         return vector.reduction(ir.IntegerType.get_signless(1), vector.CombiningKind.OR, may)
 
     def better(self, panel: ir.Value, largest: ir.Value, place: ir.Value) -> list[ir.Value]:
-        """The larger of `largest` and the numbers of `panel`, and the first place of these."""
+        """The largest of `largest`, at `place`, and of the numbers of `panel`; its first place."""
         i32, kinds = place.type, vector.CombiningKind
         numbers = load(self._room, [index(0), panel, index(0)], self._columns)
         own = vector.reduction(largest.type, kinds.MAXIMUMF, numbers)
         both = arith.maximumf(largest, own)
         at = arith.muli(arith.index_cast(i32, panel), constant(self._columns, i32))
-        steps = [ir.IntegerAttr.get(i32, number) for number in range(self._columns)]
-        type_ = ir.VectorType.get([self._columns], i32)
-        places = arith.addi(
-            arith.ConstantOp(type_, ir.DenseElementsAttr.get(steps, type_)),
-            vector.broadcast(type_, at),
-        )
-        nowhere = vector.broadcast(type_, constant(2**31 - 1, i32))
-        here = arith.select(equal(numbers, vector.broadcast(numbers.type, both)), places, nowhere)
-        before = arith.select(equal(largest, both), place, constant(2**31 - 1, i32))
+        type_ = places(numbers.type)
+        own_places = arith.addi(first_places(numbers.type), vector.broadcast(type_, at))
+        nowhere = vector.broadcast(type_, constant(_NOWHERE, i32))
+        is_largest = equal(numbers, vector.broadcast(numbers.type, both))
+        here = arith.select(is_largest, own_places, nowhere)
+        before = arith.select(equal(largest, both), place, constant(_NOWHERE, i32))
         return [both, arith.minsi(before, vector.reduction(i32, kinds.MINSI, here))]
 
 
 def _panel_of(first: ir.Value, columns: int) -> ir.Value:
-    """The panel that `first` says, the first one where it says that there is none."""
+    """The panel of the place in `first [1]`; panel 0 where that is -1, for no place."""
     place = arith.maxsi(load_index(first, index(0)), index(0))
     return arith.divui(place, index(columns))
 
 
 def _length(values: ir.Value, scales: ir.Value, metric: ir.Value) -> ir.Value:
-    """The length of a row, integers i8 `[1, K]`, each times its `metric [K]` and its group's scale.
+    """The length of the row that i8 `values [1, K]` and `scales [1, B]`, of groups, stand for.
 
-    `scales` are f32 `[1, B]`.
+    Each number is first multiplied by its own of `metric [K]`.
     """
     f32 = ir.F32Type.get()
     groups = scales.type.shape[1]
