@@ -1,4 +1,4 @@
-"""`fuse-screened-argmax`: computes of a row but what may be the largest number."""
+"""`fuse-screened-argmax`: computes those panels of a row alone that may hold the largest number."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -20,17 +20,18 @@ from llmc.pipelines.passes.scheduled_kernel import (
     workgroups_of_row,
 )
 
-# So few that to look at the first numbers again and again costs little, so many that all have work.
+# Each computes the first panel again: few do not take long to, and yet all threads have work.
 _WORKGROUPS = 16
 
 
 @dataclass(frozen=True)
 class FuseScreenedArgmax(Pass):
-    """Makes a kernel of `llmc.screened_argmax` and the call of a kernel that gives `exact`.
+    """Makes one kernel of `llmc.screened_argmax` and of the one that computes `exact`.
 
-    That kernel must compute a panel of a row in each of its workgroups: of these those panels are
-    computed that are needed. Where it is not so, what remains is `llmc.argmax`. The rough numbers
-    are those of a kernel that `fuse-argmax` lets find the largest of them.
+    That must compute a panel of the row in each of its workgroups; the new one computes only the
+    panels that may hold the largest number. In other cases the operation becomes `llmc.argmax`. The
+    search begins where `rough` is largest: by an `llmc.argmax`, too, which `fuse-argmax` makes part
+    of the kernel that computes that.
     """
 
     name: ClassVar[str] = "fuse-screened-argmax"
@@ -55,7 +56,7 @@ class FuseScreenedArgmax(Pass):
 
 
 def _call_of_panels(op: ScreenedArgmaxOp, symbols: ir.SymbolTable) -> func.CallOp | None:
-    """The call that gives the exact row, if of a kernel that can compute panels of it alone."""
+    """The call that computes the exact row, if its kernel can compute single panels of it."""
     reshape = op.exact.owner
     if isinstance(reshape, ir.Block) or reshape.name != "tensor.collapse_shape":
         return None
@@ -71,7 +72,7 @@ def _call_of_panels(op: ScreenedArgmaxOp, symbols: ir.SymbolTable) -> func.CallO
 
 
 def _search(op: ScreenedArgmaxOp, call: func.CallOp, symbols: ir.SymbolTable) -> ir.Value:
-    """Where the largest number is."""
+    """Dispatches the kernel that finds where the largest number is."""
     row = call.results[0].type
     workgroups = divisor(row.shape[1], _WORKGROUPS)
     kernel = refined_argmax(scheduled_kernel(symbols[call.callee.value]), row, workgroups)

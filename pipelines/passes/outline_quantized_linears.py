@@ -29,7 +29,7 @@ MATVEC, MATMUL, QUANTIZE = "quantized_matvec", "quantized_matmul", "quantize_row
 PANEL = "quantized_panel"
 
 _SHARING = ("llmc.plane_linear", "llmc.quantize_rows")
-"""What reads rows that are quantised once, beside a product by bit planes."""
+"""The operations that may share the rows of a product by bit planes, quantised once for all."""
 
 LONGEST = 16384
 """The longest row that fits on a workgroup's stack once it is quantised."""
@@ -54,8 +54,9 @@ class OutlineQuantizedLinears(Pass):
     of the outputs. Of several rows norm and quantisation are a kernel of their own,
     `quantize_rows`, and the rest is a `quantized_matmul`. One row has a `quantize_rows` of its own
     too where it is longer than a workgroup's stack holds, before a large weight, as that of the
-    logits, and where products by bit planes share it. What `llmc.screened_argmax` needs few of is a
-    `quantized_panel`. Layers of one panel are left alone: there is nothing to distribute.
+    logits, and where products by bit planes share it. A product of one row of which
+    `llmc.screened_argmax` needs a few panels is a `quantized_panel`. Layers of one panel are left
+    alone: there is nothing to distribute.
     Changes numerics where there is a norm: the order of a sum.
     """
 
@@ -130,7 +131,7 @@ class _Layer(QuantizedLayer):
 
     @property
     def kind(self) -> str:
-        """The kind of kernel that multiplies rows which are quantised."""
+        """The kind of the kernel, where its rows are quantised before."""
         if not self.is_one_row:
             return MATMUL
         return PANEL if _is_screened(self.epilogue.result) else MATVEC
@@ -227,7 +228,7 @@ class _Layer(QuantizedLayer):
 
 
 def _is_screened(row: ir.Value) -> bool:
-    """Whether of `row`, perhaps reshaped, few numbers need to be known."""
+    """Whether only `llmc.screened_argmax` reads `row`, perhaps reshaped, as its exact numbers."""
     readers = [(use.owner, use.operand_number) for use in row.uses]
     if len(readers) != 1:
         return False

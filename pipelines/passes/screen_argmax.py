@@ -34,10 +34,10 @@ _READERS = {("llmc.quantized_linear", 1), ("llmc.embedding", 1)}
 Reader: TypeAlias = QuantizedLinearOp | EmbeddingOp
 
 _LONGEST = 4096
-"""The longest row that is screened.
+"""The most inputs of a head that is screened.
 
-How far a rough product may be off grows with its length, what it usually is with the root of that:
-of longer rows too many would have to be looked at again.
+The bound on what the low bits may add grows with the number of inputs, how far logits lie apart
+with its root: for a wider head too many rows might be the best, and would be read again.
 """
 
 
@@ -45,11 +45,11 @@ of longer rows too many would have to be looked at again.
 class ScreenArgmax(Pass):
     """Lays an output head of q8_0 out in bit planes, where a function asks for best tokens alone.
 
-    That calls another, which returns a row of logits, `llmc.quantized_linear` of the head, and the
-    `llmc.argmax` of it, and does not use the logits. It gets a private copy of the other that finds
-    the token by `llmc.screened_argmax`: 26 of 34 bytes of the weight are read, and all of few rows.
-    All else that reads the weight reads both parts. It has at least `rows` rows, which fill panels
-    of `columns`. Changes numerics as `pack-blocks` does.
+    That is to call a step which returns a row of logits and the `llmc.argmax` of it, and not to use
+    the logits. Such calls go to a private copy of the step, which finds the token by
+    `llmc.screened_argmax`: it reads 26 of each block's 34 bytes, and all of those of few rows. What
+    else reads the weight, a linear layer or an embedding, reads both parts of it. The weight has at
+    least `rows` rows, which fill panels of `columns`. Changes numerics as `pack-blocks` does.
     """
 
     name: ClassVar[str] = "screen-argmax"
@@ -57,7 +57,7 @@ class ScreenArgmax(Pass):
     rows: Annotated[int, Range(1, 2**31 - 1)] = 4096
 
     def apply(self, module: ir.Module) -> None:
-        """Rewrites function by function that is called so."""
+        """Rewrites each step that is called so."""
         for step in trunks(module):
             calls = [call for call in calls_of(module, step) if _wants_best_alone(call)]
             head = _head_of(step) if calls else None
@@ -79,7 +79,7 @@ class ScreenArgmax(Pass):
         return is_large and blocks * Q8_0.values <= _LONGEST
 
     def _screen(self, step: func.FuncOp) -> None:
-        """Puts the screened search in the place of the one that `step` has."""
+        """Puts a screened search in the place of the `llmc.argmax` in `step`."""
         search = _search_of(step)
         if search is None:
             return
@@ -105,7 +105,7 @@ class ScreenArgmax(Pass):
             op.erase()
 
     def _split(self, weight: ir.Value) -> None:
-        """Makes all that reads the blocks `weight` read planes."""
+        """Has all that reads the blocks `weight` read both parts of them."""
         readers = [op for use in weight.uses if isinstance(op := use.owner, Reader)]
         if not readers:
             return
@@ -118,7 +118,7 @@ class ScreenArgmax(Pass):
             reader.operation.erase()
 
     def _parts(self, weight: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """The high and the low bits."""
+        """The high and the low bits of the blocks `weight`."""
         rows, blocks = weight.type.shape
         byte = ir.IntegerType.get_signless(8)
         high, low = (
@@ -141,7 +141,7 @@ def _wants_best_alone(call: func.CallOp) -> bool:
 
 
 def _weights(module: ir.Module, recipe: Recipe) -> list[ir.Value]:
-    """All that is computed by `recipe` and read."""
+    """The values that `recipe` computes; each function has its own."""
     return [weight for weight in read_by(module, _READERS) if recipe_of(weight) == recipe]
 
 
@@ -152,7 +152,10 @@ def _head_of(step: func.FuncOp) -> ir.Value | None:
 
 
 def _search_of(step: func.FuncOp) -> tuple[ir.Operation, QuantizedLinearOp] | None:
-    """What finds the last result of `step`, the best output of a linear layer, and the layer."""
+    """The `llmc.argmax` that the last result of `step` comes from, and the layer that it is of.
+
+    None where it comes from no such search of a linear layer's one row.
+    """
     return_ = step.entry_block.operations[-1]
     if return_.operation.name != "func.return" or not len(return_.operands):
         return None
@@ -174,7 +177,7 @@ def _makers(value: ir.Value) -> Iterator[ir.Operation]:
 
 
 def _linear_of(op: ir.Operation) -> QuantizedLinearOp | None:
-    """The linear layer of which `op` finds the best of the one row that it gives."""
+    """The linear layer of q8_0, of one row, of which `op` finds the best output; or None."""
     if op.name != "llmc.argmax":
         return None
     reshape = op.operands[0].owner
@@ -190,7 +193,7 @@ def _linear_of(op: ir.Operation) -> QuantizedLinearOp | None:
 
 
 def _quantized(x: ir.Value) -> list[ir.Value]:
-    """The integers `[1, K]` and the scales `[1, K/32]` by which `x [..., K]`, a row, is read."""
+    """The row `x [..., K]` as a layer of q8_0 reads it: integers `[1, K]`, scales `[1, K/32]`."""
     *leading, length = x.type.shape
     i8, group = ir.IntegerType.get_signless(8), Q8_0.values
     values = ir.RankedTensorType.get(x.type.shape, i8)

@@ -15,8 +15,8 @@ class ByteDots:
     """The operation, and the operands of its products.
 
     Its loops are rows `t`, panels `p`, blocks `b`, rows `j` of a panel, words `g` and bytes `i`;
-    its body adds up, from 0 on, products of what it makes of bytes of the weight, a part of one or
-    some of several, and one of activations.
+    its body adds up, from 0 on, products of an integer of the weight, which it makes of a byte, of
+    a part of one or of parts of several, and a byte of activations.
     """
 
     def __init__(self, op: ir.Operation) -> None:
@@ -37,7 +37,7 @@ class ByteDots:
 
     @property
     def parts(self) -> int:
-        """How many weights a byte holds."""
+        """How many products the body adds up, of an integer each."""
         return len(self._products)
 
     @property
@@ -128,7 +128,7 @@ def _products(value: ir.Value) -> Iterator[tuple[ir.Operation, ir.BlockArgument]
 def _on_vectors(
     value: ir.Value, stored: dict[ir.Value, ir.Value], type_: ir.VectorType
 ) -> ir.Value:
-    """What the body makes of bytes, made of the vectors `stored`, which are of `type_`."""
+    """What the body makes of bytes, made of the vectors of `type_` that are `stored` for them."""
     if value in stored:
         return stored[value]
     maker = value.owner.operation

@@ -62,7 +62,7 @@ def quantized_matvec(payload: Handle, parameters: QuantizedMatvecParameters) -> 
 
 
 def quantized_panel(payload: Handle, parameters: QuantizedMatvecParameters) -> None:
-    """What `quantized_matvec` does, for panels of which who runs it chooses some.
+    """As `quantized_matvec`, for a kernel of which `fuse-screened-argmax` runs some workgroups.
 
     Changes numerics: the order of sums.
     """

@@ -64,7 +64,7 @@ def _quantized_matvec(schedule: Callable[..., None]) -> Rule:
 
 
 def _quantized_panel(_kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
-    """One panel, after which none need follow."""
+    """One panel a workgroup, and nothing is fetched ahead: any other may be the next."""
     products = target.byte_products
     return PythonSchedule(
         quantized_panel,
