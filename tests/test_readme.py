@@ -21,11 +21,14 @@ def screens() -> list[tuple[str, str]]:
 
 
 def pattern(screen: str) -> re.Pattern[str]:
-    """Matches `screen` with any numbers for its timings and any lines for `...`."""
+    """Matches `screen` with any numbers for its timings and any lines for `...`, on any CPU."""
     lines = []
     for line in screen.splitlines():
         if line == "...":
             lines.append(r"(?:.*\n)*.*")
+        elif line.startswith("target "):
+            words, _ = line.rsplit(maxsplit=1)
+            lines.append(rf"{re.escape(words)} \S+")
         elif re.search(r"\d (s|tokens/s)$", line):
             lines.append(re.sub(r"(?:\\ )*\d+(?:\\\.\d+)?", r"\\s*[\\d.]+", re.escape(line)))
         else:
