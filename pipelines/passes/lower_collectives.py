@@ -10,7 +10,7 @@ from torch_mlir.dialects import arith, func, linalg, tensor
 
 from llmc.dialects.index_notation import Size, as_value, collapse, expand, index, sizes
 from llmc.pipelines.passes.base import Pass, ancestor_in, fail, find, symbol_users
-from llmc.pipelines.sharding.collectives import STARTED, axes_of, side_by_side
+from llmc.pipelines.sharding.collectives import STARTED, axes_of, check_sum, side_by_side
 
 MODULE = "collective"
 _START = "start_"
@@ -38,7 +38,7 @@ class LowerCollectives(Pass):
     name: ClassVar[str] = "lower-collectives"
 
     def apply(self, module: ir.Module) -> None:
-        """Lowers every collective, and declares what is called."""
+        """Lowers every collective, and declares what is called. PassError where one cannot be."""
         calls = _Calls(module)
         for name, lower in _LOWERINGS.items():
             for op in find(module.operation, f"shard.{name}"):
@@ -56,6 +56,7 @@ class LowerCollectives(Pass):
 
 
 def _all_reduce(calls: "_Calls", op: ir.Operation) -> list[ir.Value]:
+    check_sum(op)
     (x,) = op.operands
     return [_in_shape(calls.returned("all_reduce", op, [_flat(x)]), sizes(x))]
 
@@ -78,6 +79,7 @@ def _all_gather(calls: "_Calls", op: ir.Operation) -> list[ir.Value]:
 
 def _reduce_scatter(calls: "_Calls", op: ir.Operation) -> list[ir.Value]:
     """The parts stand side by side in a dimension: they are to come one after another."""
+    check_sum(op)
     (x,) = op.operands
     dim = op.opview.scatter_dim.value
     extents, each = sizes(x), op.results[0].type.shape[dim]

@@ -11,11 +11,11 @@ from llmc.dialects.attributes import i32
 from llmc.dialects.index_notation import Size, constant, expand, index, sizes
 from llmc.pipelines.passes.base import Pass, fail, find, symbol_users
 from llmc.pipelines.sharding.annotations import grid_of, rank_of
-from llmc.pipelines.sharding.collectives import axes_of, side_by_side
+from llmc.pipelines.sharding.collectives import axes_of, check_sum, side_by_side
 from llmc.runtime.ranks.grid import Grid
 
-# IREE's numbers, of HAL's element types and reductions.
-_ELEMENT_TYPES = {"f32": 9}
+# IREE's numbers of an element type and of a reduction.
+_F32 = 9
 _SUM = 1
 
 
@@ -24,8 +24,8 @@ class LowerCollectivesToFlow(Pass):
     """Turns `shard.all_reduce` and so on into `flow.collective` on a channel of the ranks' group.
 
     IREE's dialects are unknown to this MLIR: their operations are built unregistered and print in
-    the generic form, which IREE reads. A broadcast is a sum, to which others than its root add
-    zeros. A grid that nothing names any more goes.
+    the generic form, which IREE reads. A broadcast is a sum to which all but its root add zeros. A
+    grid that nothing names any more is removed.
 
         %c = "flow.channel.split"(%all, %color, %key)
            : (!flow.channel, index, index) -> !flow.channel
@@ -36,7 +36,7 @@ class LowerCollectivesToFlow(Pass):
     name: ClassVar[str] = "lower-collectives-to-flow"
 
     def apply(self, module: ir.Module) -> None:
-        """Lowers every collective. PassError for one that IREE has not."""
+        """Lowers every collective. PassError for one that cannot be."""
         grid = grid_of(module)
         if grid is None:
             return
@@ -44,14 +44,16 @@ class LowerCollectivesToFlow(Pass):
         group = _Group(grid, rank_of(module))
         for name, lower in _LOWERINGS.items():
             for op in find(module.operation, f"shard.{name}"):
-                if str(op.operands[0].type.element_type) not in _ELEMENT_TYPES:
-                    fail(op, f"IREE moves {', '.join(_ELEMENT_TYPES)} between GPUs alone")
+                if not isinstance(op.operands[0].type.element_type, ir.F32Type):
+                    fail(op, "between GPUs only f32 can be moved")
                 with ir.InsertionPoint(op), op.location:
                     value = lower(group, op)
                 op.results[0].replace_all_uses_with(value)
                 op.erase()
         for op in find(module.operation, "shard.send", "shard.recv"):
             fail(op, "IREE drops what is sent and not returned: GPUs take no pp")
+        for op in find(module.operation, "shard.reduce_scatter", "shard.shift"):
+            fail(op, f"'{op.name}' is for CPUs alone: split the weights for GPUs in another way")
         users = symbol_users(module)
         for op in find(module.operation, "shard.grid"):
             if not users[op.opview.sym_name.value]:
@@ -60,7 +62,7 @@ class LowerCollectivesToFlow(Pass):
 
 @dataclass(frozen=True)
 class _Group:
-    """Builds the channels of the groups that a rank belongs to."""
+    """Builds the channels of the groups of ranks that `rank` belongs to."""
 
     grid: Grid
     rank: int
@@ -91,7 +93,7 @@ def _collective(
     channel: ir.Value,
     **attributes: ir.Attribute,
 ) -> ir.Value:
-    """`flow.collective.name` of `x` on `channel`, which makes a tensor of `extents`."""
+    """`flow.collective.<name>` of the f32 `x` on `channel`, which makes a tensor of `extents`."""
     room = tensor.empty(extents, x.type.element_type)
     open_extents = [extent for extent in extents if not isinstance(extent, int)]
     return ir.Operation.create(
@@ -99,7 +101,7 @@ def _collective(
         results=[room.type],
         operands=[room, *open_extents, x, channel],
         attributes={
-            "element_type": i32(_ELEMENT_TYPES[str(room.type.element_type)]),
+            "element_type": i32(_F32),
             "tied_operands": ir.ArrayAttr.get([ir.IntegerAttr.get(ir.IndexType.get(), 0)]),
             **attributes,
         },
@@ -107,6 +109,7 @@ def _collective(
 
 
 def _all_reduce(group: _Group, op: ir.Operation) -> ir.Value:
+    check_sum(op)
     (x,) = op.operands
     return _sum(x, group.channel(op))
 
@@ -116,7 +119,7 @@ def _sum(x: ir.Value, channel: ir.Value) -> ir.Value:
 
 
 def _all_gather(group: _Group, op: ir.Operation) -> ir.Value:
-    """IREE gathers in the outermost dimension: pieces come there, and go to their places."""
+    """IREE gathers in the outermost dimension: a new one, from which pieces go to their places."""
     (x,) = op.operands
     dim = op.opview.gather_axis.value
     extents = sizes(x)

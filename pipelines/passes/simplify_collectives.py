@@ -10,7 +10,13 @@ from llmc.dialects import CombineExpertsOp, ExpertLinearOp
 from llmc.dialects.attributes import i64
 from llmc.pipelines.passes.base import Pass, find, is_used
 from llmc.pipelines.sharding.annotations import grid_of
-from llmc.pipelines.sharding.collectives import EVEN_PART, add_up, axes_of, reduce_scatter
+from llmc.pipelines.sharding.collectives import (
+    EVEN_PART,
+    add_up,
+    axes_of,
+    is_sum,
+    reduce_scatter,
+)
 from llmc.pipelines.sharding.local import ROWS
 from llmc.runtime.ranks.grid import Grid
 
@@ -51,16 +57,18 @@ class SimplifyCollectives(Pass):
 
 
 def _read_own_part(gather: shard.AllGatherOp, grid: Grid) -> None:
-    axis, *others = axes_of(gather)
-    for user in [] if others else [use.owner for use in gather.result.uses]:
-        if _own_part(user, axis, grid.axes[axis].size) == gather.gather_axis.value:
+    axes, users = axes_of(gather), [use.owner for use in gather.result.uses]
+    if len(axes) != 1:
+        return
+    for user in users:
+        if _own_part(user, axes[0], grid.axes[axes[0]].size) == gather.gather_axis.value:
             user.results[0].replace_all_uses_with(gather.input)
             user.operation.erase()
 
 
 def _scatter(reduce: shard.AllReduceOp, grid: Grid) -> None:
     axes, users = axes_of(reduce), [use.owner for use in reduce.result.uses]
-    if len(axes) != 1 or not users:
+    if len(axes) != 1 or not users or not is_sum(reduce):
         return
     size = grid.axes[axes[0]].size
     dims = {_own_part(user, axes[0], size) for user in users}
@@ -77,7 +85,7 @@ def _scatter(reduce: shard.AllReduceOp, grid: Grid) -> None:
 def _own_part(op: ir.OpView, axis: int, ranks: int) -> int | None:
     """The dimension of which `op` takes the rank's part of `ranks` along the grid's `axis`.
 
-    None where it takes something else, or of other dimensions not all.
+    None where it takes something else, or not all of another dimension.
     """
     if not isinstance(op, tensor.ExtractSliceOp) or EVEN_PART not in op.attributes:
         return None
@@ -99,7 +107,7 @@ def _read_rows(op: ir.Operation, number: int, rows: ir.OpView) -> None:
     """Reads in operand `number` of `op` what is right in the rows that `rows` keeps."""
     value = op.operands[number]
     producer = None if isinstance(value.owner, ir.Block) else value.owner
-    if isinstance(producer, shard.AllReduceOp):
+    if _is_sum_over_ranks(producer):
         summed = producer.input.owner
         axis, *_ = rows.attributes[ROWS]
         is_sum_of_rows = axes_of(producer) == [axis] and not isinstance(summed, ir.Block)
@@ -125,7 +133,7 @@ def _keeps_alike(first: ir.Operation | ir.OpView, second: ir.OpView) -> bool:
 
 def _combine_first(op: CombineExpertsOp) -> None:
     producer = op.y.owner
-    if isinstance(producer, shard.AllReduceOp) and len(list(op.y.uses)) == 1:
+    if _is_sum_over_ranks(producer) and len(list(op.y.uses)) == 1:
         op.operation.operands[0] = producer.input
         _sum_result(op.operation, axes_of(producer))
 
@@ -135,13 +143,17 @@ def _add_first(op: linalg.GenericOp) -> None:
     sums = [value.owner for value in op.inputs]
     if len(sums) != 2 or not _is_by_element(op) or not _is_addition(op):
         return
-    are_sums = all(isinstance(each, shard.AllReduceOp) for each in sums)
+    are_sums = all(map(_is_sum_over_ranks, sums))
     if not are_sums or any(len(list(value.uses)) != 1 for value in op.inputs):
         return
     if axes_of(sums[0]) == axes_of(sums[1]):
         for number, each in enumerate(sums):
             op.operation.operands[number] = each.input
         _sum_result(op.operation, axes_of(sums[0]))
+
+
+def _is_sum_over_ranks(op: ir.OpView | ir.Block | None) -> bool:
+    return isinstance(op, shard.AllReduceOp) and is_sum(op)
 
 
 def _sum_result(op: ir.Operation, axes: list[int]) -> None:

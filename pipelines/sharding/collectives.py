@@ -7,6 +7,7 @@ from torch_mlir.dialects import linalg, shard, tensor
 
 from llmc.dialects.attributes import i64
 from llmc.dialects.index_notation import Size, collapse, constant, insert, sizes, slice_of
+from llmc.pipelines.passes.base import fail
 from llmc.pipelines.sharding.annotations import GRID
 from llmc.pipelines.sharding.split import Layout, Range, Split, local_type
 
@@ -34,6 +35,17 @@ def axes_of(op: ir.Operation | ir.OpView) -> list[int]:
     """The axes of the grid that a collective is along."""
     named = str(op.attributes["grid_axes"]).partition(":")[2].rstrip(">").split(",")
     return [int(axis) for axis in named if axis.strip()]
+
+
+def is_sum(op: ir.Operation | ir.OpView) -> bool:
+    """Whether the collective `op` adds up, and does not take the largest value or the like."""
+    return str(op.attributes["reduction"]) == "#shard<partial sum>"
+
+
+def check_sum(op: ir.Operation) -> None:
+    """PassError where the collective `op` reduces in a way for which ranks have no code."""
+    if not is_sum(op) or not isinstance(op.operands[0].type.element_type, ir.F32Type):
+        fail(op, "ranks can only add up, and f32 alone: this is another reduction or type")
 
 
 def add_up(value: ir.Value, axes: list[int]) -> ir.Value:

@@ -17,6 +17,19 @@ func.func @own_part(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
   return %1, %2 : tensor<4x8xf32>, tensor<4x8xf32>
 }
 
+// What is gathered along no axis is left to MLIR, and what is no sum but the largest value as it is.
+// CHECK-LABEL: func.func @left_alone
+func.func @left_alone(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x4xf32>) {
+  // CHECK:      %[[MOST:.+]] = shard.all_reduce %arg0 {{.+}} reduction = max
+  // CHECK-NEXT: %[[PART:.+]] = tensor.extract_slice %[[MOST]]
+  // CHECK-NEXT: return %arg0, %[[PART]]
+  %0 = shard.all_gather %x on @grid gather_axis = 1 : tensor<4x8xf32> -> tensor<4x8xf32>
+  %1 = shard.all_reduce %x on @grid grid_axes = [0] reduction = max : tensor<4x8xf32> -> tensor<4x8xf32>
+  %2 = tensor.extract_slice %1[0, 4] [4, 4] [1, 1] {llmc.part_along = 0 : i64}
+      : tensor<4x8xf32> to tensor<4x4xf32>
+  return %0, %2 : tensor<4x8xf32>, tensor<4x4xf32>
+}
+
 // A sum that is read in parts is scattered, but not where somebody reads all of it.
 // CHECK-LABEL: func.func @scatter
 func.func @scatter(%x: tensor<4x16xf32>, %y: tensor<4x16xf32>)

@@ -1,0 +1,41 @@
+// What there is no code for is refused, and not taken for something else.
+// RUN: not llmc-opt %s --split-input-file --pass-pipeline='builtin.module(simplify-collectives,lower-collectives)' 2>&1 | filecheck %s
+// RUN: not llmc-opt %s --split-input-file --pass-pipeline='builtin.module(simplify-collectives,lower-collectives-to-flow)' 2>&1 | filecheck %s --check-prefix=GPU
+
+// CHECK: error: ranks can only add up, and f32 alone
+// GPU:   error: ranks can only add up, and f32 alone
+shard.grid @grid(shape = 2) {llmc.axes = ["tp"]}
+func.func @largest(%x: tensor<4x8xf32>) -> tensor<4x4xf32> {
+  %0 = shard.all_reduce %x on @grid grid_axes = [0] reduction = max : tensor<4x8xf32> -> tensor<4x8xf32>
+  %1 = tensor.extract_slice %0[0, 4] [4, 4] [1, 1] {llmc.part_along = 0 : i64} : tensor<4x8xf32> to tensor<4x4xf32>
+  return %1 : tensor<4x4xf32>
+}
+
+// -----
+
+// CHECK: error: ranks can only add up, and f32 alone
+// GPU:   error: between GPUs only f32 can be moved
+shard.grid @grid(shape = 2) {llmc.axes = ["tp"]}
+func.func @integers(%x: tensor<4xi32>) -> tensor<4xi32> {
+  %0 = shard.all_reduce %x on @grid grid_axes = [0] : tensor<4xi32> -> tensor<4xi32>
+  return %0 : tensor<4xi32>
+}
+
+// -----
+
+// CHECK: error: ranks can only add up, and f32 alone
+// GPU:   error: 'shard.reduce_scatter' is for CPUs alone
+shard.grid @grid(shape = 2) {llmc.axes = ["tp"]}
+func.func @scatter(%x: tensor<4x8xf32>) -> tensor<4x4xf32> {
+  %0 = shard.reduce_scatter %x on @grid grid_axes = [0] reduction = max scatter_dim = 1 : tensor<4x8xf32> -> tensor<4x4xf32>
+  return %0 : tensor<4x4xf32>
+}
+
+// -----
+
+// GPU:   error: 'shard.shift' is for CPUs alone
+shard.grid @grid(shape = 2) {llmc.axes = ["tp"]}
+func.func @shift(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = shard.shift %x on @grid grid_axes = [0] shift_axis = 0 offset = 1 rotate : tensor<8xf32> -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
