@@ -196,6 +196,8 @@ def _is_possible(rule: ShardingRule, dim: Dim, split: Split, wanted: Split, othe
         return False
     dims = [each for tensor_ in (*rule.operands, *rule.results) for each in tensor_ if each]
     ratios = {each.ratio for each in dims if each.letter == dim.letter}
+    if isinstance(split, Dealt) and ratios != {1}:
+        return False
     is_divisible = all(
         (ratio < 1 and dim.letter in rule.groups) or _is_exact(wanted, ratio) for ratio in ratios
     )

@@ -62,19 +62,19 @@ class Split:
 class Dealt(Split):
     """A split of a dimension of open size: rank c has the elements c, c + `ranks` and so on.
 
-    So all have as many, however many there are yet. There are no `ranges`.
+    So all have about as many of them, however many there are yet. It has no `ranges`.
     """
 
     ranks: int = 1
 
     @property
     def is_even(self) -> bool:
-        """Not so, for all that is known."""
+        """False: one more element or fewer is nothing that the type says."""
         return False
 
     def times(self, ratio: Fraction) -> "Split":
-        """Nothing else, for nothing else is dealt."""
-        return self if ratio == 1 else Split(self.axis, self.ranges)
+        """The same; only dimensions of one size are dealt out together (see `rules.assign`)."""
+        return self
 
 
 Layout: TypeAlias = tuple[Split | None, ...]

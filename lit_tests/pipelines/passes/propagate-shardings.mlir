@@ -100,3 +100,15 @@ func.func @captured(%ids: tensor<4xi64>) -> tensor<4x8xf32> {
   } -> tensor<4x8xf32>
   return %rows : tensor<4x8xf32>
 }
+
+// What is dealt out, as its size is open, is so in no dimension of another size.
+// CHECK-LABEL: func.func @dealt
+func.func @dealt(%x: tensor<2x?x8xf32>) -> tensor<2x?xf32> {
+  // CHECK:      %[[DEALT:.+]] = shard.shard %arg0 to %{{.+}} : tensor<2x?x8xf32>
+  // CHECK:      %[[WHOLE:.+]] = shard.shard %[[DEALT]] to %{{.+}} annotate_for_users
+  // CHECK:      tensor.collapse_shape %[[WHOLE]]
+  %columns = shard.sharding @grid split_axes = [[], [0]] : !shard.sharding
+  %dealt = shard.shard %x to %columns : tensor<2x?x8xf32>
+  %y = tensor.collapse_shape %dealt [[0], [1, 2]] : tensor<2x?x8xf32> into tensor<2x?xf32>
+  return %y : tensor<2x?xf32>
+}
