@@ -139,7 +139,7 @@ def make_skeleton(model: LoadedModel) -> PreTrainedModel:
 
 
 def _check_grid(target: str, grid: Grid, *, overlap: bool) -> None:
-    """UserError where devices of `target` cannot exchange what the ranks of `grid` do, or so."""
+    """UserError where devices of `target` cannot run the model as `grid` and `overlap` want it."""
     kind = parse_target(target)
     if not isinstance(kind, GPUTarget) or grid.size == 1:
         return

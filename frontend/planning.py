@@ -118,12 +118,13 @@ def ordered(grid: Grid) -> Grid:
     sizes = {axis.name: axis.size for axis in grid.axes}
     made = grid_of_sizes(**sizes)
     if made.size != grid.size:
-        raise UserError(f"a grid has the axes pp, dp, ep and tp, not {grid}")
+        raise UserError(f"a plan is along the axes pp, dp, ep and tp, not {grid}: change --grid")
     return made
 
 
-def _solved(search: Search, grid: Grid) -> Found | str:
-    found = search.solve(grid)
+def _solved(search: Search, grid: Grid, *, usual: bool = False) -> Found | str:
+    """The plan, or what speaks against it."""
+    found = search.solve(grid, usual=usual)
     if isinstance(found, Found):
         return found
     return f"lacks {found.missing / 1e6:,.1f} MB of memory on each device"
@@ -131,12 +132,9 @@ def _solved(search: Search, grid: Grid) -> Found | str:
 
 def _usual(search: Search, grid: Grid) -> Found | str:
     try:
-        found = search.solve(grid, usual=True)
+        return _solved(search, grid, usual=True)
     except ValueError as error:
         return str(error)
-    if isinstance(found, Found):
-        return found
-    return f"lacks {found.missing / 1e6:,.1f} MB of memory on each device"
 
 
 def same_of(texts: Sequence[str]) -> tuple[tuple[str, ...], ...]:

@@ -1,8 +1,8 @@
 """What collectives cost among processes of this machine, in the middle of a step.
 
 There they stand between kernels, which leave nothing in the nearest caches of what a collective
-reads and runs, and have as many processes as CPUs, or more, wait for each other. So a chain of
-kernels with a collective after each is compared with one that has a collective at its end alone.
+reads and runs; and as many processes as there are CPUs, or more, wait for one another. So a chain
+of kernels with a collective after each is compared with one that has a collective at its end alone.
 """
 
 import tempfile
@@ -31,15 +31,15 @@ from llmc.runtime.ranks.grid import Grid
 
 _WIDTH = 768  # its square is a matrix about as large as what a core's second cache holds
 _COUNT = 8  # of kernels, each of which reads another matrix
-_LONG = 1 << 18  # elements of a message of which latency is the least part
+_LONG = 1 << 18  # elements of a message so long that latency hardly counts
 _ROUNDS = 15
-_LEAST_S = 1e-7  # where the difference of two times is lost in noise
+_LEAST_S = 1e-7  # a latency that is lost in noise
 
 _Operation = Callable[[ir.Value, int], ir.Value]
 
 
 def _gather(x: ir.Value, ranks: int) -> ir.Value:
-    """Of what is gathered the first piece, so that operations follow one another."""
+    """The first piece of what is gathered, which the next operation can take."""
     extents = list(x.type.shape)
     return slice_of(all_gather(x, 1, ranks, axis=1), [0, 0], extents, extents)
 
@@ -49,11 +49,12 @@ _OPERATIONS: dict[Operation, _Operation] = {
     "all_reduce": lambda x, _: add_up(x, [1]),
     "all_gather": _gather,
 }
+# After the last kernel, after each kernel, and of long messages without kernels.
 _FORMS = ("once", "often", "long")
 
 
 def measure_links(ranks: int) -> tuple[Link, ...]:
-    """What joins so many processes, and each group of neighbours among them while others rest.
+    """What joins so many processes, and what joins groups of neighbours while the others rest.
 
     UserError where they cannot be started.
     """
@@ -83,6 +84,7 @@ def measure_links(ranks: int) -> tuple[Link, ...]:
 
 
 def _line(once: Called, often: Called, long: Called) -> Line:
+    """The latency and the rate of an operation that was called in the three forms."""
     latency = max((often.seconds - once.seconds) / (_COUNT - 1), _LEAST_S)
     return Line(latency, long.moved / long.seconds)
 

@@ -12,7 +12,7 @@ from llmc.runtime.hal_device import cpu_device
 from llmc.runtime.manifest import MODULE, PARAMETERS
 
 _EMBEDDING, _HEAD = "embed_tokens", "lm_head"
-# The bits of a head that are read but for few tokens: see `llmc.dialects.bit_planes`.
+# The bits of a head that are read for few tokens only: see `llmc.dialects.bit_planes`.
 _SPARED = ".low"
 
 

@@ -105,13 +105,13 @@ def _schedules(
     text: str, context: ir.Context, device_of: Callable[[int], Device]
 ) -> tuple[Grid, dict[str, _Matmul], dict[str, list[dict[str, _Function]]]]:
     """The grid, the matmuls by name, and by schedule and rank its functions."""
-    said: list[str] = []
+    diagnostics: list[str] = []
 
     def hear(diagnostic: ir.Diagnostic) -> bool:
-        said.append(diagnostic.message)
+        diagnostics.append(diagnostic.message)
         return True
 
-    # Detached again: what is heard with would keep IREE alive to the end of the process.
+    # Detached at the end: else the handler would keep IREE alive for as long as the process.
     with context.attach_diagnostic_handler(hear):
         try:
             grid, matmuls = _read(ir.Module.parse(text))
@@ -121,7 +121,7 @@ def _schedules(
                 for variant in VARIANTS
             }
         except (ir.MLIRError, PassError) as error:
-            raise UserError(f"it is no matmul among ranks: {[*said, error][0]}") from error
+            raise UserError(f"it is no matmul among ranks: {[*diagnostics, error][0]}") from error
     return grid, matmuls, scheduled
 
 

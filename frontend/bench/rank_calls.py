@@ -51,7 +51,7 @@ def call_on_ranks(calls: Sequence[Sequence[Call]], rounds: int) -> list[list[Cal
     descriptor = share_memory(ranks)
     memory = f"/proc/{os.getpid()}/fd/{descriptor}"
     try:
-        # Forked ones end at once: at their end others tell of all of IREE's that is still in use.
+        # Forked processes end at once; others would first report all of IREE's that is in use.
         with ProcessPoolExecutor(ranks, mp_context=get_context("forkserver")) as pool:
             running = [
                 pool.submit(_call, rank, ranks, memory, each, rounds)
@@ -65,7 +65,7 @@ def call_on_ranks(calls: Sequence[Sequence[Call]], rounds: int) -> list[list[Cal
 
 
 def _call(rank: int, ranks: int, memory: str, calls: Sequence[Call], rounds: int) -> list[Called]:
-    """What one rank does."""
+    """Runs the calls of one rank."""
     parent, descriptor = os.getppid(), os.open(memory, os.O_RDWR)
 
     def check() -> None:
@@ -77,24 +77,33 @@ def _call(rank: int, ranks: int, memory: str, calls: Sequence[Call], rounds: int
     )
     threads = max(usable_cpus() // ranks, 1)
     with communicator.cpus.kept():
-        # As ranks of a bundle do: a worker beside the one thread would take its CPU.
+        # As ranks of a bundle do: a worker beside the one thread would take its CPU away.
         device = calling_device() if threads == 1 else cpu_device(threads)
         functions = [_load(call, communicator, device) for call in calls]
         arrays = {id(each): each for call in calls for each in call.arguments}
         there = {key: rt.asdevicearray(device, each) for key, each in arrays.items()}
         operands = [[there[id(each)] for each in call.arguments] for call in calls]
-        results = [run(*values).to_host() for run, values in zip(functions, operands, strict=True)]
-        seconds: list[list[float]] = [[] for _ in calls]
-        moved = [0] * len(calls)
-        for _ in range(rounds):
-            for number, (run, values) in enumerate(zip(functions, operands, strict=True)):
-                communicator.gather_messages(b"")  # all begin together
-                before, begin = communicator.moved, time.perf_counter()
-                run(*values).to_host()
-                seconds[number].append(time.perf_counter() - begin)
-                moved[number] = communicator.moved - before
+        return _time(list(zip(functions, operands, strict=True)), communicator, rounds)
+
+
+def _time(
+    calls: Sequence[tuple[rt.FunctionInvoker, list[rt.DeviceArray]]],
+    communicator: Communicator,
+    rounds: int,
+) -> list[Called]:
+    """Runs functions with their operands by turns, when they have once run unmeasured."""
+    results = [np.array(run(*operands).to_host()) for run, operands in calls]
+    seconds: list[list[float]] = [[] for _ in calls]
+    moved = [0] * len(calls)
+    for _ in range(rounds):
+        for number, (run, operands) in enumerate(calls):
+            communicator.gather_messages(b"")  # all begin together
+            before, begin = communicator.moved, time.perf_counter()
+            run(*operands).to_host()
+            seconds[number].append(time.perf_counter() - begin)
+            moved[number] = communicator.moved - before
     return [
-        Called(np.array(result), statistics.median(times), sent)
+        Called(result, statistics.median(times), sent)
         for result, times, sent in zip(results, seconds, moved, strict=True)
     ]
 

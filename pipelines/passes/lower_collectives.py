@@ -27,8 +27,8 @@ class LowerCollectives(Pass):
 
         %y = call @collective.all_reduce(%x, %axes) : (tensor<?xf32>, i32) -> tensor<?xf32>
 
-    One that is `llmc.started` becomes two calls, the second just before its result is read. That
-    takes what is computed between them, which IREE would else put off: nothing needs it so soon.
+    One that is `llmc.started` becomes two calls, the second just before its result is read. It also
+    takes what is computed between the two, which IREE would compute later if nothing needed it.
 
         %number = call @collective.start_all_reduce(%x, %axes) : (tensor<?xf32>, i32) -> i32
         %y = call @collective.finish(%number) : (i32) -> tensor<?xf32>
@@ -194,7 +194,7 @@ class _Calls:
 
 
 def _put_off_end(op: ir.Operation, calls: _Calls) -> None:
-    """Moves what comes after the start of `op`, and before `op`, to where its result is read."""
+    """Moves the end of `op`, which lies between its start and `op`, to where its result is read."""
     ops = [each.operation for each in op.block]
     at = ops.index(op)
     start = max(number for number in range(at) if _is_start(ops[number]))
@@ -210,7 +210,7 @@ def _put_off_end(op: ir.Operation, calls: _Calls) -> None:
 
 
 def _finish_after(value: ir.Value, finish: ir.Operation, calls: _Calls) -> None:
-    """Makes the call `finish` one that takes `value`, too."""
+    """Replaces the call `finish` by one that takes `value`, too."""
     with ir.InsertionPoint(finish), finish.location:
         operands = [_flat(value), *finish.operands]
         (result,) = calls.call("finish_after", operands, [finish.results[0].type])
@@ -223,7 +223,7 @@ def _is_start(op: ir.Operation) -> bool:
 
 
 def _computes(op: ir.Operation) -> bool:
-    """Whether `op` takes its time, for a result of f32."""
+    """Whether `op` takes a while to compute a tensor of f32."""
     is_long = isinstance(op.opview, linalg.GenericOp) or op.name == "flow.dispatch"
     type_ = op.results[0].type if is_long else None
     return isinstance(type_, ir.RankedTensorType) and isinstance(type_.element_type, ir.F32Type)

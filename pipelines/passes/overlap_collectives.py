@@ -19,10 +19,10 @@ _COLLECTIVES = ("shard.all_reduce", "shard.all_gather", "shard.reduce_scatter")
 class OverlapCollectives(Pass):
     """Computes the end of each layer, from attention on, for two halves of a prompt by turns.
 
-    Of each linear layer, and all else up to a collective, first the one half is computed and then
-    the other, while the collective on the first goes on (`llmc.started`). No row has to do with
-    another there, so that every number stays the same. Rows of several sequences, each of one
-    token, are not halved: weights would be read twice, and take all the time.
+    What leads to a collective, a linear layer for one, is computed for the first half of the rows
+    and then for the second, while the collective on the first goes on (`llmc.started`). No row
+    depends on another there, so that every number stays the same. Rows of several sequences, each
+    of one token, are not halved: weights would be read twice, which is what takes all their time.
     """
 
     name: ClassVar[str] = "overlap-collectives"
@@ -68,7 +68,7 @@ class _Halves:
         self._known: list[dict[ir.Value, ir.Value]] = [{}, {}]
 
     def compute(self, ops: list[ir.OpView]) -> None:
-        """Does for each half by itself what `ops` do for all rows, and puts the halves together."""
+        """Replaces `ops` by what they do for each half, and puts together what is returned."""
         for stretch in _stretches(ops):
             for half in range(len(self._ranges)):
                 for op in stretch:

@@ -1,7 +1,7 @@
 """`simplify-collectives`: moves fewer bytes between ranks for the same result."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeGuard
 
 from torch_mlir import ir
 from torch_mlir.dialects import linalg, shard, tensor
@@ -152,7 +152,7 @@ def _add_first(op: linalg.GenericOp) -> None:
         _sum_result(op.operation, axes_of(sums[0]))
 
 
-def _is_sum_over_ranks(op: ir.OpView | ir.Block | None) -> bool:
+def _is_sum_over_ranks(op: ir.OpView | ir.Block | None) -> TypeGuard[shard.AllReduceOp]:
     return isinstance(op, shard.AllReduceOp) and is_sum(op)
 
 

@@ -12,9 +12,9 @@ from llmc.pipelines.sharding.annotations import GRID
 from llmc.pipelines.sharding.split import Layout, Range, Split, local_type
 
 EVEN_PART = "llmc.part_along"
-"""On a slice that every rank takes, of one size and its own: the grid's axis that they are along.
+"""On a slice by which each rank along an axis of the grid takes its own of equal parts: that axis.
 
-No rank can tell by its own slice what the others take.
+A rank's program could not tell otherwise what the others take.
 """
 
 STARTED = "llmc.started"
@@ -76,7 +76,7 @@ def shift(value: ir.Value, by: int, axis: int) -> ir.Value:
 
 
 def side_by_side(pieces: ir.Value, dim: int) -> ir.Value:
-    """`pieces [ranks, ...]` one beside another in dimension `dim` of what each is."""
+    """`pieces [ranks, ...]` side by side in dimension `dim` of the pieces."""
     extents = sizes(pieces)
     order = [*range(1, dim + 1), 0, *range(dim + 1, len(extents))]
     room = tensor.empty([extents[at] for at in order], pieces.type.element_type)

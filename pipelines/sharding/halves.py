@@ -1,4 +1,4 @@
-"""The halves of a prompt that ranks compute by turns, and what of collectives that concerns."""
+"""The halves of a prompt that ranks compute by turns, and the collectives on them."""
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith
@@ -11,11 +11,11 @@ _HALF = "llmc.half"
 """On a collective on half of the rows: 0 or 1, which half that is."""
 
 _LEAST = 64
-"""Rows of a prompt that is worth halving: fewer take no longer than it takes to read weights."""
+"""Rows of a prompt that is worth halving: for fewer, reading the weights takes all the time."""
 
 
 def mark_half(op: ir.Operation, half: int) -> None:
-    """Says of the collective `op` that it is on this half of the rows, and goes on meanwhile."""
+    """Says that the collective `op` is on this half of the rows, and goes on meanwhile."""
     op.attributes[_HALF] = i64(half)
     mark_started(op)
 

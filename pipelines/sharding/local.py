@@ -21,10 +21,8 @@ from llmc.pipelines.sharding.rules import Assignment, Splits
 from llmc.pipelines.sharding.split import Dealt, Range, Split, local_type
 
 ROWS = "llmc.rows"
-"""On what makes zeros of rows: an axis of the grid, and the ranges that ranks along it keep.
-
-They are of the numbers that are the second operand.
-"""
+"""On what keeps a rank's rows and makes the others zeros: an axis of the grid, and then the
+ranges, for each rank along it, of the numbers in the second operand whose rows it keeps."""
 
 _EXPERTS = "e"
 _TABLE_ROWS = "v"
@@ -79,7 +77,7 @@ def _linear_of_sums(op: LinearOp, assignment: Assignment, type_: ir.Type) -> ir.
 def _in_own_columns(
     op: ir.Operation, splits: Splits, coordinates: Sequence[int], types: list[ir.Type]
 ) -> list[ir.Value]:
-    """What the rank makes of its columns of a KV cache."""
+    """What `op` is on the rank's columns of a KV cache."""
     view, split = op.opview, next(each for each in splits.values() if isinstance(each, Dealt))
     place = coordinates[split.axis]
     if isinstance(view, CacheAppendOp):

@@ -3,7 +3,8 @@
     all_reduce    (x: ?xf32, axes: i32) -> ?xf32             the sum, in the place of x
     all_gather    (x: ?xT, axes: i32) -> ?xT                 the pieces, of one length, in order
     reduce_scatter(x: ?xf32, axes: i32) -> ?xf32             this rank's part of the sum
-    broadcast     (x: ?xT, root: i32, axes: i32) -> ?xT      in the place of x: what a call returns
+    broadcast     (x: ?xT, root: i32, axes: i32) -> ?xT      root's x, in the place of x; only
+                                                             what a call returns is broadcast
     send          (x: ?xT, to: i32, axes: i32)
     receive       (length: i64, from: i32, axes: i32) -> ?xf32
     shift         (x: ?xT, by: i32, axes: i32) -> ?xT        to the position this far on, cyclic
@@ -11,7 +12,7 @@
     start_all_reduce(x: ?xf32, axes: i32) -> i32             begins it, and so do start_all_gather,
                                                              start_reduce_scatter, start_shift
     finish        (started: i32) -> ?xf32                    waits for what was begun
-    finish_after  (y: ?xf32, started: i32) -> ?xf32          so, when y is computed
+    finish_after  (y: ?xf32, started: i32) -> ?xf32          the same, once y is computed
 
 `axes` is a bit mask of the grid's axes. It names the group: the ranks that differ from this one
 along these axes alone, ascending; other ranks are given by their position in it.
@@ -193,7 +194,7 @@ def _nothing() -> None:
 
 
 def _ending(start: Callable[..., _Started]) -> Callable[..., rt.VmRef]:
-    """What does all of what `start` begins."""
+    """What calls `start`, and waits for what that begins."""
 
     def called(collectives: Collectives, *operands: Any) -> rt.VmRef:
         result, finish = start(collectives, *operands)
@@ -204,7 +205,7 @@ def _ending(start: Callable[..., _Started]) -> Callable[..., rt.VmRef]:
 
 
 def _numbering(start: Callable[..., _Started]) -> Callable[..., int]:
-    """What does `start`, and gives the number of what it begins."""
+    """What calls `start`, and returns the number of what that begins."""
     return lambda collectives, *operands: collectives.number(start(collectives, *operands))
 
 

@@ -150,7 +150,8 @@ class LocalCommunicator(Communicator):
                 self._from[rank].take(array[part], patient)
 
     def _start(self, steps: _Steps) -> Finish:
-        # A channel keeps the order of what is sent, and has room for some.
+        # Channels keep the order of what is sent. What is under way, all of it sent, takes one of
+        # their rooms each; where no room is left, or not all is sent, it ends before the next.
         if self._under_way and not (self._is_all_sent and len(self._under_way) < ROOMS):
             self._finish(self._under_way[-1])
         self._is_all_sent = next(steps, True)

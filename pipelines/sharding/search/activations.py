@@ -11,8 +11,7 @@ from llmc.runtime.engine import PREFILL_CHUNK
 def activation_bytes(module: ir.Module, sequences: int, context: int) -> int:
     """The most bytes of tensors that a call of `module` on so many `sequences` holds at once.
 
-    They are those of one device, which a rank does not exceed: of what it does not gather it has
-    parts.
+    Those of one device are counted. A rank has no more: what it does not gather it has parts of.
     """
     copy = ir.Module.parse(module.operation.get_asm(enable_debug_info=False), module.context)
     run((PropagateShapes(tokens=PREFILL_CHUNK, past=context, batch=sequences),), copy)

@@ -32,7 +32,7 @@ _NEAR = ("ep", "tp")
 class Found:
     """A plan and what a step costs; for each stage the bytes that a rank holds and sends.
 
-    Of those that it holds so many are `activations`; the others are weights and a full KV cache.
+    The `activations` are part of what it holds; the rest is weights and a full KV cache.
     """
 
     plan: Plan
@@ -136,7 +136,7 @@ class Search:
         return self._found(grid, model, problems, solution, places)
 
     def _model(self, grid: Grid) -> CostModel:
-        """The costs of a stage of the first replica of `grid`; the others rest, or have as much."""
+        """The costs of a stage of the first replica of `grid`: no other has more to do."""
         near = grid_of_sizes(**{name: _size(grid, name) for name in _NEAR})
         replicas = _size(grid, "dp")
         working = near.size * min(replicas, self.step.sequences)

@@ -82,7 +82,7 @@ def solve(
     """The cheapest choices, whatever memory they take; None where none agree.
 
     The weights of each group in `same`, by problem and number, are split in the same dimensions.
-    `pipelined` says that what is before and after the layers is on different ranks.
+    With `pipelined`, what comes before the layers is on other ranks than what comes after them.
     """
     program = _Program(problems, pipelined)
     program.build(same)
@@ -208,7 +208,7 @@ class _Program:
             self._hold(content, flags, limit)
 
     def _hold(self, content: Content, flags: Sequence[int], limit: float) -> None:
-        """Bounds what a stage of this content holds, if any of `flags` says that there is one."""
+        """Bounds what a stage of this `content` holds, where one of `flags` says that it exists."""
         most = sum(
             content.times(number, is_last=node.is_last) * max(map(_held, node.choices))
             for number, problem in enumerate(self.problems)

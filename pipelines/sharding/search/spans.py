@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Content:
-    """So many calls of the layer of each problem, and the trunk before or after all layers."""
+    """What a stage has: `counts` layers of each problem, and what is before or after all layers."""
 
     counts: tuple[int, ...]
     is_first: bool
     is_last: bool
 
     def times(self, problem: int, *, is_last: bool) -> int:
-        """How often a node of `problem` is there, one that follows from a layer if `is_last`."""
+        """How often a node of `problem` is there; `is_last` says that it comes after the layers."""
         if problem < len(self.counts):
             return self.counts[problem]
         return int(self.is_last if is_last else self.is_first)
