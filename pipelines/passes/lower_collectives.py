@@ -10,7 +10,13 @@ from torch_mlir.dialects import arith, func, linalg, tensor
 
 from llmc.dialects.index_notation import Size, as_value, collapse, expand, index, sizes
 from llmc.pipelines.passes.base import Pass, ancestor_in, fail, find, symbol_users
-from llmc.pipelines.sharding.collectives import STARTED, axes_of, check_sum, side_by_side
+from llmc.pipelines.sharding.collectives import (
+    STARTED,
+    axes_of,
+    check_sum,
+    count_parts,
+    side_by_side,
+)
 
 MODULE = "collective"
 _START = "start_"
@@ -65,15 +71,13 @@ def _all_gather(calls: "_Calls", op: ir.Operation) -> list[ir.Value]:
     """The pieces come one after another: they are to stand side by side in a dimension."""
     (x,) = op.operands
     dim = op.opview.gather_axis.value
-    extents, result = sizes(x), op.results[0].type
-    if x.type.is_dynamic_dim(dim) or result.is_dynamic_dim(dim):
-        fail(op, f"pieces that are gathered have one length: dimension {dim} must be static")
-    ranks = result.shape[dim] // x.type.shape[dim]
+    ranks = count_parts(op, op.results[0], x, dim)
+    extents = sizes(x)
     pieces = _in_shape(calls.returned("all_gather", op, [_flat(x)]), [ranks, *extents])
     if any(extent != 1 for extent in extents[:dim]):
         return [side_by_side(pieces, dim)]
     whole: list[Size] = [*extents]
-    whole[dim] = result.shape[dim]
+    whole[dim] = op.results[0].type.shape[dim]
     return [_in_shape(_flat(pieces), whole)]
 
 
@@ -82,10 +86,8 @@ def _reduce_scatter(calls: "_Calls", op: ir.Operation) -> list[ir.Value]:
     check_sum(op)
     (x,) = op.operands
     dim = op.opview.scatter_dim.value
+    ranks = count_parts(op, x, op.results[0], dim)
     extents, each = sizes(x), op.results[0].type.shape[dim]
-    if x.type.is_dynamic_dim(dim) or op.results[0].type.is_dynamic_dim(dim):
-        fail(op, f"parts that are scattered have one length: dimension {dim} must be static")
-    ranks = x.type.shape[dim] // each
     if any(extent != 1 for extent in extents[:dim]):
         split = [[ranks, each] if at == dim else [extent] for at, extent in enumerate(extents)]
         order = [dim, *range(dim), *range(dim + 1, len(extents) + 1)]

@@ -11,7 +11,7 @@ from llmc.dialects.attributes import i32
 from llmc.dialects.index_notation import Size, constant, expand, index, sizes
 from llmc.pipelines.passes.base import Pass, fail, find, symbol_users
 from llmc.pipelines.sharding.annotations import grid_of, rank_of
-from llmc.pipelines.sharding.collectives import axes_of, check_sum, side_by_side
+from llmc.pipelines.sharding.collectives import axes_of, check_sum, count_parts, side_by_side
 from llmc.runtime.ranks.grid import Grid
 
 # IREE's numbers of an element type and of a reduction.
@@ -41,7 +41,7 @@ class LowerCollectivesToFlow(Pass):
         if grid is None:
             return
         module.context.allow_unregistered_dialects = True
-        group = _Group(grid, rank_of(module))
+        group = _Group(grid, rank_of(module, grid))
         for name, lower in _LOWERINGS.items():
             for op in find(module.operation, f"shard.{name}"):
                 if not isinstance(op.operands[0].type.element_type, ir.F32Type):
@@ -123,7 +123,7 @@ def _all_gather(group: _Group, op: ir.Operation) -> ir.Value:
     (x,) = op.operands
     dim = op.opview.gather_axis.value
     extents = sizes(x)
-    ranks = op.results[0].type.shape[dim] // x.type.shape[dim]
+    ranks = count_parts(op, op.results[0], x, dim)
     piece = expand(x, [[1, extents[0]], *[[extent] for extent in extents[1:]]])
     pieces = _collective("all_gather", [ranks, *extents], piece, group.channel(op))
     return side_by_side(pieces, dim)

@@ -50,6 +50,8 @@ def grid_of(module: ir.Module) -> Grid | None:
         fail(others[0] if others else op, f"a module has one grid, called @{GRID}")
     if not isinstance(names, ir.ArrayAttr) or len(names) != len(sizes):
         fail(op, f"the grid needs a name for each of its axes in '{_AXES}'")
+    if any(size < 1 for size in sizes):
+        fail(op, "the grid needs a size of at least 1 for each of its axes")
     return Grid(
         tuple(
             Axis(ir.StringAttr(name).value, size) for name, size in zip(names, sizes, strict=True)
@@ -70,10 +72,12 @@ def mark_rank(module: ir.Module, rank: int) -> None:
         op.attributes[_RANK] = i64(rank)
 
 
-def rank_of(module: ir.Module) -> int:
-    """The rank whose program `module` is; 0 where nothing says it."""
+def rank_of(module: ir.Module, grid: Grid) -> int:
+    """The rank whose program `module` is; 0 where nothing says it. PassError where none has it."""
     marks = [op.attributes.get(_RANK) for op in find(module.operation, "shard.grid")]
-    return next((mark.value for mark in marks if isinstance(mark, ir.IntegerAttr)), 0)
+    rank = next((int(mark.value) for mark in marks if isinstance(mark, ir.IntegerAttr)), 0)
+    coordinates_of(module, grid, rank)
+    return rank
 
 
 def shard_op(value: ir.Value, layout: Layout, *, for_users: bool = False) -> ir.Value:

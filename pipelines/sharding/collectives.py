@@ -69,6 +69,17 @@ def reduce_scatter(value: ir.Value, dim: int, ranks: int, axis: int) -> ir.Value
     return shard.ReduceScatterOp(type_, GRID, value, dim, grid_axes=grid_axes([axis])).result
 
 
+def count_parts(op: ir.Operation, whole: ir.Value, part: ir.Value, dim: int) -> int:
+    """How many parts make up `whole` in dimension `dim`, of which the collective `op` has `part`.
+
+    PassError where their types do not say it.
+    """
+    types = whole.type, part.type
+    if any(type_.is_dynamic_dim(dim) or type_.shape[dim] == 0 for type_ in types):
+        fail(op, f"parts have one length: dimension {dim} must be static, and not empty")
+    return int(whole.type.shape[dim] // part.type.shape[dim])
+
+
 def shift(value: ir.Value, by: int, axis: int) -> ir.Value:
     """What the rank `by` places before this one has, along the grid's `axis` as along a ring."""
     axes = grid_axes([axis])

@@ -33,6 +33,44 @@ func.func @scatter(%x: tensor<4x8xf32>) -> tensor<4x4xf32> {
 
 // -----
 
+// CHECK: error: parts have one length: dimension 0 must be static, and not empty
+// GPU:   error: parts have one length: dimension 0 must be static, and not empty
+shard.grid @grid(shape = 2) {llmc.axes = ["tp"]}
+func.func @open(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {
+  %0 = shard.all_gather %x on @grid grid_axes = [0] gather_axis = 0 : tensor<?x8xf32> -> tensor<?x8xf32>
+  return %0 : tensor<?x8xf32>
+}
+
+// -----
+
+// CHECK: error: parts have one length: dimension 0 must be static, and not empty
+// GPU:   error: parts have one length: dimension 0 must be static, and not empty
+shard.grid @grid(shape = 2) {llmc.axes = ["tp"]}
+func.func @empty(%x: tensor<0x8xf32>) -> tensor<0x8xf32> {
+  %0 = shard.all_gather %x on @grid grid_axes = [0] gather_axis = 0 : tensor<0x8xf32> -> tensor<0x8xf32>
+  return %0 : tensor<0x8xf32>
+}
+
+// -----
+
+// CHECK: error: the grid needs a size of at least 1 for each of its axes
+shard.grid @grid(shape = ?) {llmc.axes = ["tp"]}
+func.func @open_grid(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = shard.all_reduce %x on @grid grid_axes = [0] : tensor<4xf32> -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+// GPU:   error: there is no rank 9 in a grid of 2
+shard.grid @grid(shape = 2) {llmc.axes = ["tp"], llmc.rank = 9 : i64}
+func.func @elsewhere(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = shard.all_reduce %x on @grid grid_axes = [0] : tensor<4xf32> -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
 // GPU:   error: 'shard.shift' is for CPUs alone
 shard.grid @grid(shape = 2) {llmc.axes = ["tp"]}
 func.func @shift(%x: tensor<8xf32>) -> tensor<8xf32> {
