@@ -105,6 +105,7 @@ def screened(text: str, screen: ScreenArgmax = SCREEN) -> bool:
 
 def test_a_head_is_screened_where_that_is_of_use():
     assert screened(TEXT)
+    assert screened(TEXT.replace("@best(", "@step.best("))  # the name that the copy would have
     assert not screened(TEXT, ScreenArgmax(columns=COLUMNS, rows=ROWS + 1))
     assert not screened(TEXT, ScreenArgmax(columns=3, rows=1))
     assert not screened(TEXT.replace('"q8_0"', '"q4_0"'))

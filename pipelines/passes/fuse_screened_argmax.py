@@ -66,9 +66,10 @@ def _call_of_panels(op: ScreenedArgmaxOp, symbols: ir.SymbolTable) -> func.CallO
     kernel = symbols[call.opview.callee.value]
     if kind_of(kernel) is None or not is_distributed(kernel):
         return None
-    one, panels, *_ = call.results[0].type.shape
+    type_ = call.results[0].type
+    one, panels, *_ = type_.shape
     is_row = one == 1 and panels == workgroups_of_row(kernel) and len(list(op.exact.uses)) == 1
-    return call.opview if is_row else None
+    return call.opview if is_row and isinstance(type_.element_type, ir.F32Type) else None
 
 
 def _search(op: ScreenedArgmaxOp, call: func.CallOp, symbols: ir.SymbolTable) -> ir.Value:

@@ -58,6 +58,7 @@ class ScreenArgmax(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rewrites each step that is called so."""
+        symbols = ir.SymbolTable(module.operation)
         for step in trunks(module):
             calls = [call for call in calls_of(module, step) if _wants_best_alone(call)]
             head = _head_of(step) if calls else None
@@ -66,7 +67,7 @@ class ScreenArgmax(Pass):
             recipe = recipe_of(head)
             if recipe is None or not all(map(_can_be_split, _weights(module, recipe))):
                 continue
-            best = _copy_for_best(step)
+            best = _copy_for_best(step, symbols)
             for call in calls:
                 _call_instead(call, best)
             self._screen(best)
@@ -215,11 +216,11 @@ def _can_be_split(weight: ir.Value) -> bool:
     )
 
 
-def _copy_for_best(step: func.FuncOp) -> func.FuncOp:
+def _copy_for_best(step: func.FuncOp, symbols: ir.SymbolTable) -> func.FuncOp:
     """A private copy of `step` that returns the second of its results alone."""
     copy = step.operation.clone(ip=ir.InsertionPoint(step)).opview
-    name = ir.StringAttr.get(f"{step.sym_name.value}.best")
-    copy.attributes["sym_name"] = name
+    copy.attributes["sym_name"] = ir.StringAttr.get(f"{step.sym_name.value}.best")
+    symbols.insert(copy.operation)  # by another name, where that one is taken
     copy.attributes["sym_visibility"] = ir.StringAttr.get("private")
     copy.attributes[PART] = ir.UnitAttr.get()
     return_ = copy.entry_block.operations[-1]

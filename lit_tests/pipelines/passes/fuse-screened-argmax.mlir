@@ -58,3 +58,28 @@ func.func @others(%x: tensor<1x4x16xf32>, %v: tensor<1x64xi8>, %s: tensor<1x2xf3
      : (tensor<1x64xf32>, tensor<1x64xf32>, tensor<1x64xi8>, tensor<1x2xf32>, tensor<64xf32>, tensor<64xf32>) -> tensor<1xi64>
   return %b : tensor<1xi64>
 }
+
+// -----
+
+// Bounds are of f32 alone.
+// CHECK-LABEL: func.func @narrow
+// CHECK:         call @panel
+// CHECK:         "llmc.argmax"
+// CHECK-NOT:     flow.dispatch
+func.func private @panel(%x: tensor<1x4x16xf16>) -> tensor<1x4x16xf16> attributes {llmc.kernel = "panel"} {
+  %room = tensor.empty() : tensor<1x4x16xf16>
+  %y = scf.forall (%i) in (4) shared_outs(%out = %room) -> (tensor<1x4x16xf16>) {
+    %part = tensor.extract_slice %x[0, %i, 0] [1, 1, 16] [1, 1, 1] : tensor<1x4x16xf16> to tensor<1x1x16xf16>
+    scf.forall.in_parallel {
+      tensor.parallel_insert_slice %part into %out[0, %i, 0] [1, 1, 16] [1, 1, 1] : tensor<1x1x16xf16> into tensor<1x4x16xf16>
+    }
+  }
+  return %y : tensor<1x4x16xf16>
+}
+func.func @narrow(%x: tensor<1x4x16xf16>, %r: tensor<1x64xf16>, %v: tensor<1x64xi8>, %s: tensor<1x2xf32>, %m: tensor<64xf32>, %f: tensor<64xf32>) -> tensor<1xi64> {
+  %y = call @panel(%x) : (tensor<1x4x16xf16>) -> tensor<1x4x16xf16>
+  %e = tensor.collapse_shape %y [[0], [1, 2]] : tensor<1x4x16xf16> into tensor<1x64xf16>
+  %b = "llmc.screened_argmax"(%e, %r, %v, %s, %m, %f)
+     : (tensor<1x64xf16>, tensor<1x64xf16>, tensor<1x64xi8>, tensor<1x2xf32>, tensor<64xf32>, tensor<64xf32>) -> tensor<1xi64>
+  return %b : tensor<1xi64>
+}
