@@ -144,7 +144,7 @@ def _spread(blocks: np.ndarray, factors: np.ndarray) -> np.ndarray:
 
 
 def rounding(blocks: int) -> float:
-    """How wrong two sums over so many blocks are in float32 at most, as a share of their terms'."""
+    """The most that rounding makes of two such sums in float32, as a share of the lengths."""
     return (blocks + 4) * 2.0**-23
 
 

@@ -71,7 +71,7 @@ def words_of(panels: ir.Value, columns: int, start: int, length: int) -> ir.Valu
 
 
 def _field(panels: ir.Value, columns: int, start: int, shape: list[int]) -> ir.Value:
-    """The bytes of all rows, as `shape`, that begin with those `start` bytes into each block."""
+    """The bytes that begin `start` bytes into each block, of all rows of a panel, in `shape`."""
     *leading, _ = sizes(panels)
     extents = [*leading, prod(shape)]
     field = slice_of(panels, [*[0] * len(leading), columns * start], extents, extents)

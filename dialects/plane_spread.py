@@ -43,7 +43,7 @@ class PlaneMetricOp(Operation, name="plane_metric", traits=[ext.Pure]):
         return metric(x)
 
     def lower(self) -> ir.Value:
-        """The sums of squares of the columns, their mean, and the inverse of a fourth root."""
+        """The mean square of each column, the least that counts, and 1 over the fourth root."""
         parts, (rows, count) = unpack(self.x), self.x.type.shape
         f32 = parts.scale.type.element_type
         columns = count * Q8_0.values

@@ -68,7 +68,7 @@ class _Group:
     rank: int
 
     def channel(self, op: ir.Operation) -> ir.Value:
-        """That of the ranks which differ from this one along the axes of `op`."""
+        """The channel of the ranks that differ from this one along the axes of `op` alone."""
         type_ = ir.Type.parse("!flow.channel")
         members = self.grid.group(self.rank, sum(1 << axis for axis in axes_of(op)))
         everyone = ir.Operation.create("flow.channel.default", results=[type_]).result

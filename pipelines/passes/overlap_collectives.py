@@ -43,7 +43,7 @@ def _takes_one_sequence(function: func.FuncOp) -> bool:
 
 
 def _by_row(function: func.FuncOp) -> list[ir.OpView]:
-    """The operations after the last one in which rows have to do with each other."""
+    """The operations after the last one in which rows depend on one another."""
     *ops, _ = function.entry_block
     last = max((at for at, op in enumerate(ops) if not is_by_row(op)), default=-1)
     return ops[last + 1 :]
@@ -112,7 +112,7 @@ class _Halves:
 
 
 def _stretches(ops: list[ir.OpView]) -> Iterator[list[ir.OpView]]:
-    """The operations up to each collective on rows and with it, and those after the last."""
+    """The operations, cut after each collective on rows."""
     stretch: list[ir.OpView] = []
     for op in ops:
         stretch.append(op)

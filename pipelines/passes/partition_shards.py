@@ -99,7 +99,7 @@ class _Partition:
 
 
 def _dealt_out(op: shard.ShardOp, split: Dealt) -> ir.Value:
-    """A rank's part of a KV cache: of one that is kept, that is all it has of it."""
+    """A rank's part of a KV cache: what is loaded is that already, what is allocated becomes it."""
     owner = None if isinstance(op.src.owner, ir.Block) else op.src.owner.opview
     if isinstance(owner, CacheAllocateOp):
         allocate_part(owner, split)

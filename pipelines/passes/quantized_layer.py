@@ -91,7 +91,7 @@ class QuantizedLayer:
         return result
 
     def _panels(self, parts: Sequence[ir.Value]) -> Panels:
-        """The weights, of which `parts` are those of a strand, and its floats."""
+        """The panels of a strand: `parts` are what it has of each weight, and then the halves."""
         first, *low, halves = parts
         if not self.in_planes:
             return Panels.of_blocks(first, halves, self.format, self.signed)

@@ -23,7 +23,7 @@ from llmc.runtime.ranks.grid import Grid
 
 @dataclass(frozen=True)
 class SimplifyCollectives(Pass):
-    """Replaces collectives by cheaper ones, in a program of one rank and in those of all alike.
+    """Replaces collectives by cheaper ones, alike in the programs of all ranks.
 
     - What is gathered, and of which a rank reads its own part, is that part.
     - A sum of which a rank reads a part alone is scattered (`shard.reduce_scatter`).

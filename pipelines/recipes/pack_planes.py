@@ -33,5 +33,5 @@ class PackPlanes(Step):
         return pack_planes(weight, PLANES[self.part], self.columns)
 
     def name(self, names: Sequence[str]) -> str:
-        """That of the weight, and of the part."""
+        """The weight's, and the part's."""
         return f"{names[0]}.{self.part}"

@@ -14,7 +14,7 @@ from llmc.pipelines.recipes.step import Step
 
 @dataclass(frozen=True)
 class PlaneMetric(Step):
-    """By what lengths are measured that multiply the rows of a matrix of blocks."""
+    """The factors for columns of a matrix of blocks by which `PlaneSpread` measures lengths."""
 
     operation: ClassVar[str] = "llmc.plane_metric"
     reads_blocks: ClassVar[bool] = True
@@ -30,13 +30,13 @@ class PlaneMetric(Step):
         return metric(_checked(weight))
 
     def name(self, names: Sequence[str]) -> str:
-        """That of the weight, and what it is of it."""
+        """The weight's, and `metric`."""
         return f"{names[0]}.metric"
 
 
 @dataclass(frozen=True)
 class PlaneSpread(Step):
-    """How far rough products by a matrix of blocks may be from whole ones, by a metric."""
+    """How far rough products by a matrix of blocks may be from whole ones, given its metric."""
 
     operation: ClassVar[str] = "llmc.plane_spread"
     operands: ClassVar[int | None] = 2
@@ -55,7 +55,7 @@ class PlaneSpread(Step):
         return spread(weight, factors)
 
     def name(self, names: Sequence[str]) -> str:
-        """That of the weight, and what it is of it."""
+        """The weight's, and `spread`."""
         return f"{names[0]}.spread"
 
 

@@ -29,6 +29,6 @@ def rows_of(op: ir.Operation | ir.OpView, rows: int) -> int:
 
 
 def first_half(rows: ir.Value) -> ir.Value:
-    """How many rows the first half of `rows` has: all where these are few."""
+    """How many rows the first half of `rows` has: all of them where they are few."""
     is_short = arith.cmpi(arith.CmpIPredicate.ult, rows, index(_LEAST))
     return arith.select(is_short, rows, arith.divui(rows, index(2)))

@@ -69,7 +69,7 @@ class Dealt(Split):
 
     @property
     def is_even(self) -> bool:
-        """False: one more element or fewer is nothing that the type says."""
+        """False: parts may differ by an element, and types do not say it."""
         return False
 
     def times(self, ratio: Fraction) -> "Split":

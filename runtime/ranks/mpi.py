@@ -84,7 +84,7 @@ class MPICommunicator(Communicator):
         return self._groups[group]
 
     def _started(self, arrays: list[np.ndarray], *requests: tuple[MPI.Request, str]) -> Finish:
-        """What waits for each of the requests, which are of the rank that stands beside it.
+        """What waits for the requests, each with the name of the rank that it waits for.
 
         It keeps the `arrays`, in which MPI reads and writes until then: mpi4py 4.1 lets go of some.
         """

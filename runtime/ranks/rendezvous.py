@@ -81,7 +81,7 @@ def process_of(connection: socket.socket) -> int:
 
 
 def _connection(name: str, end: float) -> socket.socket:
-    """A connection to whoever shares there by the time `end`, or one that is not connected."""
+    """A connection to the process that shares under `name`; unconnected if none does by `end`."""
     connection = socket.socket(socket.AF_UNIX)
     while connection.connect_ex(_address(name)) and time.monotonic() < end:
         time.sleep(LOOK_S)

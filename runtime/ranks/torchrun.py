@@ -61,7 +61,7 @@ class _Place:
 
 
 class _Others:
-    """The processes at the other ends of connections, by rank: all on rank 0, and that on others.
+    """The processes that this one is connected to, by rank: rank 0 to all others, these to it.
 
     `are_ended` says whether this process has put an end to them.
     """

@@ -77,11 +77,11 @@ class Step:
 
     @property
     def sequences(self) -> int:
-        """How many there are."""
+        """How many sequences take part in the step."""
         return self.open_size if self.function == abi.DECODE_BATCH else 1
 
     def of_replica(self, replicas: int) -> Step:
-        """The step of the first of so many replicas, which has as many sequences as any."""
+        """The step of the first of so many replicas: no other has more sequences."""
         each = math.ceil(self.sequences / replicas)
         return replace(self, open_size=each) if self.function == abi.DECODE_BATCH else self
 

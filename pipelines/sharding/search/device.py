@@ -58,7 +58,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Host:
-    """What ranks share that are processes of one machine: its CPUs, and what all of them read."""
+    """What ranks on one machine share: its CPUs, and the rate at which they read together."""
 
     cpus: PositiveCount
     read_bytes_per_s: Rate
@@ -89,9 +89,9 @@ class Device:
         raise UserError(f"the device file has no link for {span} ranks: add one to 'links'")
 
     def share(self, ranks: int, working: int) -> "Device":
-        """What one rank of so many has, of which so many neighbours work at the same time.
+        """What each of so many ranks has while `working` of them compute at the same time.
 
-        As `llmc.runtime.ranks.cpus` shares out CPUs: those that rest leave theirs unused.
+        CPUs are shared out as in `llmc.runtime.ranks.cpus`: ranks that rest leave theirs unused.
         """
         if self.host is None:
             return self

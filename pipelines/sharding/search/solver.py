@@ -192,7 +192,7 @@ class _Program:
             self._row({**terms, self._named[name]: -1.0}, -np.inf, 0)
 
     def bound(self, layers: Layers, limit: float) -> None:
-        """Has spans of `layers` be the stages, none of which holds more than `limit`."""
+        """Cuts `layers` into spans, the stages, none of which holds more than `limit`."""
         stages = {span: self._flag() for span in layers.spans()}
         self._row(dict.fromkeys(stages.values(), 1.0), layers.stages, layers.stages)
         last = len(layers.kinds)

@@ -44,7 +44,7 @@ class Layers:
                     yield begin, end
 
     def content(self, begin: int, end: int) -> Content:
-        """What the stage of the layers from `begin` on and before `end` has."""
+        """What the stage of layers `begin` to `end - 1` has."""
         within = self.kinds[begin:end]
         counts = tuple(within.count(kind) for kind in range(max(self.kinds) + 1))
         return Content(counts, begin == 0, end == len(self.kinds))
