@@ -9,7 +9,8 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, func, linalg, tensor
 
 from llmc.dialects.index_notation import Size, as_value, collapse, expand, index, sizes
-from llmc.pipelines.passes.base import Pass, ancestor_in, fail, find, symbol_users
+from llmc.pipelines.passes.base import Pass, ancestor_in, fail, find
+from llmc.pipelines.sharding.annotations import remove_unused_grid
 from llmc.pipelines.sharding.collectives import (
     STARTED,
     axes_of,
@@ -55,10 +56,7 @@ class LowerCollectives(Pass):
                 for old, new in zip(op.results, values, strict=True):
                     old.replace_all_uses_with(new)
                 op.erase()
-        users = symbol_users(module)
-        for op in find(module.operation, "shard.grid"):
-            if not users[op.opview.sym_name.value]:
-                op.erase()
+        remove_unused_grid(module)
 
 
 def _all_reduce(calls: "_Calls", op: ir.Operation) -> list[ir.Value]:

@@ -9,8 +9,8 @@ from torch_mlir.dialects import linalg, tensor
 
 from llmc.dialects.attributes import i32
 from llmc.dialects.index_notation import Size, constant, expand, index, sizes
-from llmc.pipelines.passes.base import Pass, fail, find, symbol_users
-from llmc.pipelines.sharding.annotations import grid_of, rank_of
+from llmc.pipelines.passes.base import Pass, fail, find
+from llmc.pipelines.sharding.annotations import grid_of, rank_of, remove_unused_grid
 from llmc.pipelines.sharding.collectives import axes_of, check_sum, count_parts, side_by_side
 from llmc.runtime.ranks.grid import Grid
 
@@ -54,10 +54,7 @@ class LowerCollectivesToFlow(Pass):
             fail(op, "IREE drops what is sent and not returned: GPUs take no pp")
         for op in find(module.operation, "shard.reduce_scatter", "shard.shift"):
             fail(op, f"'{op.name}' is for CPUs alone: split the weights for GPUs in another way")
-        users = symbol_users(module)
-        for op in find(module.operation, "shard.grid"):
-            if not users[op.opview.sym_name.value]:
-                op.erase()
+        remove_unused_grid(module)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import shard
 
 from llmc.dialects.attributes import i64
-from llmc.pipelines.passes.base import fail, find
+from llmc.pipelines.passes.base import fail, find, symbol_users
 from llmc.pipelines.sharding.split import Dealt, Layout, Split, even_split
 from llmc.runtime.errors import UserError
 from llmc.runtime.manifest import Axis
@@ -57,6 +57,14 @@ def grid_of(module: ir.Module) -> Grid | None:
             Axis(ir.StringAttr(name).value, size) for name, size in zip(names, sizes, strict=True)
         )
     )
+
+
+def remove_unused_grid(module: ir.Module) -> None:
+    """Erases the grid where nothing in `module` names it any more."""
+    users = symbol_users(module)
+    for op in find(module.operation, "shard.grid"):
+        if not users[op.opview.sym_name.value]:
+            op.erase()
 
 
 def coordinates_of(module: ir.Module, grid: Grid, rank: int) -> tuple[int, ...]:
