@@ -64,8 +64,9 @@ PLANS: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 
 
-def random_model(config: PreTrainedConfig) -> LoadedModel:
-    """A model of `config` with the sample's tokenizer."""
+def random_model(kind: type[PreTrainedConfig], **sizes: int) -> LoadedModel:
+    """A model of these sizes with the sample's tokenizer, whose head is its embedding."""
+    config = kind(tie_word_embeddings=True, **sizes)
     model = build(config).requires_grad_(False)
     for weight in model.parameters():
         weight.normal_(0, 0.02)
@@ -82,28 +83,25 @@ SHAPES: dict[str, Callable[[], LoadedModel]] = {
     "sample": lambda: open_model("smollm2"),
     # As Qwen3-0.6B, with fewer layers and words.
     "wide": lambda: random_model(
-        Qwen3Config(
-            hidden_size=1024,
-            intermediate_size=3072,
-            num_hidden_layers=12,
-            num_attention_heads=16,
-            num_key_value_heads=8,
-            vocab_size=32000,
-            tie_word_embeddings=True,
-        )
+        Qwen3Config,
+        hidden_size=1024,
+        intermediate_size=3072,
+        num_hidden_layers=12,
+        num_attention_heads=16,
+        num_key_value_heads=8,
+        vocab_size=32000,
     ),
     "vocabulary": lambda: random_model(
-        LlamaConfig(
-            hidden_size=768,
-            intermediate_size=2048,
-            num_hidden_layers=4,
-            num_attention_heads=12,
-            num_key_value_heads=4,
-            vocab_size=128256,
-            tie_word_embeddings=True,
-        )
+        LlamaConfig,
+        hidden_size=768,
+        intermediate_size=2048,
+        num_hidden_layers=4,
+        num_attention_heads=12,
+        num_key_value_heads=4,
+        vocab_size=128256,
     ),
 }
+# Measured once for each number of ranks and size of the weights.
 host = cache(measure_host)
 
 
