@@ -102,14 +102,14 @@ def write_archive(
 
 
 def _copy_in_large_pages(source: Path, path: Path) -> None:
-    """Copies a file so that the system holds it in large pages, as it then maps it.
+    """Copies a file in large pieces, which Linux keeps, and maps, in large pages where it can.
 
-    IREE writes its archives a small one at a time. Raises OSError.
+    IREE writes an archive in small pieces. Raises OSError.
     """
     try:
         with source.open("rb") as given, path.open("wb", _LARGE_PAGES) as copy:
             shutil.copyfileobj(given, copy, _LARGE_PAGES)
-    except OSError as error:  # which, of a full disk, does not say which file it is about
+    except OSError as error:  # that of a full disk does not name the file
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
