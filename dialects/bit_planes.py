@@ -89,10 +89,11 @@ def pack_planes(blocks: np.ndarray, part: Planes, columns: int) -> np.ndarray:
     """A part of q8_0 blocks `[N, K / 32]` in panels of `columns` rows: int8 `[N / J, K / 32, S]`.
 
     J is `columns`, and panels are as in `block_panels`. ValueError where `blocks` is no such
-    matrix.
+    matrix, or `columns` is not above 0.
     """
-    if blocks.dtype != Q8_0.dtype or blocks.ndim != 2 or columns < 1:
-        raise ValueError(f"{blocks.dtype} {blocks.shape} is no matrix of q8_0 blocks")
+    _check(blocks)
+    if columns < 1:
+        raise ValueError(f"{columns} rows make no panel")
     return pack_bytes(_bytes(blocks, part), part.before, columns)
 
 
@@ -115,8 +116,10 @@ def metric(blocks: np.ndarray) -> np.ndarray:
 
     Any factors above 0 would do. Where a column's weights are large, so are often the activations
     that they are multiplied by; that such columns count less makes the bound a tighter one. The
-    factor of a column is 1 over the square root of its root mean square.
+    factor of a column is 1 over the square root of its root mean square. ValueError where `blocks`
+    is no matrix of q8_0.
     """
+    _check(blocks)
     sums = sum(np.square(Q8_0.decode(part)).sum(0, np.float64) for part in slabs(blocks))
     mean = np.sqrt(sums / len(blocks))
     least = mean.mean() * LEAST
@@ -130,7 +133,11 @@ def spread(blocks: np.ndarray, factors: np.ndarray) -> np.ndarray:
     own of `factors [K]`. The difference is a product, too, by what the high bits leave out of the
     row, and so no larger than the product of both lengths (Cauchy and Schwarz), if numbers of the
     row are divided by the factors. What rounding makes of both sums in float32 is counted in.
+    ValueError where `blocks` is no matrix of q8_0, or `factors` is none for its columns.
     """
+    _check(blocks)
+    if factors.shape != (Q8_0.values * blocks.shape[1],):
+        raise ValueError(f"{factors.shape} is no metric of a matrix {blocks.shape} of blocks")
     return np.concatenate([_spread(part, factors) for part in slabs(blocks)])
 
 
@@ -146,6 +153,11 @@ def _spread(blocks: np.ndarray, factors: np.ndarray) -> np.ndarray:
 def rounding(blocks: int) -> float:
     """The most that rounding makes of two such sums in float32, as a share of the lengths."""
     return (blocks + 4) * 2.0**-23
+
+
+def _check(blocks: np.ndarray) -> None:
+    if blocks.dtype != Q8_0.dtype or blocks.ndim != 2:
+        raise ValueError(f"{blocks.dtype} {blocks.shape} is no matrix of q8_0 blocks")
 
 
 def _stored(blocks: np.ndarray) -> np.ndarray:

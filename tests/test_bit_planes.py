@@ -58,8 +58,11 @@ def test_a_shift_and_a_mask_give_a_word(arrays):
 
 def test_other_blocks_have_no_planes(arrays):
     for blocks in (Q4_0.encode(arrays.uniform(4, 32)), random_blocks(arrays, 4, 1)[None]):
-        with pytest.raises(ValueError, match="no matrix of q8_0 blocks"):
-            pack_planes(blocks, HIGH, 4)
+        for read in (lambda x: pack_planes(x, HIGH, 4), metric, lambda x: spread(x, np.ones(32))):
+            with pytest.raises(ValueError, match="no matrix of q8_0 blocks"):
+                read(blocks)
+    with pytest.raises(ValueError, match="is no metric"):
+        spread(random_blocks(arrays, 4, 2), np.ones(32))
 
 
 @pytest.mark.parametrize("count", [1, 3, 40])

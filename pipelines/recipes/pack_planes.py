@@ -8,7 +8,7 @@ import numpy as np
 from torch_mlir import ir
 
 from llmc.dialects.bit_planes import PLANES, pack_planes
-from llmc.pipelines.recipes.step import Step
+from llmc.pipelines.recipes.step import RecipeError, Step
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,10 @@ class PackPlanes(Step):
     columns: int
     part: str
 
+    def __post_init__(self) -> None:
+        if self.part not in PLANES:
+            raise RecipeError(f"{self.operation} has no part '{self.part}'")
+
     @classmethod
     def match(cls, op: ir.OpView) -> Self | None:
         """Any is such a step."""
@@ -28,8 +32,6 @@ class PackPlanes(Step):
     def compute(self, *weights: np.ndarray) -> np.ndarray:
         """The panels, as bytes."""
         (weight,) = weights
-        if self.part not in PLANES:
-            raise ValueError(f"there is no part '{self.part}' of blocks")
         return pack_planes(weight, PLANES[self.part], self.columns)
 
     def name(self, names: Sequence[str]) -> str:

@@ -8,7 +8,6 @@ import numpy as np
 from torch_mlir import ir
 
 from llmc.dialects.bit_planes import metric, spread
-from llmc.dialects.blocks import Q8_0
 from llmc.pipelines.recipes.step import Step
 
 
@@ -27,7 +26,7 @@ class PlaneMetric(Step):
     def compute(self, *weights: np.ndarray) -> np.ndarray:
         """A number for each column."""
         (weight,) = weights
-        return metric(_checked(weight))
+        return metric(weight)
 
     def name(self, names: Sequence[str]) -> str:
         """The weight's, and `metric`."""
@@ -50,16 +49,8 @@ class PlaneSpread(Step):
     def compute(self, *weights: np.ndarray) -> np.ndarray:
         """A number for each row."""
         weight, factors = weights
-        if factors.shape != (Q8_0.values * _checked(weight).shape[1],):
-            raise ValueError(f"{factors.shape} is no metric of a matrix {weight.shape} of blocks")
         return spread(weight, factors)
 
     def name(self, names: Sequence[str]) -> str:
         """The weight's, and `spread`."""
         return f"{names[0]}.spread"
-
-
-def _checked(weight: np.ndarray) -> np.ndarray:
-    if weight.dtype != Q8_0.dtype or weight.ndim != 2:
-        raise ValueError(f"{weight.dtype} {weight.shape} is no matrix of q8_0 blocks")
-    return weight
