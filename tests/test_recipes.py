@@ -159,6 +159,8 @@ WRONG = {
     ' operands = [["a"], ["a", "b"]]}',
     "a field that is missing": '{op = "tensor.concat", operands = [["a"]]}',
     "a field of another kind": '{op = "tensor.concat", dim = 0.0, operands = [["a"]]}',
+    "a part that blocks have not": '{op = "llmc.pack_planes", operands = [["a"]],'
+    ' columns = 4 : i64, part = "middle"}',
 }
 
 
@@ -185,6 +187,9 @@ MISFITS = {
     " offsets = array<i64: 2, 0>, sizes = array<i64: 6, 4>}",
     "a part of more dimensions": '{op = "tensor.extract_slice", operands = [["b"]],'
     " offsets = array<i64: 0, 0>, sizes = array<i64: 6, 4>}",
+    "bit planes of floats": '{op = "llmc.pack_planes", operands = [["a"]],'
+    ' columns = 4 : i64, part = "high"}',
+    "a metric of floats": '{op = "llmc.plane_metric", operands = [["a"]]}',
     "a scale of another length": '{op = "llmc.scale_columns", operands = [["a"], ["b"]],'
     " offset = 0.0 : f64}",
 }
