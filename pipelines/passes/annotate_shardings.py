@@ -16,7 +16,14 @@ from llmc.pipelines.passes.base import (
     functions,
     trunks,
 )
-from llmc.pipelines.sharding.annotations import STAGE, add_grid, check_axes, grid_of, shard_op
+from llmc.pipelines.sharding.annotations import (
+    STAGE,
+    add_grid,
+    check_axes,
+    grid_of,
+    mark_layout,
+    shard_op,
+)
 from llmc.pipelines.sharding.megatron import (
     Cuts,
     cut_outputs,
@@ -89,7 +96,7 @@ def _pin(module: ir.Module, plan: Plan) -> None:
                 _gather_inputs(weight)
             layout = plan.layout(name, weight.type.shape, part)
             if layout is not None:
-                _replace_uses(weight, layout)
+                mark_layout(weight, layout)
 
 
 def _annotate(cuts: Cuts) -> None:
@@ -97,7 +104,7 @@ def _annotate(cuts: Cuts) -> None:
         if not any(use.owner.name == "shard.shard" for use in value.uses):
             layout = list(whole(value.type.rank))
             layout[dim] = split
-            _replace_uses(value, tuple(layout))
+            mark_layout(value, tuple(layout))
 
 
 def _gather_all(function: func.FuncOp) -> None:
@@ -119,11 +126,3 @@ def _gather_input(op: LinearOp | ExpertLinearOp) -> None:
     with ir.InsertionPoint(op), op.location:
         layout = whole(op.x.type.rank)
         op.operation.operands[0] = shard_op(op.x, layout, for_users=True)
-
-
-def _replace_uses(value: ir.Value, layout: tuple) -> None:
-    users = [(use.owner, use.operand_number) for use in value.uses]
-    with ir.InsertionPoint.after(value.owner), value.owner.location:
-        annotated = shard_op(value, layout)
-    for owner, number in users:
-        owner.operands[number] = annotated

@@ -109,6 +109,15 @@ def shard_op(value: ir.Value, layout: Layout, *, for_users: bool = False) -> ir.
     return shard.ShardOp(value, sharding, annotate_for_users=for_users).result
 
 
+def mark_layout(value: ir.Value, layout: Layout) -> None:
+    """Says to all that use the result `value` that it is in `layout`."""
+    users = [(use.owner, use.operand_number) for use in value.uses]
+    with ir.InsertionPoint.after(value.owner), value.owner.location:
+        annotated = shard_op(value, layout)
+    for owner, number in users:
+        owner.operands[number] = annotated
+
+
 def layout_of(op: shard.ShardOp, grid: Grid) -> Layout:
     """The layout that `op` says its value has. PassError where it says none that llmc knows."""
     shape = op.result.type.shape

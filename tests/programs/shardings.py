@@ -12,7 +12,7 @@ from llmc.dialects.block_types import block_format
 from llmc.pipelines.passes.annotate_shardings import AXES
 from llmc.pipelines.passes.base import functions, trunks
 from llmc.pipelines.passes.partition_stages import AXIS as STAGES
-from llmc.pipelines.sharding.annotations import STAGE, add_grid, shard_op
+from llmc.pipelines.sharding.annotations import STAGE, add_grid, mark_layout
 from llmc.pipelines.sharding.split import Layout, Range, Split, whole
 from llmc.runtime.manifest import Axis
 from llmc.runtime.ranks.grid import Grid
@@ -46,11 +46,12 @@ def annotate(data: st.DataObject, module: ir.Module, grid: Grid, *, activations:
                 name = f"{value.owner.attributes['sources'][0]} {value.type}"
                 if name not in layouts:
                     layouts[name] = data.draw(st.none() | _layouts(value.type.shape, grid))
-                _split(value, layouts[name])
+                if layouts[name] is not None:
+                    mark_layout(value, layouts[name])
         if activations and values:
             places = st.sampled_from(range(len(values)))
             for place in data.draw(st.lists(places, max_size=_CHOSEN_MOST, unique=True)):
-                _split(values[place], data.draw(_layouts(values[place].type.shape, grid)))
+                mark_layout(values[place], data.draw(_layouts(values[place].type.shape, grid)))
     _place_layers(data, module, grid)
 
 
@@ -62,16 +63,6 @@ def _tensors(function: func.FuncOp) -> list[ir.Value]:
         for result in op.operation.results
         if isinstance(result.type, ir.RankedTensorType) and block_format(result.type) is None
     ]
-
-
-def _split(value: ir.Value, layout: Layout | None) -> None:
-    if layout is None:
-        return
-    users = [(use.owner, use.operand_number) for use in value.uses]
-    with ir.InsertionPoint.after(value.owner), value.owner.location:
-        annotated = shard_op(value, layout)
-    for owner, number in users:
-        owner.operands[number] = annotated
 
 
 def _place_layers(data: st.DataObject, module: ir.Module, grid: Grid) -> None:
