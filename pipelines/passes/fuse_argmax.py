@@ -8,7 +8,7 @@ from torch_mlir.dialects import func
 
 from llmc.dialects import ArgmaxOp
 from llmc.pipelines.passes.base import Pass, clone_with, find
-from llmc.pipelines.passes.kernel_functions import is_distributed, kind_of
+from llmc.pipelines.passes.kernel_functions import call_of_row
 from llmc.pipelines.passes.scheduled_kernel import workgroups_of_row
 
 
@@ -33,15 +33,10 @@ class FuseArgmax(Pass):
 
 def _call_of_kernel(argmax: ir.Operation, symbols: ir.SymbolTable) -> func.CallOp | None:
     """The call that gives the one row of `argmax`, if of a kernel that can find its best."""
-    reshape = argmax.operands[0].owner
-    if isinstance(reshape, ir.Block) or reshape.name != "tensor.collapse_shape":
+    call = call_of_row(argmax.operands[0], symbols)
+    if call is None or workgroups_of_row(symbols[call.callee.value]) is None:
         return None
-    call = reshape.operands[0].owner
-    if isinstance(call, ir.Block) or call.name != "func.call" or len(call.results) != 1:
-        return None
-    kernel = symbols[call.opview.callee.value]
-    is_scheduled = kind_of(kernel) is not None and is_distributed(kernel)
-    return call.opview if is_scheduled and workgroups_of_row(kernel) is not None else None
+    return call
 
 
 def _fuse(argmax: ir.Operation, call: func.CallOp, symbols: ir.SymbolTable) -> None:

@@ -13,7 +13,7 @@ from llmc.pipelines.kernels.kernel import dispatch, module_around
 from llmc.pipelines.kernels.refined_argmax import refined_argmax
 from llmc.pipelines.kernels.vectors import divisor
 from llmc.pipelines.passes.base import Pass, find, is_used
-from llmc.pipelines.passes.kernel_functions import is_distributed, kind_of
+from llmc.pipelines.passes.kernel_functions import call_of_row
 from llmc.pipelines.passes.scheduled_kernel import (
     scheduled_kernel,
     split_arguments,
@@ -57,19 +57,14 @@ class FuseScreenedArgmax(Pass):
 
 def _call_of_panels(op: ScreenedArgmaxOp, symbols: ir.SymbolTable) -> func.CallOp | None:
     """The call that computes the exact row, if its kernel can compute single panels of it."""
-    reshape = op.exact.owner
-    if isinstance(reshape, ir.Block) or reshape.name != "tensor.collapse_shape":
-        return None
-    call = reshape.operands[0].owner
-    if isinstance(call, ir.Block) or call.name != "func.call" or len(call.results) != 1:
-        return None
-    kernel = symbols[call.opview.callee.value]
-    if kind_of(kernel) is None or not is_distributed(kernel):
+    call = call_of_row(op.exact, symbols)
+    if call is None:
         return None
     type_ = call.results[0].type
     one, panels, *_ = type_.shape
-    is_row = one == 1 and panels == workgroups_of_row(kernel) and len(list(op.exact.uses)) == 1
-    return call.opview if is_row and isinstance(type_.element_type, ir.F32Type) else None
+    is_row = one == 1 and panels == workgroups_of_row(symbols[call.callee.value])
+    is_f32 = isinstance(type_.element_type, ir.F32Type)
+    return call if is_row and is_f32 and len(list(op.exact.uses)) == 1 else None
 
 
 def _search(op: ScreenedArgmaxOp, call: func.CallOp, symbols: ir.SymbolTable) -> ir.Value:

@@ -29,6 +29,18 @@ def is_distributed(kernel: func.FuncOp) -> bool:
     return bool(find(kernel.operation, "scf.forall"))
 
 
+def call_of_row(row: ir.Value, symbols: ir.SymbolTable) -> func.CallOp | None:
+    """The call of a distributed kernel whose one result, with dimensions merged, is `row`."""
+    reshape = row.owner
+    if isinstance(reshape, ir.Block) or reshape.name != "tensor.collapse_shape":
+        return None
+    call = reshape.operands[0].owner
+    if isinstance(call, ir.Block) or call.name != "func.call" or len(call.results) != 1:
+        return None
+    kernel = symbols[call.opview.callee.value]
+    return call.opview if kind_of(kernel) is not None and is_distributed(kernel) else None
+
+
 class KernelFunctions:
     """The kernels of a module that are made here; those of one text are one."""
 
