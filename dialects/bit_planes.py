@@ -151,7 +151,7 @@ def _spread(blocks: np.ndarray, factors: np.ndarray) -> np.ndarray:
 
 
 def rounding(blocks: int) -> float:
-    """The most that rounding makes of two such sums in float32, as a share of the lengths."""
+    """The most that rounding makes of two sums over so many blocks, as a share of the lengths."""
     return (blocks + 4) * 2.0**-23
 
 
