@@ -311,7 +311,7 @@ class IREEStage(Stage):
             DispatchKernels(),
             LowerCollectives(),
             ToIREE(),
-            PersistLayers(workgroups=32 * target.cores),
+            PersistLayers(workgroups=8 * target.cores),
         )
 
 

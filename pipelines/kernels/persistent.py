@@ -27,8 +27,9 @@ _TASKS, _LEFT = 0, 8
 _HALF = 32
 _TAKE, _TAKE_AFTER_DONE = 1, 1 + (1 << _HALF)
 
-# How often a workgroup looks whether its task can begin before it leaves: some 20 microseconds.
-_PATIENCE = 1000
+# How often a workgroup looks whether its task can begin before it leaves: for 0.5 to 2 milliseconds,
+# by the CPU. Longer than any task takes, or those who wait for one leave the rest to few threads.
+_PATIENCE = 100_000
 
 _LESS, _EQUAL = arith.CmpIPredicate.ult, arith.CmpIPredicate.eq
 
