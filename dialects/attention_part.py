@@ -9,7 +9,8 @@ from torch_mlir.dialects import arith, ext, linalg, math, tensor
 
 from llmc.dialects.attention import HIDDEN, AttentionOp, masked_scores
 from llmc.dialects.cached_attention import checked_rows
-from llmc.dialects.checks import counts, same_element, shaped, verified
+from llmc.dialects.checks import same_element, shaped, verified
+from llmc.dialects.dealt_columns import DealtColumns, verify_dealt
 from llmc.dialects.index_notation import (
     as_value,
     collapse,
@@ -57,8 +58,7 @@ class AttentionPartOp(Operation, name="attention_part", traits=[ext.Pure]):
     def verify_invariants(self) -> None:
         """Checks what `llmc.cached_attention` does, and which columns there are."""
         *rows, width = checked_rows(self)
-        counts("step", self.step)
-        counts("first", self.first, least=0)
+        verify_dealt(self)
         shaped("out", self.out, [*rows, width and width + 1])
         same_element("out", self.out, self.query)
 
@@ -103,7 +103,7 @@ class AttentionPartOp(Operation, name="attention_part", traits=[ext.Pure]):
     def lower(self) -> ir.Value:
         """Scores, their softmax, and the weighted sum of values; the logarithms by the largest."""
         attention = self._attention()
-        scores = masked_scores(attention, self._column)
+        scores = masked_scores(attention, DealtColumns.of(self).place)
         room = tensor.empty(sizes(scores), scores.type.element_type)
         weights = linalg.softmax([scores.type], scores, room, 4)
         rows = contract("bghts,bgsd->bghtd", weights, attention.value)
@@ -120,9 +120,8 @@ class AttentionPartOp(Operation, name="attention_part", traits=[ext.Pure]):
     def _attention(self) -> AttentionOp:
         """An operation, to be erased, on the columns that there are; on one where there is none."""
         tokens = as_value(size(self.query, 2))
-        before = arith.addi(arith.addi(self.past, tokens), index(self.step.value - 1))
-        count = arith.subi(arith.maxui(before, index(self.first.value)), index(self.first.value))
-        count = arith.maxui(arith.divui(count, index(self.step.value)), index(1))
+        count = DealtColumns.of(self).held(arith.addi(self.past, tokens))
+        count = arith.maxui(count, index(1))
         key, value = (
             held(cache, self.layer, self.sequence, size(self.query, 0), count)
             for cache in (self.keys, self.values)
@@ -140,8 +139,3 @@ class AttentionPartOp(Operation, name="attention_part", traits=[ext.Pure]):
             past=self.past,
             start=self.start,
         )
-
-    def _column(self, number: ir.Value) -> ir.Value:
-        """Which of all columns the one called `number` is."""
-        apart = arith.muli(number, index(self.step.value))
-        return arith.addi(apart, index(self.first.value))

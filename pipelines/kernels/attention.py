@@ -14,6 +14,7 @@ from torch_mlir.dialects import arith, math, memref, scf, vector
 from llmc.dialects import AttentionOp, AttentionPartOp, CachedAttentionOp
 from llmc.dialects.attention import HIDDEN
 from llmc.dialects.cache_cells import KEYS, VALUES, CellFormat
+from llmc.dialects.dealt_columns import DealtColumns
 from llmc.dialects.index_notation import Size, index
 from llmc.pipelines.kernels.cache_rows import holds_cells
 from llmc.pipelines.kernels.kernel import Kernel, in_symbol, load_index, multiply_add
@@ -43,8 +44,8 @@ _STACK_BYTES = 30_000
 class AttentionShape:
     """What is fixed when compiling beside the number of tokens; caches hold `key_heads` heads.
 
-    Column c of the caches is column `first + step * c` of all. To a `part` of these any number of
-    sequences attends, and a row ends with the logarithm of the sum of its scores' exponentials.
+    To a `part` of all columns any number of sequences attends, and a row ends with the logarithm of
+    the sum of its scores' exponentials.
     """
 
     batch: int
@@ -55,9 +56,7 @@ class AttentionShape:
     scale: float
     window: int
     softcap: float
-    first: int = 0
-    step: int = 1
-    part: bool = False
+    part: DealtColumns | None = None
 
     @classmethod
     def of_part(cls, op: AttentionPartOp) -> "AttentionShape":
@@ -72,9 +71,7 @@ class AttentionShape:
             op.scale.value,
             op.window.value,
             op.softcap.value,
-            op.first.value,
-            op.step.value,
-            True,
+            DealtColumns.of(op),
         )
 
     @classmethod
@@ -100,7 +97,7 @@ class AttentionShape:
     @property
     def text(self) -> str:
         """What the types of a kernel's operands do not say, as part of a symbol."""
-        columns = (self.first, self.step) if self.part else ()
+        columns = (self.part.first, self.part.step) if self.part else ()
         return in_symbol(self.scale, self.window, self.softcap, *columns)
 
     def tile(self, widest: int, widened: bool) -> tuple[int, int]:
@@ -199,7 +196,7 @@ class _Tile:
             reach = arith.subi(self.rows.first_column, index(self.shape.window - 1))
             start = arith.maxsi(start, reach)
         if self.shape.part:
-            start, end = self._own(start), self._own(end)
+            start, end = (self.shape.part.held(column) for column in (start, end))
             seen = arith.cmpi(arith.CmpIPredicate.slt, start, end)
             end = arith.select(seen, end, index(0))
         first = arith.muli(arith.divui(start, index(RUN)), index(RUN))
@@ -212,11 +209,6 @@ class _Tile:
         if self.shape.part:
             peak, total = loop.results
             self._store_logarithm(peak, total, out)
-
-    def _own(self, column: ir.Value) -> ir.Value:
-        """How many of the columns before `column` are in the caches."""
-        before = arith.maxsi(arith.subi(column, index(self.shape.first)), index(0))
-        return arith.ceildivui(before, index(self.shape.step))
 
     def _load_query(self, query: ir.Value) -> None:
         """Transposes the queries, and scales them for exponentials of base 2."""
@@ -308,8 +300,7 @@ class _Tile:
         i32 = ir.IntegerType.get_signless(32)
         lanes = ir.VectorType.get([self.lanes], i32)
         if self.shape.part:
-            apart = arith.muli(column, index(self.shape.step))
-            column = arith.addi(apart, index(self.shape.first))
+            column = self.shape.part.place(column)
         columns = vector.broadcast(lanes, arith.index_cast(i32, column))
         seen = arith.cmpi(arith.CmpIPredicate.sle, columns, self.rows.columns)
         if self.shape.window:

@@ -12,6 +12,7 @@ from torch_mlir.dialects import arith, math, tensor
 
 from llmc.dialects import AttentionOp, AttentionPartOp, CacheAllocateOp, CacheAppendOp, CacheReadOp
 from llmc.dialects.attributes import i64
+from llmc.dialects.dealt_columns import DealtColumns
 from llmc.dialects.index_notation import (
     Size,
     as_value,
@@ -39,14 +40,14 @@ def allocate_part(op: CacheAllocateOp, split: Dealt) -> None:
 
 def append_part(op: CacheAppendOp, split: Dealt, place: int) -> ir.Value:
     """The rank's rows of those that are appended, behind the columns that it has."""
-    column = _held(op.column, split.ranks, place)
+    column = DealtColumns(place, split.ranks).held(op.column)
     rows = _own_rows(op, split.ranks, place)
     return CacheAppendOp(op.cache, rows, op.layer, op.sequence, column, op.out.type).out
 
 
 def read_part(op: CacheReadOp, split: Dealt, place: int) -> ir.Value:
     """The rank's columns."""
-    columns = _held(op.columns, split.ranks, place)
+    columns = DealtColumns(place, split.ranks).held(op.columns)
     return CacheReadOp(op.cache, op.layer, op.sequence, op.batch, columns, op.out.type).out
 
 
@@ -95,11 +96,6 @@ def _averaged(parts: ir.Value) -> ir.Value:
     total = reduce("rbht->bht", lambda x, y: arith.addf(x, y), 0.0, weights)
     mixed = contract("rbhte,rbht->bhte", rows, weights)
     return pointwise("bhte,bht->bhte", lambda x, y, _: arith.divf(x, y), mixed, total)
-
-
-def _held(columns: ir.Value, ranks: int, place: int) -> ir.Value:
-    """How many of the first `columns` the rank at `place` has."""
-    return _divided(arith.addi(columns, index(ranks - 1 - place)), ranks)
 
 
 def _own_rows(op: CacheAppendOp, ranks: int, place: int) -> ir.Value:
