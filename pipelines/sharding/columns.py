@@ -72,6 +72,7 @@ def attend_to_part(
         op.softcap,
         ir.RankedTensorType.get([batch, heads, tokens, channels + 1], type_.element_type),
     ).out
+    _store_before(op.operation, [keys.cache, values.cache])
     count, *rest = sizes(part)
     parts = expand(part, [[1, count], *([extent] for extent in rest)])
     return _averaged(all_gather(parts, 0, split.ranks, split.axis))
@@ -82,6 +83,24 @@ def _read_of(op: AttentionOp, value: ir.Value) -> CacheReadOp:
     if not isinstance(read, CacheReadOp) or op.past is None or op.start is None:
         fail(op.operation, "only attention to a KV cache has its columns dealt out to ranks")
     return read
+
+
+def _store_before(op: ir.Operation, caches: list[ir.Value]) -> None:
+    """Moves the stores of `caches` that follow `op` to before it, and so before ranks exchange.
+
+    Over a call IREE keeps the global as it was, and copies it to write to. A store stays where
+    another call, or something else that names its global, comes before it.
+    """
+    block, named = [each.operation for each in op.block], set()
+    for other in block[block.index(op) + 1 :]:
+        if other.name == "func.call":
+            break
+        if "global" not in other.attributes:
+            continue
+        is_store = other.name == "ml_program.global_store" and other.operands[0] in caches
+        if is_store and other.attributes["global"] not in named:
+            other.move_before(op)
+        named.add(other.attributes["global"])
 
 
 def _averaged(parts: ir.Value) -> ir.Value:

@@ -26,12 +26,15 @@ ml_program.global private mutable @values : tensor<2x?x1x?x8xf32> {llmc.kv_cache
 // ALL:           ml_program.global_store @keys = %[[OWN]]
 // ALL:           return %[[OUT]]
 //
-// Columns 1, 4, 7 and so on are those of rank 1: it has a third of the columns before this one.
+// Columns 1, 4, 7 and so on are those of rank 1: it has a third of the columns before this one. What
+// it appends is stored before ranks exchange anything: IREE would copy the cache over a call.
 // RANK-LABEL:  func.func @attend
 // RANK:          %[[BEHIND:.+]] = arith.addi %arg4, %c1 : index
 // RANK:          %[[COLUMN:.+]] = arith.divui %[[BEHIND]], %c3 : index
 // RANK:          %[[KEYS:.+]] = "llmc.cache_append"(%{{.+}}, %arg1, %arg3, %{{.+}}, %[[COLUMN]])
 // RANK:          %[[PART:.+]] = "llmc.attention_part"(%arg0, %[[KEYS]], %{{.+}}) {first = 1 : i64, {{.*}}step = 3 : i64
+// RANK:          ml_program.global_store @keys = %[[KEYS]]
+// RANK:          ml_program.global_store @values
 // RANK:          %[[GATHERED:.+]] = shard.all_gather %{{.+}} on @grid grid_axes = [0] gather_axis = 0 : tensor<1x1x2x1x9xf32> -> tensor<3x1x2x1x9xf32>
 // RANK:          arith.maximumf
 // RANK:          math.exp
