@@ -11,7 +11,7 @@ from llmc.pipelines.passes.linear_fusion import fuse_all, linears_behind
 
 @dataclass(frozen=True)
 class FuseQKV(Pass):
-    """Makes one linear layer of those that lead to the operands of an `llmc.attention`.
+    """Makes one linear layer of those that lead to query, key and value of attention.
 
     They must read the same activations. Their weights, and biases where all have one, are
     concatenated as weight expressions, which the archive stores; the result is cut up.
@@ -21,5 +21,5 @@ class FuseQKV(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Fuses the projections of every attention."""
-        attentions = [op.opview for op in find(module.operation, "llmc.attention")]
-        fuse_all(module, [linears_behind(op.query, op.key, op.value) for op in attentions])
+        attentions = find(module.operation, "llmc.attention", "llmc.attention_part")
+        fuse_all(module, [linears_behind(*list(op.operands)[:3]) for op in attentions])

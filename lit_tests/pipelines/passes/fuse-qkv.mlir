@@ -142,3 +142,34 @@ func.func @invalid(%q: tensor<1x3x?x4xf32>, %k: tensor<1x2x?x4xf32>) -> tensor<1
      : (tensor<1x3x?x4xf32>, tensor<1x2x?x4xf32>, tensor<1x2x?x4xf32>) -> tensor<1x3x?x4xf32>
   return %o : tensor<1x3x?x4xf32>
 }
+
+// -----
+
+// Attention to a part of a cache comes after what is appended to it.
+// CHECK-LABEL: func.func @part
+// CHECK:         tensor.concat dim(0) {{.+}} -> tensor<16x6xf32>
+// CHECK:         llmc.linear
+// CHECK-NOT:     llmc.linear
+// CHECK:         "llmc.attention_part"
+func.func @part(%x: tensor<1x1x6xf32>, %cache: tensor<3x?x1x?x4xf16>, %start: tensor<1xi64>, %i: index) -> tensor<1x2x1x5xf32> {
+  %wq = "llmc.parameter"() {sources = ["q"]} : () -> tensor<8x6xf32>
+  %q = "llmc.linear"(%x, %wq) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
+     : (tensor<1x1x6xf32>, tensor<8x6xf32>) -> tensor<1x1x8xf32>
+  %q4 = tensor.expand_shape %q [[0], [1], [2, 3]] output_shape [1, 1, 2, 4] : tensor<1x1x8xf32> into tensor<1x1x2x4xf32>
+  %room = tensor.empty() : tensor<1x2x1x4xf32>
+  %qt = linalg.transpose ins(%q4 : tensor<1x1x2x4xf32>) outs(%room : tensor<1x2x1x4xf32>) permutation = [0, 2, 1, 3]
+  %wk = "llmc.parameter"() {sources = ["k"]} : () -> tensor<4x6xf32>
+  %k = "llmc.linear"(%x, %wk) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
+     : (tensor<1x1x6xf32>, tensor<4x6xf32>) -> tensor<1x1x4xf32>
+  %k4 = tensor.expand_shape %k [[0], [1, 2], [3]] output_shape [1, 1, 1, 4] : tensor<1x1x4xf32> into tensor<1x1x1x4xf32>
+  %wv = "llmc.parameter"() {sources = ["v"]} : () -> tensor<4x6xf32>
+  %v = "llmc.linear"(%x, %wv) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
+     : (tensor<1x1x6xf32>, tensor<4x6xf32>) -> tensor<1x1x4xf32>
+  %v4 = tensor.expand_shape %v [[0], [1, 2], [3]] output_shape [1, 1, 1, 4] : tensor<1x1x4xf32> into tensor<1x1x1x4xf32>
+  %keys = "llmc.cache_append"(%cache, %k4, %i, %i, %i) : (tensor<3x?x1x?x4xf16>, tensor<1x1x1x4xf32>, index, index, index) -> tensor<3x?x1x?x4xf16>
+  %values = "llmc.cache_append"(%cache, %v4, %i, %i, %i) : (tensor<3x?x1x?x4xf16>, tensor<1x1x1x4xf32>, index, index, index) -> tensor<3x?x1x?x4xf16>
+  %o = "llmc.attention_part"(%qt, %keys, %values, %start, %i, %i, %i)
+      {first = 0 : i64, step = 2 : i64, scale = 0.5, window = 0 : i64, softcap = 0.0}
+     : (tensor<1x2x1x4xf32>, tensor<3x?x1x?x4xf16>, tensor<3x?x1x?x4xf16>, tensor<1xi64>, index, index, index) -> tensor<1x2x1x5xf32>
+  return %o : tensor<1x2x1x5xf32>
+}
