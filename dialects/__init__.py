@@ -18,6 +18,7 @@ from llmc.dialects.block_field import BlockFieldOp
 from llmc.dialects.cached_attention import CachedAttentionOp
 from llmc.dialects.combine_experts import CombineExpertsOp
 from llmc.dialects.decode_attention import DecodeAttentionOp
+from llmc.dialects.decode_attention_part import DecodeAttentionPartOp
 from llmc.dialects.dequantize import DequantizeOp
 from llmc.dialects.embedding import EmbeddingOp
 from llmc.dialects.expert_linear import ExpertLinearOp
@@ -68,6 +69,7 @@ OPERATIONS = {
         CachedAttentionOp,
         CombineExpertsOp,
         DecodeAttentionOp,
+        DecodeAttentionPartOp,
         DequantizeOp,
         EmbeddingOp,
         ExpertLinearOp,

@@ -88,11 +88,20 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
     @property
     def heads(self) -> int:
         """The number of query heads, H."""
-        return int(self.out.type.shape[1] // channels(self.values))
+        return int(self.out.type.shape[1] // self.row_channels)
+
+    @property
+    def row_channels(self) -> int:
+        """How many numbers of `out` are of one head, E."""
+        return channels(self.values)
 
     @verified
     def verify_invariants(self) -> None:
         """Checks the caches against one another, and that the rows have room for the heads."""
+        self.verify_token()
+
+    def verify_token(self) -> None:
+        """Raises MismatchError where `verify_invariants` finds fault."""
         batch = tensor_of(self.query, "query", 2)[0]
         floats("query", self.query)
         keys, values = tensor_of(self.keys, "keys", 5), tensor_of(self.values, "values", 5)
@@ -116,7 +125,7 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
         static("out", self.out, 1)
         filled("out", self.out, 1)
         of_key, of_value = channels(self.keys), channels(self.values)
-        multiple("out", "its channels", width, keys[2] * of_value)
+        multiple("out", "its channels", width, keys[2] * self.row_channels)
         counts("head_stride", self.head_stride, least=0)
         self._verify_row("query", self.query, self.query_offset, self.heads, of_key)
         self._verify_row("key", self.key, self.key_offset, keys[2], of_key)
@@ -200,20 +209,8 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
         head_stride: int = 0,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rows `[B, N]`, caches `[layers, sequences, G, capacity, D]` -> `[B, H * E]`, caches."""
-        groups = keys.shape[2]
-        width, value_width = (
-            cache.shape[4] if cells_of(cache) is None else Q8_0.values * cache.shape[4]
-            for cache in (keys, values)
-        )
-
-        def heads(row: np.ndarray, offset: int, count: int, size: int) -> np.ndarray:
-            stride = head_stride or size
-            starts = range(offset, offset + count * stride, stride)
-            return np.stack([row[:, None, at : at + size] for at in starts], axis=1)
-
-        q = heads(query, query_offset, outputs // value_width, width)
-        k = heads(key, key_offset, groups, width)
-        v = heads(value, value_offset, groups, value_width)
+        rows, offsets = (query, key, value), (query_offset, key_offset, value_offset)
+        q, k, v = cut_rows(rows, offsets, keys, values, outputs // row_width(values), head_stride)
         if query_norm is not None and key_norm is not None:
             q = RMSNormOp.reference(q, query_norm[layer], norm_epsilon, norm_offset)
             k = RMSNormOp.reference(k, key_norm[layer], norm_epsilon, norm_offset)
@@ -241,15 +238,25 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
             key = self._normed(key, self.key_norm)
         if self.cos is not None:
             query, key = self._turned(query), self._turned(key)
+        column = self.column()
         new = [
-            _lowered(CacheAppendOp(cache, rows, self.layer, self.sequence, self.past, cache.type))
+            _lowered(CacheAppendOp(cache, rows, self.layer, self.sequence, column, cache.type))
             for cache, rows in ((self.keys, key), (self.values, value))
         ]
         batch, heads, _, _ = query.type.shape
-        type_ = ir.RankedTensorType.get([batch, heads, 1, of_value], query.type.element_type)
-        attention = CachedAttentionOp(
+        extents = [batch, heads, 1, self.row_channels]
+        type_ = ir.RankedTensorType.get(extents, query.type.element_type)
+        return [collapse(_lowered(self.attention(query, new, type_)), [1, 3]), *new]
+
+    def column(self) -> ir.Value:
+        """The column of the caches that the new key and value go to."""
+        return self.past
+
+    def attention(self, query: ir.Value, caches: list[ir.Value], type_: ir.Type) -> Any:
+        """Builds what attends to the `caches` with heads `query`, for a result of `type_`."""
+        return CachedAttentionOp(
             query,
-            *new,
+            *caches,
             self.start,
             self.layer,
             self.sequence,
@@ -259,7 +266,6 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
             self.softcap,
             type_,
         )
-        return [collapse(_lowered(attention), [1, 3]), *new]
 
     def _heads(self, row: ir.Value, offset: int, heads: int, width: int) -> ir.Value:
         batch, stride = size(row, 0), self.head_stride.value
@@ -281,6 +287,34 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
 
     def _turned(self, rows: ir.Value) -> ir.Value:
         return _lowered(RotaryOp(rows, self.cos, self.sin, rows.type))
+
+
+def cut_rows(
+    rows: tuple[np.ndarray, ...],
+    offsets: tuple[int, ...],
+    keys: np.ndarray,
+    values: np.ndarray,
+    heads: int,
+    head_stride: int,
+) -> list[np.ndarray]:
+    """Heads `[B, H or G, 1, D or E]` of rows `[B, N]` for queries, keys and values."""
+    groups, of_key, of_value = keys.shape[2], row_width(keys), row_width(values)
+
+    def cut(row: np.ndarray, offset: int, count: int, width: int) -> np.ndarray:
+        stride = head_stride or width
+        starts = range(offset, offset + count * stride, stride)
+        return np.stack([row[:, None, at : at + width] for at in starts], axis=1)
+
+    extents = (heads, of_key), (groups, of_key), (groups, of_value)
+    return [
+        cut(row, offset, *each) for row, offset, each in zip(rows, offsets, extents, strict=True)
+    ]
+
+
+def row_width(cache: np.ndarray) -> int:
+    """Channels of the rows of `cache`."""
+    count = cache.shape[4]
+    return count if cells_of(cache) is None else Q8_0.values * count
 
 
 def _lowered(op: Any) -> ir.Value:

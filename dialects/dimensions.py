@@ -18,6 +18,19 @@ ROWS = ascii_uppercase  # what `*` is spelled with
 _COLLECTIVES = ("shard.all_gather", "shard.all_reduce", "shard.broadcast", "shard.recv")
 
 _CACHE = "lqgcd"
+_DECODE_ATTENTION = {
+    "query": "b.",
+    "key": "b.",
+    "value": "b.",
+    "keys": _CACHE,
+    "values": "lqgce",
+    "start": "b",
+    "cos": "p.r",
+    "sin": "p.r",
+    "out": "b.",
+    "new_keys": _CACHE,
+    "new_values": "lqgce",
+}
 _DIMENSIONS = {
     "llmc.add_rms_norm": {
         "x": "*n",
@@ -49,19 +62,8 @@ _DIMENSIONS = {
         "start": "b",
         "out": "bhte",
     },
-    "llmc.decode_attention": {
-        "query": "b.",
-        "key": "b.",
-        "value": "b.",
-        "keys": _CACHE,
-        "values": "lqgce",
-        "start": "b",
-        "cos": "p.r",
-        "sin": "p.r",
-        "out": "b.",
-        "new_keys": _CACHE,
-        "new_values": "lqgce",
-    },
+    "llmc.decode_attention": _DECODE_ATTENTION,
+    "llmc.decode_attention_part": _DECODE_ATTENTION,
     "llmc.embedding": {"ids": "*", "table": "..", "out": "*."},
     "llmc.expert_linear": {"x": "r.", "expert": "c", "weight": "...", "out": "c."},
     "llmc.group_rows": {"expert": "c", "order": "c", "first": ".", "place": "c"},

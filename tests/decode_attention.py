@@ -28,6 +28,12 @@ class Shape:
     normed: bool = False
     instruction: str = "plain"
     interleaved: bool = False
+    first: int = 0
+    step: int = 0  # none: the caches have all columns
+
+    def held(self, columns: int) -> int:
+        """How many of the first `columns` the caches have."""
+        return len(range(self.first, columns, self.step or 1))
 
     @property
     def stride(self) -> int:
@@ -54,7 +60,10 @@ class Shape:
             for n, which in ((self.channels, "keys"), (self.value_channels, "values"))
         )
         row = f"tensor<{self.batch}x{1 + sum(self.widths)}xf32>"
-        out = f"tensor<{self.batch}x{self.heads * self.value_channels}xf32>"
+        width = self.value_channels + (self.step > 0)
+        out = f"tensor<{self.batch}x{self.heads * width}xf32>"
+        name = "decode_attention_part" if self.step else "decode_attention"
+        part = f"first = {self.first} : i64, step = {self.step} : i64," if self.step else ""
         starts, table = f"tensor<{self.batch}xi64>", f"tensor<{self.batch}x1x{self.rotated}xf32>"
         tables = f", %cos: {table}, %sin: {table}" if self.rotated else ""
         norm = f"tensor<2x{self.channels}xf32>"
@@ -66,11 +75,11 @@ class Shape:
           func.func @attend(%row: {row}, %k: {keys}, %v: {values}, %start: {starts}, %layer: index,
                             %sequence: index, %past: index{tables}{norms})
               -> ({out}, {keys}, {values}) {{
-            %o, %nk, %nv = "llmc.decode_attention"(%row, %row, %row, %k, %v, %start, %layer,
-                %sequence, %past{", %cos, %sin" if self.rotated else ""}
+            %o, %nk, %nv = "llmc.{name}"(%row, %row, %row, %k, %v, %start, %layer, %sequence,
+                %past{", %cos, %sin" if self.rotated else ""}
                 {", %qn, %kn" if self.normed else ""})
                  {{operandSegmentSizes = array<i32: {segments}>, head_stride = {self.stride} : i64,
-                   norm_epsilon = 0.01 : f64, norm_offset = 1.0 : f64,
+                   {part} norm_epsilon = 0.01 : f64, norm_offset = 1.0 : f64,
                    query_offset = {query} : i64, key_offset = {key} : i64,
                    value_offset = {value} : i64,
                    scale = 0.25 : f64, window = {self.window} : i64,
@@ -94,16 +103,21 @@ def turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return torch.cat([turned, x[..., width:]], dim=-1)
 
 
-def attention(shape: Shape, query: Tensor, keys: Tensor, values: Tensor, start: int) -> Tensor:
-    """Heads `[H, D]` over columns `[G, S, D]`, of which the last is the query's."""
-    end = keys.shape[1]
-    first = max(start, end - shape.window) if shape.window else start
+def attention(
+    shape: Shape, query: Tensor, keys: Tensor, values: Tensor, start: int, past: int
+) -> tuple[Tensor, Tensor]:
+    """Heads `[H, D]` in column `past` over columns `[G, S, D]` that are held, and logarithms `[H]`.
+
+    These are of sums of exponentials of scores.
+    """
+    first = shape.held(max(start, past + 1 - shape.window) if shape.window else start)
     groups = shape.heads // shape.key_heads
     keys, values = (t[:, first:].repeat_interleave(groups, 0) for t in (keys, values))
     scores = (keys @ query[:, :, None])[..., 0] * 0.25
     if shape.softcap:
         scores = shape.softcap * torch.tanh(scores / shape.softcap)
-    return (torch.softmax(scores, dim=-1)[:, None] @ values)[:, 0]
+    rows = (torch.softmax(scores, dim=-1)[:, None] @ values)[:, 0]
+    return rows, torch.logsumexp(scores, dim=-1)
 
 
 def heads_of(shape: Shape, row: Tensor) -> list[Tensor]:
@@ -123,13 +137,13 @@ def check_attention(
     integers: type = np.int64,
     loudness: float = 1.0,
 ) -> None:
-    """Runs `attend`, compiled from `shape.function`, where `past` columns are held.
+    """Runs `attend`, compiled from `shape.function`, after `past` columns.
 
     `starts` are the first columns of sequences, `integers` what the function takes them as. What is
     new is `loudness` times as large as what is held.
     """
     batch = 3 if shape.batch == "?" else int(shape.batch)
-    starts = (starts * 3)[:batch]
+    starts, held = (starts * 3)[:batch], shape.held(past)
     generator = torch.Generator().manual_seed(past)
     row = torch.randn(batch, 1 + sum(shape.widths), generator=generator) * loudness
     row[:, 0] = float("nan")
@@ -138,16 +152,16 @@ def check_attention(
     weights = torch.randn(2, 2, shape.channels, generator=generator)
     norms = list(weights) if shape.normed else []
     caches = []
-    capacity = -(-(past + 3) // COLUMNS) * COLUMNS  # so that no cell is filled up with zeros
+    capacity = -(-(held + 3) // COLUMNS) * COLUMNS  # so that no cell is filled up with zeros
     for channels in (shape.channels, shape.value_channels):
         # Only what may be read holds numbers.
         cache = torch.zeros(2, 1 + batch, shape.key_heads, capacity, channels)
         for b, start in enumerate(starts):
-            cache[1, 1 + b, :, start:past].normal_(generator=generator)
+            cache[1, 1 + b, :, shape.held(start) : held].normal_(generator=generator)
         cache = kept(cache.numpy(), shape.cache)
         for b, start in enumerate(starts):
-            forbid(cache[1, 1 + b, :, :start])
-        for untouched in (cache[0], cache[1, :1], cache[1, :, :, past:]):
+            forbid(cache[1, 1 + b, :, : shape.held(start)])
+        for untouched in (cache[0], cache[1, :1], cache[1, :, :, held:]):
             forbid(untouched)
         caches.append(cache)
     out, *new = attend(
@@ -178,15 +192,22 @@ def check_attention(
     if shape.cache == Q8_0.name:
         query = rounded_query(query)
     for cache, rows, found in zip(caches, (key, value), new, strict=True):
-        cache[1, 1:, :, past] = kept(rows.numpy(), shape.cache)
+        cache[1, 1:, :, held] = kept(rows.numpy(), shape.cache)
         check_cache(found, cache, shape.cache)
+    tolerance = TOLERANCE[shape.cache] * loudness**3
     for b, start in enumerate(starts):
-        held = (torch.tensor(decode(cache[1, 1 + b, :, : past + 1])).double() for cache in new)
-        expected = attention(shape, query[b], *held, start)
-        found, tolerance = out[b].view(shape.heads, -1), TOLERANCE[shape.cache] * loudness**3
-        np.testing.assert_allclose(found.double(), expected, atol=tolerance, rtol=0)
+        end = shape.held(past + 1)
+        seen = (torch.tensor(decode(cache[1, 1 + b])[:, :end]).double() for cache in new)
+        expected, logarithms = attention(shape, query[b], *seen, start, past)
+        found, width = out[b].view(shape.heads, -1).double(), shape.value_channels
+        np.testing.assert_allclose(found[:, :width], expected, atol=tolerance, rtol=0)
+        if shape.step:
+            pair = (t.clamp(min=-NOTHING) for t in (found[:, width], logarithms))
+            np.testing.assert_allclose(*pair, atol=tolerance, rtol=0)
 
 
+# Of which a logarithm is that of no weight at all, be it infinite or not.
+NOTHING = 1e9
 # Scores of about 40 are summed in float32: more where both factors are loud, as values are. Beside
 # blocks, weights are rounded to a 16383rd of 1.
 TOLERANCE = {"f32": 3e-5, "f16": 3e-5, "q8_0": 1e-3}

@@ -156,13 +156,15 @@ def test_a_part_of_attention(arrays):
 def test_decode_attention(arrays):
     cases = []
     normed = {"norm_epsilon": 1e-3, "norm_offset": 0.5}
-    for number, (start, past, rotated, norm, stride, options) in enumerate(
+    for number, (start, past, rotated, norm, stride, part, options) in enumerate(
         [
-            ([0], 0, 0, {}, 0, {}),
-            ([2], 3, 6, normed, 0, {"window": 2}),
-            ([0, 4], 5, 4, {}, 0, {"softcap": 0.7}),
-            ([1, 2], 5, 0, normed, 0, {}),
-            ([1, 2], 5, 4, {}, 11, {}),
+            ([0], 0, 0, {}, 0, {}, {}),
+            ([2], 3, 6, normed, 0, {}, {"window": 2}),
+            ([0, 4], 5, 4, {}, 0, {}, {"softcap": 0.7}),
+            ([1, 2], 5, 0, normed, 0, {}, {}),
+            ([1, 2], 5, 4, {}, 11, {}, {}),
+            ([0, 4], 5, 6, normed, 0, {"first": 2, "step": 3}, {"softcap": 0.7}),
+            ([2], 6, 0, {}, 0, {"first": 1, "step": 2}, {"window": 3}),
         ]
     ):
         batch = len(start)
@@ -174,7 +176,8 @@ def test_decode_attention(arrays):
         norms = [arrays.uniform(2, 6) for _ in range(2)] if norm else []
         layer, sequence = 1, 3 - batch
         offsets = {"query_offset": 1, "key_offset": 25, "value_offset": 32 if stride else 37}
-        expected = dialects.DecodeAttentionOp.reference(
+        kind = dialects.DecodeAttentionPartOp if part else dialects.DecodeAttentionOp
+        expected = kind.reference(
             row,
             row,
             row,
@@ -186,7 +189,8 @@ def test_decode_attention(arrays):
             past,
             *offsets.values(),
             SCALE,
-            outputs=20,
+            outputs=24 if part else 20,
+            **part,
             **options,
             **dict(zip(("cos", "sin"), tables, strict=False)),
             **dict(zip(("query_norm", "key_norm"), norms, strict=False)),
@@ -195,7 +199,7 @@ def test_decode_attention(arrays):
         )
         case = Case(
             f"decode{number}",
-            "llmc.decode_attention",
+            kind.OPERATION_NAME,
             [
                 *[Operand(row, "bn")] * 3,
                 Operand(keys, "lqgcd"),
@@ -211,7 +215,7 @@ def test_decode_attention(arrays):
                 [
                     segments(*[True] * 9, *[rotated > 0] * 2, *[norm != {}] * 2),
                     f"head_stride = {stride} : i64",
-                    *(f"{name} = {at} : i64" for name, at in offsets.items()),
+                    *(f"{name} = {at} : i64" for name, at in (offsets | part).items()),
                     *(f"{name} = {norm.get(name, 0.0)} : f64" for name in normed),
                     attributes(**options),
                 ]

@@ -1,4 +1,7 @@
-"""The kernel of decode attention gives what PyTorch gives, and leaves the cache as it should."""
+"""The kernel of decode attention gives what PyTorch gives, and leaves the cache as it should.
+
+So it does where the cache has a part of the columns, and then says how much that weighs.
+"""
 
 import iree.runtime
 import pytest
@@ -29,11 +32,16 @@ SHAPES = [
     Shape(4, 2, 128, 96, window=300, lanes=LANES, cache="q8_0", instruction=BYTES.instruction),
     Shape(5, 1, 32, 64, softcap=3.0, lanes=4, cache="q8_0", batch="?", normed=True),
     Shape(8, 1, 256, 256, rotated=64, cache="q8_0", batch="3", instruction=OF_256_BITS),
+    Shape(9, 3, 64, 64, rotated=64, lanes=16, first=1, step=2),
+    Shape(6, 2, 16, 7, window=17, softcap=3.0, lanes=4, batch="?", normed=True, first=2, step=3),
+    Shape(2, 1, 32, 96, cache="q8_0", batch="?", instruction=BYTES.instruction, first=1, step=2),
 ]
 
 
 @pytest.fixture(
-    scope="module", params=SHAPES, ids=lambda shape: f"{shape.heads}x{shape.channels}_{shape.cache}"
+    scope="module",
+    params=SHAPES,
+    ids=lambda shape: f"{shape.heads}x{shape.channels}_{shape.cache}_{shape.step}",
 )
 def compiled(request):
     context = ir.Context()

@@ -12,8 +12,9 @@ from functools import partial
 from torch_mlir import ir
 from torch_mlir.dialects import arith, scf, vector
 
-from llmc.dialects import DecodeAttentionOp
+from llmc.dialects import DecodeAttentionOp, DecodeAttentionPartOp
 from llmc.dialects.cache_cells import COLUMNS, KEYS, VALUES
+from llmc.dialects.dealt_columns import DealtColumns
 from llmc.dialects.index_notation import Size, index
 from llmc.pipelines.kernels.byte_softmax import ByteSoftmax
 from llmc.pipelines.kernels.cache_rows import RowWriter, holds_cells
@@ -34,7 +35,10 @@ _STACK_BYTES = 30_000
 
 @dataclass(frozen=True)
 class DecodeShape:
-    """What is fixed when compiling beside the operands' types."""
+    """What is fixed when compiling beside the operands' types.
+
+    The caches have all columns, or a `part` of them.
+    """
 
     heads: int
     key_heads: int
@@ -47,6 +51,7 @@ class DecodeShape:
     softcap: float
     norm_epsilon: float
     norm_offset: float
+    part: DealtColumns | None = None
 
     @classmethod
     def of(cls, op: DecodeAttentionOp) -> "DecodeShape":
@@ -63,6 +68,7 @@ class DecodeShape:
             op.softcap.value,
             op.norm_epsilon.value,
             op.norm_offset.value,
+            DealtColumns.of(op) if isinstance(op, DecodeAttentionPartOp) else None,
         )
 
     @property
@@ -76,7 +82,12 @@ class DecodeShape:
         rows = (self.head_stride, self.query_offset, self.key_offset, self.value_offset)
         scores = (self.scale, self.window, self.softcap)
         norm = (self.norm_epsilon, self.norm_offset)
-        return in_symbol(*rows, *scores, *norm)
+        columns = (self.part.first, self.part.step) if self.part else ()
+        return in_symbol(*rows, *scores, *norm, *columns)
+
+    def held(self, columns: ir.Value) -> ir.Value:
+        """How many of the first `columns` the caches have."""
+        return self.part.held(columns) if self.part else columns
 
 
 def decode_attention(
@@ -92,7 +103,7 @@ def decode_attention(
     updated: `keys [L, S, G, C, D]`, `values [L, S, G, C, E]` and `done [PARTS]`, which is 0 before
     and after.
 
-    Results are `[B, H * E]` and room for the parts, `Parts.type_of`. All but the caches hold
+    Results are `[B, H * E]` and room for the parts, `room_type`. All but the caches hold
     float32, and these that, a narrower type or the bytes of cells. The scalars are the layer, the
     first sequence and the column of the token. `batch` is B, None where dynamic; `widest` the
     number of floats in a vector register, and `instruction` the one that multiplies bytes.
@@ -126,8 +137,8 @@ def decode_attention(
         )
         step = _Step(shape, caches, widest, instruction, row, head, rotation, query_norm, key_norm)
         begin, end = _columns(shape, load_index(start, row), past, part, count)
-        step.append_if_last(part, count, past, key, value)
-        parts = Parts(room, done, group, part, count)
+        step.append_if_last(part, count, shape.held(past), key, value)
+        parts = Parts(room, done, group, part, count, shape.part is not None)
         step.attend(query, begin, end, parts, out)
 
     return Kernel(f"decode_attention_{shape.text}", grid, build)
@@ -142,6 +153,7 @@ def _parts(shape: DecodeShape, past: ir.Value, groups: ir.Value) -> ir.Value:
     columns = arith.addi(past, index(1))
     if shape.window:
         columns = arith.minui(columns, index(shape.window))
+    columns = shape.held(columns)
     most = arith.maxui(arith.divui(index(PARTS), groups), index(1))
     pairs = arith.muli(arith.ceildivui(columns, index(2 * _PART)), index(2))
     is_whole = arith.cmpi(arith.CmpIPredicate.ule, columns, index(_WHOLE))
@@ -158,6 +170,7 @@ def _columns(
     end = arith.addi(past, index(1))
     if shape.window:
         start = arith.maxsi(start, arith.subi(end, index(shape.window)))
+    start, end = shape.held(start), shape.held(end)
     panels_end = arith.muli(arith.ceildivui(end, index(COLUMNS)), index(COLUMNS))
     each = arith.ceildivui(arith.maxsi(arith.subi(panels_end, start), index(1)), count)
     each = arith.muli(arith.ceildivui(each, index(BLOCK)), index(BLOCK))
@@ -181,9 +194,9 @@ class _Step:
     key_norm: HeadNorm | None
 
     def append_if_last(
-        self, part: ir.Value, count: ir.Value, past: ir.Value, key: ir.Value, value: ir.Value
+        self, part: ir.Value, count: ir.Value, column: ir.Value, key: ir.Value, value: ir.Value
     ) -> None:
-        """Writes the new key and value where the last part, and it alone, reads them."""
+        """Writes the new key and value to `column`: the last part reads them, if any does."""
         last = arith.cmpi(arith.CmpIPredicate.eq, part, arith.subi(count, index(1)))
         caches, offset = self.caches, self.shape.key_offset
         kept = holds_cells(caches.keys)
@@ -193,9 +206,9 @@ class _Step:
         with ir.InsertionPoint(branch.then_block):
             row = self._row(key, offset, self.head, caches.channels)
             row = row.normed(self.key_norm) if self.key_norm else row
-            keys.append([*caches.head, past], partial(row.turn, self.rotation))
+            keys.append([*caches.head, column], partial(row.turn, self.rotation))
             row = self._row(value, self.shape.value_offset, self.head, caches.value_channels)
-            values.append([*caches.head, past], row.copy)
+            values.append([*caches.head, column], row.copy)
             scf.yield_([])
 
     def attend(

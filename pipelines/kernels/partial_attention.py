@@ -14,7 +14,7 @@ from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.kernels.counters import is_last_done
 from llmc.pipelines.kernels.kernel import multiply_add
 from llmc.pipelines.kernels.online_softmax import OnlineSoftmax
-from llmc.pipelines.kernels.vectors import floats, load, splat, width_of
+from llmc.pipelines.kernels.vectors import LOG2_E, floats, load, splat, width_of
 
 # Into how many parts the columns of all heads together are cut at most.
 PARTS = 32
@@ -38,7 +38,8 @@ def room_size(groups: ir.Value) -> ir.Value:
 class Parts:
     """Part `part` of `count` of key head `group`; of `count` > 1 there are `PARTS` at most.
 
-    `room` is as `room_type` says; `done [PARTS]` counts the parts of each key head.
+    `room` is as `room_type` says; `done [PARTS]` counts the parts of each key head. With
+    `logarithms`, that of the sum of its scores' exponentials follows each row of the result.
     """
 
     room: ir.Value
@@ -46,6 +47,7 @@ class Parts:
     group: ir.Value
     part: ir.Value
     count: ir.Value
+    logarithms: bool = False
 
     @property
     def _channels(self) -> int:
@@ -66,12 +68,19 @@ class Parts:
     def combine(self, out: ir.Value, row: ir.Value, first: ir.Value, lanes: int) -> None:
         """Once for all parts: writes row `row` of `out [B, H * E]` from query head `first` on."""
         scales = memref.alloca(ir.MemRefType.get([PARTS], ir.F32Type.get()), [], [])
+        width = self._channels + self.logarithms
         branch = scf.IfOp(self._is_last_done())
         with ir.InsertionPoint(branch.then_block):
             for head in scf.for_(index(0), index(self.room.type.shape[1])):
-                norm = self._weigh(head, scales)
-                at = arith.muli(arith.addi(first, head), index(self._channels))
+                peak, total = self._weigh(head, scales)
+                at = arith.muli(arith.addi(first, head), index(width))
+                norm = arith.divf(constant(1.0, total.type), total)
                 self._add(head, scales, norm, out, row, at, width_of(lanes, self._channels))
+                if self.logarithms:
+                    # Scores are of base 2.
+                    logarithm = arith.addf(peak, math.log2(total))
+                    natural = arith.mulf(logarithm, constant(1 / LOG2_E, total.type))
+                    memref.store(natural, out, [row, arith.addi(at, index(self._channels))])
                 scf.yield_([])
             scf.yield_([])
 
@@ -94,8 +103,8 @@ class Parts:
         others = arith.subi(arith.index_cast(i32, self.count), constant(1, i32))
         return is_last_done(self.done, self.group, others)
 
-    def _weigh(self, head: ir.Value, scales: ir.Value) -> ir.Value:
-        """Fills `scales` by what each part's sums shrink; returns what all of them shrink by."""
+    def _weigh(self, head: ir.Value, scales: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """Fills `scales` by what each part's sums shrink; returns the peak and total of weights."""
         f32 = ir.F32Type.get()
         peak, sum_ = index(self._channels), index(self._channels + 1)
         loop = scf.ForOp(index(0), self.count, index(1), [constant(HIDDEN, f32)])
@@ -112,8 +121,7 @@ class Parts:
             weights = memref.load(self.room, [*where, sum_])
             scf.yield_([multiply_add(weights, scale, loop.inner_iter_args[0])])
         # A row that sees no column becomes 0, not 0/0.
-        seen = arith.maximumf(loop.results[0], constant(1e-30, f32))
-        return arith.divf(constant(1.0, f32), seen)
+        return highest, arith.maximumf(loop.results[0], constant(1e-30, f32))
 
     def _add(
         self,

@@ -25,6 +25,7 @@ from llmc.dialects import (
 from llmc.dialects.block_bytes import to_blocks, to_bytes
 from llmc.dialects.block_types import cell_format
 from llmc.dialects.index_notation import as_value, index, size, slice_of
+from llmc.dialects.kv_cache import channels
 from llmc.pipelines.kernels.append import append
 from llmc.pipelines.kernels.argmax import argmax
 from llmc.pipelines.kernels.attention import AttentionShape, attention
@@ -169,14 +170,14 @@ def _screened_argmax(op: ScreenedArgmaxOp, cpu: CallKernels) -> list[ir.Value]:
 
 
 def _decode_attention(op: DecodeAttentionOp, cpu: CallKernels) -> list[ir.Value]:
-    key_heads, (_, width) = op.keys.type.shape[2], op.out.type.shape
-    shape = DecodeShape.of(op)
+    key_heads, shape = op.keys.type.shape[2], DecodeShape.of(op)
     batch = size(op.query, 0)
     static = isinstance(batch, int)
     tables = [table for table in (op.cos, op.sin) if table is not None]
     norms = [norm for norm in (op.query_norm, op.key_norm) if norm is not None]
     counters = Counters(module_around(op.operation), "decode_attention.done", PARTS, 32)
-    room = room_type(key_heads * batch if static else None, shape.sharing, width // op.heads)
+    groups = key_heads * batch if static else None
+    room = room_type(groups, shape.sharing, channels(op.values))
     results = [op.out.type, room]
     extents = [] if static else [batch, room_size(arith.muli(batch, index(key_heads)))]
     caches = [op.keys, op.values]
@@ -269,6 +270,7 @@ _REQUIRED: dict[str, Callable[..., bool]] = {
     "llmc.cached_attention": _has_tokens,
     "llmc.combine_experts": _has_static_rows,
     "llmc.decode_attention": _holds_f32,
+    "llmc.decode_attention_part": _holds_f32,
     "llmc.rotary": _has_tokens,
 }
 """What must be true of an operation that not all cases have a kernel for."""
@@ -280,6 +282,7 @@ KERNELS: dict[str, Callable[..., list[ir.Value]]] = {
     "llmc.cached_attention": _attend,
     "llmc.combine_experts": _combine_experts,
     "llmc.decode_attention": _decode_attention,
+    "llmc.decode_attention_part": _decode_attention,
     "llmc.group_rows": _group_rows,
     "llmc.grouped_expert_linear": _matmul,
     "llmc.packed_expert_linear": _matvec,

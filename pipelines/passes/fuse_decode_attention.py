@@ -5,7 +5,12 @@ from typing import ClassVar
 
 from torch_mlir import ir
 
-from llmc.dialects import AttentionOp, DecodeAttentionOp
+from llmc.dialects import (
+    AttentionOp,
+    AttentionPartOp,
+    DecodeAttentionOp,
+    DecodeAttentionPartOp,
+)
 from llmc.dialects.attributes import f64, i64
 from llmc.dialects.index_notation import expand, size
 from llmc.pipelines.passes.base import Pass, find
@@ -18,20 +23,21 @@ class FuseDecodeAttention(Pass):
     """Makes an `llmc.decode_attention` of an `llmc.attention` of one token of each sequence.
 
     It takes in the appends to the KV cache and the reads, the `llmc.rotary` and the `llmc.rms_norm`
-    of query and key, and the cutting of linear layers' rows into heads.
+    of query and key, and the cutting of linear layers' rows into heads. An `llmc.attention_part`
+    becomes an `llmc.decode_attention_part`.
     """
 
     name: ClassVar[str] = "fuse-decode-attention"
 
     def apply(self, module: ir.Module) -> None:
         """Rewrites every attention of float32 numbers that reads what was appended for it."""
-        for op in find(module.operation, "llmc.attention"):
+        for op in find(module.operation, "llmc.attention", "llmc.attention_part"):
             token = NewTokens.of(op.opview) if _is_decode(op.opview) else None
             if token:
                 _fuse(token)
 
 
-def _is_decode(attention: AttentionOp) -> bool:
+def _is_decode(attention: AttentionOp | AttentionPartOp) -> bool:
     type_ = attention.query.type
     single = not type_.is_dynamic_dim(2) and type_.shape[2] == 1
     return single and type_.element_type == ir.F32Type.get()
@@ -40,12 +46,15 @@ def _is_decode(attention: AttentionOp) -> bool:
 def _fuse(token: NewTokens) -> None:
     attention, norms = token.attention, token.norms
     layer, sequence, past = token.place
+    is_part = isinstance(attention, AttentionPartOp)
     batch, heads, _, _ = token.query.type.shape
-    width = token.value.type.shape[3]
+    width = token.value.type.shape[3] + is_part
     cos, sin = token.tables or (None, None)
+    kind = DecodeAttentionPartOp if is_part else DecodeAttentionOp
+    columns = {"first": attention.first, "step": attention.step} if is_part else {}
     with ir.InsertionPoint(attention), attention.location:
         rows = rows_of_heads(token.query, token.key, token.value)
-        fused = DecodeAttentionOp(
+        fused = kind(
             *(row.value for row in rows),
             *token.caches,
             attention.start,
@@ -65,6 +74,7 @@ def _fuse(token: NewTokens) -> None:
             sin=sin,
             query_norm=norms.query,
             key_norm=norms.key,
+            **columns,
         )
         out = expand(fused.out, [[size(fused.out, 0)], [heads, 1, width]])
     token.replace(out, [fused.new_keys, fused.new_values])

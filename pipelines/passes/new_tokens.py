@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from llmc.dialects import AttentionOp, CacheAppendOp
+from llmc.dialects import AttentionOp, AttentionPartOp, CacheAppendOp
+from llmc.dialects.dealt_columns import DealtColumns
 from llmc.pipelines.passes.head_norms import HeadNorms, without_norms
 from llmc.pipelines.passes.head_rows import made_by
 
@@ -17,7 +18,7 @@ class NewTokens:
     the caches of `appends`, from which `attention` reads them.
     """
 
-    attention: AttentionOp
+    attention: AttentionOp | AttentionPartOp
     query: ir.Value
     key: ir.Value
     value: ir.Value
@@ -26,12 +27,15 @@ class NewTokens:
     appends: tuple[CacheAppendOp, CacheAppendOp]
 
     @classmethod
-    def of(cls, attention: AttentionOp) -> "NewTokens | None":
+    def of(cls, attention: AttentionOp | AttentionPartOp) -> "NewTokens | None":
         """Those of `attention`, built before it; None where it reads what was not appended for it.
 
-        Only a fixed number of tokens is known to be all that was appended.
+        Only a fixed number of tokens is known to be all that was appended; of what is dealt out,
+        only one.
         """
-        keys, values = (_appended(attention, held) for held in (attention.key, attention.value))
+        appended = _appended_part if isinstance(attention, AttentionPartOp) else _appended
+        _, key, value, *_ = attention.operation.operands
+        keys, values = appended(attention, key), appended(attention, value)
         if attention.start is None or not keys or not values:
             return None
         query, key, tables = _without_rotary(attention.query, keys.rows)
@@ -46,13 +50,14 @@ class NewTokens:
 
     @property
     def place(self) -> list[ir.Value]:
-        """The layer, the first sequence and the first column that are appended to."""
+        """The layer, the first sequence and the first column, of all, that are appended to."""
         keys, _ = self.appends
-        return [keys.layer, keys.sequence, keys.column]
+        return [keys.layer, keys.sequence, self.attention.past]
 
     def replace(self, out: ir.Value, caches: list[ir.Value]) -> None:
         """Puts the attention's result and the new caches in the place of attention and appends."""
-        reads = [self.attention.key.owner, self.attention.value.owner]
+        _, *held = list(self.attention.operation.operands)[:3]
+        reads = [read for value in held if (read := made_by(value, "llmc.cache_read"))]
         self.attention.out.replace_all_uses_with(out)
         self.attention.operation.erase()
         for read in reads:
@@ -81,16 +86,44 @@ def _appended(attention: AttentionOp, held: ir.Value) -> CacheAppendOp | None:
     return append if alike and follows and last else None
 
 
+def _appended_part(attention: AttentionPartOp, cache: ir.Value) -> CacheAppendOp | None:
+    """The append of one token that gives `cache`, for this attention before all others.
+
+    None where it is not behind the columns that the cache has, or of other sequences.
+    """
+    appender, (_, _, tokens, _) = made_by(cache, "llmc.cache_append"), attention.query.type.shape
+    uses = [use.owner.operation for use in cache.uses]
+    if not appender or tokens != 1 or uses.count(attention.operation) > 1:  # as keys and values
+        return None
+    append = appender.opview
+    alike = [append.layer, append.sequence] == [attention.layer, attention.sequence]
+    follows = _is_held(append.column, attention.past, DealtColumns.of(attention))
+    users = [user for user in uses if user != attention.operation]
+    last = all(_is_after(user, attention) for user in users)
+    return append if alike and follows and append.rows.type.shape[2] == 1 and last else None
+
+
+def _is_held(column: ir.Value, past: ir.Value, dealt: DealtColumns) -> bool:
+    """Whether `column` is `dealt.held(past)`."""
+    quotient = made_by(column, "arith.divui")
+    if quotient is None or not _is_constant(quotient.operands[1], dealt.step):
+        return False
+    more = dealt.step - 1 - dealt.first
+    return quotient.operands[0] == past if not more else _is_sum(quotient.operands[0], past, more)
+
+
 def _is_sum(columns: ir.Value, past: ir.Value, tokens: int) -> bool:
     """Whether `columns` is `past + tokens`."""
     sum_ = made_by(columns, "arith.addi")
-    if sum_ is None or sum_.operands[0] != past:
-        return False
-    constant = made_by(sum_.operands[1], "arith.constant")
-    return constant is not None and constant.opview.literal_value == tokens
+    return sum_ is not None and sum_.operands[0] == past and _is_constant(sum_.operands[1], tokens)
 
 
-def _is_after(user: ir.Operation, attention: AttentionOp) -> bool:
+def _is_constant(value: ir.Value, number: int) -> bool:
+    constant = made_by(value, "arith.constant")
+    return constant is not None and constant.opview.literal_value == number
+
+
+def _is_after(user: ir.Operation, attention: AttentionOp | AttentionPartOp) -> bool:
     operation = attention.operation
     return user.block == operation.block and operation.is_before_in_block(user)
 

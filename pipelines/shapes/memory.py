@@ -149,7 +149,7 @@ class _Block:
         tensors = [result for result in op.results if is_tensor(result)]
         if op.name in _DESTINATIONS:
             return [op.operands[_DESTINATIONS[op.name]]]
-        if op.name == "llmc.decode_attention":
+        if op.name in ("llmc.decode_attention", "llmc.decode_attention_part"):
             return [None, op.opview.keys, op.opview.values]
         if op.name == "scf.for":
             initial = list(op.operands)[-len(op.results) :] if op.results else []

@@ -355,6 +355,7 @@ RULES: dict[str, Rule] = {
     "llmc.cached_attention": _leading(0),
     "llmc.combine_experts": _leading(1),
     "llmc.decode_attention": _decode_attention,
+    "llmc.decode_attention_part": _decode_attention,
     "llmc.dequantize": _leading(0, but=1),
     "llmc.embedding": _leading(0),
     "llmc.expert_linear": _leading(1),

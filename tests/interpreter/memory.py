@@ -138,7 +138,7 @@ def _destinations(op: ir.Operation) -> list[ir.Value | None]:
     operands, count = list(op.operands), len(op.results)
     if op.name in _WRITES_OVER:
         return [operands[_WRITES_OVER[op.name]]]
-    if op.name == "llmc.decode_attention":
+    if op.name in ("llmc.decode_attention", "llmc.decode_attention_part"):
         return [None, op.opview.keys, op.opview.values]
     if op.name in ("linalg.pack", "linalg.unpack"):
         return [op.opview.dest]

@@ -154,6 +154,25 @@ func.func @decode(%qkv: tensor<1x128xf32>, %k: tensor<2x?x2x?x16xf32>, %v: tenso
   return %o, %nk, %nv : tensor<1x64xf32>, tensor<2x?x2x?x16xf32>, tensor<2x?x2x?x16xf32>
 }
 
+// A part of the columns has a kernel of its own, which ends each row with a logarithm.
+// CHECK:       func.func @decode_attention_{{.+}}_1_2_1x128xf32
+// CHECK:         math.log2
+// CHECK-LABEL: func.func @decode_part
+// CHECK:         "flow.dispatch"
+// CHECK-SAME:      entry_points = [@decode_attention_0_0_64_96_0p25_0_0p0_0p0_0p0_1_2_
+// CHECK-SAME:      -> (tensor<1x68xf32>, tensor<34x2x18xf32>,
+func.func @decode_part(%qkv: tensor<1x128xf32>, %k: tensor<2x?x2x?x16xf32>, %v: tensor<2x?x2x?x16xf32>,
+                       %start: tensor<1xi64>, %i: index)
+    -> (tensor<1x68xf32>, tensor<2x?x2x?x16xf32>, tensor<2x?x2x?x16xf32>) {
+  %o, %nk, %nv = "llmc.decode_attention_part"(%qkv, %qkv, %qkv, %k, %v, %start, %i, %i, %i)
+     {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0>, first = 1 : i64, step = 2 : i64, norm_epsilon = 0.0, norm_offset = 0.0, head_stride = 0 : i64,
+      query_offset = 0 : i64, key_offset = 64 : i64, value_offset = 96 : i64, scale = 0.25, window = 0 : i64, softcap = 0.0}
+     : (tensor<1x128xf32>, tensor<1x128xf32>, tensor<1x128xf32>, tensor<2x?x2x?x16xf32>,
+        tensor<2x?x2x?x16xf32>, tensor<1xi64>, index, index, index)
+     -> (tensor<1x68xf32>, tensor<2x?x2x?x16xf32>, tensor<2x?x2x?x16xf32>)
+  return %o, %nk, %nv : tensor<1x68xf32>, tensor<2x?x2x?x16xf32>, tensor<2x?x2x?x16xf32>
+}
+
 // One workgroup for 16 tokens of a head. Of a single token, IREE makes part of what follows it.
 // CHECK-LABEL: func.func @rotary(
 // CHECK-DAG:     %[[T:.+]] = tensor.dim %arg0, %c2

@@ -231,3 +231,89 @@ func.func @invalid(%cache: tensor<2x?x2x?x8xf32>, %rows: tensor<1x3x1x8xf32>, %n
      : (tensor<2x?x2x?x8xf32>, tensor<1x3x1x8xf32>, index, index, index) -> tensor<2x?x2x?x8xf32>
   return %new : tensor<2x?x2x?x8xf32>
 }
+
+// -----
+
+// Of a part of the columns, what is appended goes behind those that are there.
+// CHECK-LABEL: func.func @part
+// CHECK:         %[[O:.+]]:3 = "llmc.decode_attention_part"({{.+}}, %arg4, %arg5, %arg6, %arg7, %arg3, %arg3)
+// CHECK-SAME:      first = 1 : i64
+// CHECK-SAME:      softcap = 3.0
+// CHECK-SAME:      step = 3 : i64
+// CHECK-SAME:      window = 8
+// CHECK-SAME:      -> (tensor<?x68xf32>, tensor<3x?x2x?x16xf32>, tensor<3x?x2x?x16xf32>)
+// CHECK:         ml_program.global_store @keys = %[[O]]#1
+// CHECK:         ml_program.global_store @values = %[[O]]#2
+// CHECK-NOT:     llmc.
+// CHECK:         return
+//
+// Of the last part there are as many as whole rounds.
+// CHECK-LABEL: func.func @last_part
+// CHECK:         "llmc.decode_attention_part"
+//
+// Another column is left alone.
+// CHECK-LABEL: func.func @another_column
+// CHECK-COUNT-2: llmc.cache_append
+// CHECK:         "llmc.attention_part"
+ml_program.global private mutable @keys : tensor<3x?x2x?x16xf32>
+ml_program.global private mutable @values : tensor<3x?x2x?x16xf32>
+
+func.func @part(%q: tensor<?x4x1x16xf32>, %k: tensor<?x2x1x16xf32>, %v: tensor<?x2x1x16xf32>, %cos: tensor<?x1x16xf32>, %start: tensor<?xi64>,
+                %layer: index, %sequence: index, %past: index) -> tensor<?x4x1x17xf32> {
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %behind = arith.addi %past, %c1 : index
+  %column = arith.divui %behind, %c3 : index
+  %keys = ml_program.global_load @keys : tensor<3x?x2x?x16xf32>
+  %values = ml_program.global_load @values : tensor<3x?x2x?x16xf32>
+  %qt = "llmc.rotary"(%q, %cos, %cos) : (tensor<?x4x1x16xf32>, tensor<?x1x16xf32>, tensor<?x1x16xf32>) -> tensor<?x4x1x16xf32>
+  %kt = "llmc.rotary"(%k, %cos, %cos) : (tensor<?x2x1x16xf32>, tensor<?x1x16xf32>, tensor<?x1x16xf32>) -> tensor<?x2x1x16xf32>
+  %keys1 = "llmc.cache_append"(%keys, %kt, %layer, %sequence, %column) : (tensor<3x?x2x?x16xf32>, tensor<?x2x1x16xf32>, index, index, index) -> tensor<3x?x2x?x16xf32>
+  %values1 = "llmc.cache_append"(%values, %v, %layer, %sequence, %column) : (tensor<3x?x2x?x16xf32>, tensor<?x2x1x16xf32>, index, index, index) -> tensor<3x?x2x?x16xf32>
+  %o = "llmc.attention_part"(%qt, %keys1, %values1, %start, %layer, %sequence, %past)
+     {first = 1 : i64, step = 3 : i64, scale = 0.25 : f64, window = 8 : i64, softcap = 3.0 : f64}
+     : (tensor<?x4x1x16xf32>, tensor<3x?x2x?x16xf32>, tensor<3x?x2x?x16xf32>, tensor<?xi64>, index, index, index) -> tensor<?x4x1x17xf32>
+  ml_program.global_store @keys = %keys1 : tensor<3x?x2x?x16xf32>
+  ml_program.global_store @values = %values1 : tensor<3x?x2x?x16xf32>
+  return %o : tensor<?x4x1x17xf32>
+}
+
+func.func @last_part(%q: tensor<?x4x1x16xf32>, %k: tensor<?x2x1x16xf32>, %v: tensor<?x2x1x16xf32>, %cos: tensor<?x1x16xf32>, %start: tensor<?xi64>,
+                %layer: index, %sequence: index, %past: index) -> tensor<?x4x1x17xf32> {
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %behind = arith.addi %past, %c1 : index
+  %column = arith.divui %past, %c3 : index
+  %keys = ml_program.global_load @keys : tensor<3x?x2x?x16xf32>
+  %values = ml_program.global_load @values : tensor<3x?x2x?x16xf32>
+  %qt = "llmc.rotary"(%q, %cos, %cos) : (tensor<?x4x1x16xf32>, tensor<?x1x16xf32>, tensor<?x1x16xf32>) -> tensor<?x4x1x16xf32>
+  %kt = "llmc.rotary"(%k, %cos, %cos) : (tensor<?x2x1x16xf32>, tensor<?x1x16xf32>, tensor<?x1x16xf32>) -> tensor<?x2x1x16xf32>
+  %keys1 = "llmc.cache_append"(%keys, %kt, %layer, %sequence, %column) : (tensor<3x?x2x?x16xf32>, tensor<?x2x1x16xf32>, index, index, index) -> tensor<3x?x2x?x16xf32>
+  %values1 = "llmc.cache_append"(%values, %v, %layer, %sequence, %column) : (tensor<3x?x2x?x16xf32>, tensor<?x2x1x16xf32>, index, index, index) -> tensor<3x?x2x?x16xf32>
+  %o = "llmc.attention_part"(%qt, %keys1, %values1, %start, %layer, %sequence, %past)
+     {first = 2 : i64, step = 3 : i64, scale = 0.25 : f64, window = 8 : i64, softcap = 3.0 : f64}
+     : (tensor<?x4x1x16xf32>, tensor<3x?x2x?x16xf32>, tensor<3x?x2x?x16xf32>, tensor<?xi64>, index, index, index) -> tensor<?x4x1x17xf32>
+  ml_program.global_store @keys = %keys1 : tensor<3x?x2x?x16xf32>
+  ml_program.global_store @values = %values1 : tensor<3x?x2x?x16xf32>
+  return %o : tensor<?x4x1x17xf32>
+}
+
+func.func @another_column(%q: tensor<?x4x1x16xf32>, %k: tensor<?x2x1x16xf32>, %v: tensor<?x2x1x16xf32>, %cos: tensor<?x1x16xf32>, %start: tensor<?xi64>,
+                %layer: index, %sequence: index, %past: index) -> tensor<?x4x1x17xf32> {
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %behind = arith.addi %past, %c1 : index
+  %column = arith.divui %past, %c3 : index
+  %keys = ml_program.global_load @keys : tensor<3x?x2x?x16xf32>
+  %values = ml_program.global_load @values : tensor<3x?x2x?x16xf32>
+  %qt = "llmc.rotary"(%q, %cos, %cos) : (tensor<?x4x1x16xf32>, tensor<?x1x16xf32>, tensor<?x1x16xf32>) -> tensor<?x4x1x16xf32>
+  %kt = "llmc.rotary"(%k, %cos, %cos) : (tensor<?x2x1x16xf32>, tensor<?x1x16xf32>, tensor<?x1x16xf32>) -> tensor<?x2x1x16xf32>
+  %keys1 = "llmc.cache_append"(%keys, %kt, %layer, %sequence, %column) : (tensor<3x?x2x?x16xf32>, tensor<?x2x1x16xf32>, index, index, index) -> tensor<3x?x2x?x16xf32>
+  %values1 = "llmc.cache_append"(%values, %v, %layer, %sequence, %column) : (tensor<3x?x2x?x16xf32>, tensor<?x2x1x16xf32>, index, index, index) -> tensor<3x?x2x?x16xf32>
+  %o = "llmc.attention_part"(%qt, %keys1, %values1, %start, %layer, %sequence, %past)
+     {first = 1 : i64, step = 3 : i64, scale = 0.25 : f64, window = 8 : i64, softcap = 3.0 : f64}
+     : (tensor<?x4x1x16xf32>, tensor<3x?x2x?x16xf32>, tensor<3x?x2x?x16xf32>, tensor<?xi64>, index, index, index) -> tensor<?x4x1x17xf32>
+  ml_program.global_store @keys = %keys1 : tensor<3x?x2x?x16xf32>
+  ml_program.global_store @values = %values1 : tensor<3x?x2x?x16xf32>
+  return %o : tensor<?x4x1x17xf32>
+}
