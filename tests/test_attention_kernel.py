@@ -1,4 +1,7 @@
-"""The attention kernel gives what PyTorch gives, whatever the shape and the state of the cache."""
+"""The attention kernel gives what PyTorch gives, whatever the shape and the state of the cache.
+
+Of a cache with a part of the columns it also says how much what it gives weighs.
+"""
 
 from dataclasses import dataclass
 
@@ -15,6 +18,7 @@ from llmc.pipelines.driver.execution import run
 from llmc.pipelines.passes.call_kernels import CallKernels
 from llmc.pipelines.passes.store_blocks_as_bytes import StoreBlocksAsBytes
 from tests.cpu_code import compile_for_cpu
+from tests.decode_attention import NOTHING
 from tests.kv_caches import as_cache, as_stored, kept, row_type
 
 
@@ -28,6 +32,8 @@ class Shape:
     softcap: float = 0.0
     lanes: int = 8
     cache: str = "f32"
+    first: int = 0
+    step: int = 0  # none: the caches have all columns
 
     @property
     def function(self) -> str:
@@ -36,12 +42,14 @@ class Shape:
             for n, which in ((self.channels, "keys"), (self.value_channels, "values"))
         ]
         query = f"tensor<1x{self.heads}x?x{self.channels}xf32>"
-        out = f"tensor<1x{self.heads}x?x{self.value_channels}xf32>"
+        out = f"tensor<1x{self.heads}x?x{self.value_channels + (self.step > 0)}xf32>"
+        name = "attention_part" if self.step else "cached_attention"
+        part = f"first = {self.first} : i64, step = {self.step} : i64," if self.step else ""
         return f"""
           func.func @attend(%q: {query}, %k: {caches[0]}, %v: {caches[1]}, %start: tensor<1xi64>,
                             %layer: index, %sequence: index, %past: index) -> {out} {{
-            %o = "llmc.cached_attention"(%q, %k, %v, %start, %layer, %sequence, %past)
-                 {{scale = 0.25 : f64, window = {self.window} : i64,
+            %o = "llmc.{name}"(%q, %k, %v, %start, %layer, %sequence, %past)
+                 {{{part} scale = 0.25 : f64, window = {self.window} : i64,
                    softcap = {self.softcap} : f64}}
                : ({query}, {caches[0]}, {caches[1]}, tensor<1xi64>, index, index, index) -> {out}
             return %o : {out}
@@ -57,10 +65,13 @@ SHAPES = [
     Shape(heads=6, key_heads=2, channels=128, value_channels=128, cache="f16", lanes=16),
     Shape(heads=3, key_heads=1, channels=20, value_channels=6, cache="f16", lanes=4),
     Shape(heads=9, key_heads=3, channels=64, value_channels=96, cache="q8_0", lanes=16),
+    Shape(4, 2, 20, 12, window=3, softcap=3.0, first=2, step=4),
 ]
 
 
-@pytest.fixture(scope="module", params=SHAPES, ids=lambda shape: f"{shape.heads}x{shape.channels}")
+@pytest.fixture(
+    scope="module", params=SHAPES, ids=lambda shape: f"{shape.heads}x{shape.channels}_{shape.step}"
+)
 def compiled(request):
     context = ir.Context()
     dialects.load(context)
@@ -72,18 +83,22 @@ def compiled(request):
 
 
 def reference(query: Tensor, keys: Tensor, values: Tensor, shape: Shape, start: int, past: int):
-    """Attention in float64 over columns that have numbers."""
-    groups = shape.heads // shape.key_heads
-    keys, values = (t.double().repeat_interleave(groups, 0) for t in (keys, values))
+    """Attention in float64 over columns that have numbers, and the logarithms of what that weighs.
+
+    The caches have every `step`-th of these. A row that sees none is 0.
+    """
+    groups, own = shape.heads // shape.key_heads, slice(shape.first, None, shape.step or 1)
+    column = torch.arange(keys.shape[1])[None, own]
+    keys, values = (t[:, own].double().repeat_interleave(groups, 0) for t in (keys, values))
     scores = query.double() @ keys.mT * 0.25
     if shape.softcap:
         scores = shape.softcap * torch.tanh(scores / shape.softcap)
     row = past + torch.arange(query.shape[1])[:, None]
-    column = torch.arange(keys.shape[1])[None, :]
     seen = (column <= row) & (column >= start)
     if shape.window:
         seen &= column > row - shape.window
-    return torch.softmax(scores.masked_fill(~seen, float("-inf")), dim=-1) @ values
+    scores = scores.masked_fill(~seen, float("-inf"))
+    return (torch.softmax(scores, dim=-1) @ values).nan_to_num(), torch.logsumexp(scores, dim=-1)
 
 
 @pytest.mark.parametrize(
@@ -102,9 +117,16 @@ def test_kernel(compiled, tokens, past, start):
         cache[1, 2, :, start:columns].normal_(generator=generator)
         rows = kept(cache.nan_to_num().numpy(), shape.cache)
         held.append(torch.tensor(decode(rows[1, 2, :, :columns])))
-        caches.append(as_cache(rows, shape.cache, which))
+        own = rows[:, :, :, shape.first :: shape.step or 1]
+        caches.append(as_cache(own, shape.cache, which))
     starts = np.array([start], np.int64)
     out = attend(query.numpy(), *map(as_stored, caches), starts, 1, 2, past).to_host()
-    expected = reference(query[0], *held, shape, start, past)
+    expected, logarithms = reference(query[0], *held, shape, start, past)
+    found, width = torch.tensor(out[0]).double(), shape.value_channels
+    if shape.step:
+        torch.testing.assert_close(
+            found[..., width].clamp(min=-NOTHING), logarithms.clamp(min=-NOTHING), atol=2e-5, rtol=0
+        )
+        found = found[..., :width] * logarithms.isfinite()[..., None]
     # Scores of about 40 are summed in float32.
-    torch.testing.assert_close(torch.tensor(out[0]).double(), expected, atol=2e-5, rtol=0)
+    torch.testing.assert_close(found, expected, atol=2e-5, rtol=0)

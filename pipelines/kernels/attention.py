@@ -36,6 +36,8 @@ _BLOCK = 32
 _UNROLL = RUN
 # Vectors of rows, so that an element of a key or value is read once for two multiplications.
 _VECTORS = 2
+# What weights that are not hidden add up to, at least.
+_LEAST = 1e-30
 # IREE refuses code that takes more stack than 32 KiB.
 _STACK_BYTES = 30_000
 
@@ -337,7 +339,7 @@ class _Tile:
 
     def _store(self, total: ir.Value, out: ir.Value) -> None:
         # A row of padding may see no column at all: it becomes 0, not 0/0.
-        factor = arith.divf(self._splat(1.0), maximum(total, self._splat(1e-30)))
+        factor = arith.divf(self._splat(1.0), maximum(total, self._splat(_LEAST)))
         vector.store(factor, self.scores, [index(0), index(0)])
         channels = self.shape.value_channels
         side = width_of(self.lanes, channels)
@@ -352,8 +354,12 @@ class _Tile:
 
     def _store_logarithm(self, peak: ir.Value, total: ir.Value, out: ir.Value) -> None:
         """Behind each row that of the sum of its scores' exponentials; scores are of base 2."""
-        logarithm = math.log2(maximum(total, self._splat(1e-30)))
+        least = self._splat(_LEAST)
+        logarithm = math.log2(maximum(total, least))
         natural = arith.mulf(arith.addf(peak, logarithm), self._splat(1 / LOG2_E))
+        # The peak of a row that sees nothing may be that of a column which is skipped.
+        sees_any = arith.cmpf(arith.CmpFPredicate.OGT, total, least)
+        natural = arith.select(sees_any, natural, self._splat(HIDDEN))
         for lane, place in enumerate(self.rows.outputs):
             one = vector.extract(natural, [], [lane])
             memref.store(one, out, [*place, index(self.shape.value_channels)])
