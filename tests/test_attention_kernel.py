@@ -66,6 +66,7 @@ SHAPES = [
     Shape(heads=3, key_heads=1, channels=20, value_channels=6, cache="f16", lanes=4),
     Shape(heads=9, key_heads=3, channels=64, value_channels=96, cache="q8_0", lanes=16),
     Shape(4, 2, 20, 12, window=3, softcap=3.0, first=2, step=4),
+    Shape(9, 3, 64, 32, cache="q8_0", lanes=16, first=1, step=2),
 ]
 
 

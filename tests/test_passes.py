@@ -13,7 +13,7 @@ from llmc.frontend.interception import IMPLEMENTATION
 from llmc.frontend.programs import VARIANTS, export_variant
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.parameters import stored_parameters
-from llmc.pipelines.passes import PASSES, AnnotateCaches
+from llmc.pipelines.passes import PASSES
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.pack_weights import PackWeights
 from llmc.pipelines.passes.thread_kv_cache import kv_bytes_per_token
@@ -92,24 +92,12 @@ def test_weights_and_cache_can_be_read_after_any_stage(imported):
     assert bound[0][1] == 2 * 2 * 32 * 2 * 2
 
 
-def test_ranks_share_the_columns_of_a_cache(imported):
+# Of 32 channels in float16, or in blocks of 8 bits with a scale.
+@pytest.mark.parametrize(("storage", "row"), [("f16", 64), ("q8_0", 34)])
+def test_ranks_share_the_columns_of_a_cache(imported, storage, row):
     module = ir.Module.parse(imported, new_context())
-    import_, shard, state, *_ = stages("cpu", "f16", shard=ShardStage(grid="sp=3", rank=1))
+    import_, shard, state, *_ = stages("cpu", storage, shard=ShardStage(grid="sp=3", rank=1))
     for stage in (import_, shard, state):
         run(stage.steps(), module)
     # Of keys and of values as above: a third, rounded up.
-    assert kv_bytes_per_token(module) == 2 * -(-2 * 2 * 32 * 2 // 3)
-
-
-def test_cells_of_a_cache_are_not_dealt_out():
-    text = """
-        shard.grid @grid(shape = 2) {llmc.axes = ["sp"]}
-        ml_program.global private mutable @keys : tensor<2x?x1x?x1x!llmc.q8_0_keys> {llmc.kv_cache}
-        func.func @reset(%sequences: index, %cells: index) {
-          %room = "llmc.cache_allocate"(%sequences, %cells)
-              : (index, index) -> tensor<2x?x1x?x1x!llmc.q8_0_keys>
-          ml_program.global_store @keys = %room : tensor<2x?x1x?x1x!llmc.q8_0_keys>
-          return
-        }"""
-    with pytest.raises(UserError, match="--kv-dtype f16"):
-        run((AnnotateCaches(),), ir.Module.parse(text, new_context()))
+    assert kv_bytes_per_token(module) == 2 * -(-2 * 2 * row // 3)

@@ -131,8 +131,9 @@ def test_logits_are_pytorchs_but_for_rounded_activations(case, tmp_path):
     assert np.abs(found - exact[PLACES]).max() <= 2 * np.abs(rounded - exact).max()
 
 
-@pytest.mark.parametrize("family", ["qwen3", "gemma2"])
-def test_logits_are_pytorchs_but_for_a_cache_of_blocks(family, tmp_path):
+# Of one device, and of ranks that share the columns of the cache.
+@pytest.mark.parametrize(("family", "grid"), [("gemma2", ""), ("qwen3", "sp=2")])
+def test_logits_are_pytorchs_but_for_a_cache_of_blocks(family, grid, tmp_path):
     model = written(Case(family, "F32"), tmp_path)
     reference = model.skeleton(IMPLEMENTATION)
     reference.load_state_dict(dict(model.weights()), strict=False)
@@ -140,7 +141,7 @@ def test_logits_are_pytorchs_but_for_a_cache_of_blocks(family, tmp_path):
     exact = logits(reference)
     with rounded_cache(PROMPT):
         rounded = logits(reference)
-    options = CompileOptions(dtype="f32", kv_dtype="q8_0", context=64)
+    options = CompileOptions(dtype="f32", kv_dtype="q8_0", context=64, grid=grid)
     found = compiled_logits(model, options, tmp_path / "bundle")
     off, rounding = (np.abs(a - rounded[PLACES]).max() for a in (found, exact[PLACES]))
     # Beside blocks, decoding rounds weights to 14 bits.
@@ -150,7 +151,8 @@ def test_logits_are_pytorchs_but_for_a_cache_of_blocks(family, tmp_path):
 def compiled_logits(model: LoadedModel, options: CompileOptions, bundle: Path) -> np.ndarray:
     """After the prompt, and after each token that follows."""
     compile_model(model, options, bundle)
-    engine = llmc.runtime.load(bundle).engine
+    ranks = llmc.runtime.load(bundle, local=bool(options.grid))
+    engine = ranks.engine
     engine.reset(1, len(TOKENS))
     found = [engine.prefill(TOKENS[:PROMPT], 0).logits[0]]
     for past in range(PROMPT, len(TOKENS)):

@@ -8,10 +8,9 @@ from torch_mlir import ir
 from llmc.dialects import CacheAllocateOp
 from llmc.dialects.attributes import i64
 from llmc.pipelines.passes.base import Pass, find, globals_with
-from llmc.pipelines.passes.thread_kv_cache import CACHE, SHARERS, holds_cells
+from llmc.pipelines.passes.thread_kv_cache import CACHE, SHARERS
 from llmc.pipelines.sharding.annotations import grid_of, shard_op
 from llmc.pipelines.sharding.split import Dealt, whole
-from llmc.runtime.errors import UserError
 
 AXIS = "sp"
 _COLUMNS = 3
@@ -31,7 +30,7 @@ class AnnotateCaches(Pass):
     name: ClassVar[str] = "annotate-caches"
 
     def apply(self, module: ir.Module) -> None:
-        """Annotates all caches. UserError where they hold cells, of several columns each."""
+        """Annotates all caches."""
         grid = grid_of(module)
         axes = [axis.name for axis in grid.axes] if grid else []
         if grid is None or AXIS not in axes:
@@ -50,8 +49,6 @@ class AnnotateCaches(Pass):
 
 
 def _annotate(cache: ir.Value, split: Dealt) -> None:
-    if holds_cells(cache.type):
-        raise UserError("a KV cache of q8_0 cannot be split along sp: give --kv-dtype f16 or f32")
     users = [(use.owner, use.operand_number) for use in cache.uses]
     layout = list(whole(cache.type.rank))
     layout[_COLUMNS] = split

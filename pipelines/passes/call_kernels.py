@@ -144,13 +144,13 @@ def _attend(op: CachedAttentionOp, cpu: CallKernels) -> list[ir.Value]:
 
 def _attend_to_part(op: AttentionPartOp, cpu: CallKernels) -> list[ir.Value]:
     dynamic, f32 = ir.ShapedType.get_dynamic_size(), ir.F32Type.get()
-    batch, heads, tokens, channels = op.query.type.shape
+    batch, heads, tokens, of_key = op.query.type.shape
     width = op.out.type.shape[3]
     extents = [size(op.query, 0), size(op.query, 2)]
-    query_type = ir.RankedTensorType.get([dynamic, heads, dynamic, channels], f32)
+    query_type = ir.RankedTensorType.get([dynamic, heads, dynamic, of_key], f32)
     (rows,) = dispatch(
         attention(AttentionShape.of_part(op), cpu.lanes, op.keys.type.element_type != f32),
-        [tensor.cast(query_type, op.query), op.keys, op.values, op.start],
+        [tensor.cast(query_type, op.query), _stored(op.keys), _stored(op.values), op.start],
         [ir.RankedTensorType.get([dynamic, dynamic, heads, width], f32)],
         list(map(as_value, extents)),
         scalars=[op.layer, op.sequence, op.past],

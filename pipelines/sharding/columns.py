@@ -12,6 +12,8 @@ from torch_mlir.dialects import arith, math, tensor
 
 from llmc.dialects import AttentionOp, AttentionPartOp, CacheAllocateOp, CacheAppendOp, CacheReadOp
 from llmc.dialects.attributes import i64
+from llmc.dialects.block_types import cell_format
+from llmc.dialects.cache_cells import COLUMNS
 from llmc.dialects.dealt_columns import DealtColumns
 from llmc.dialects.index_notation import (
     Size,
@@ -33,9 +35,11 @@ from llmc.pipelines.sharding.split import Dealt
 
 def allocate_part(op: CacheAllocateOp, split: Dealt) -> None:
     """Makes of `op` room for a rank's columns, and for what it may append behind them."""
+    in_cell = COLUMNS if cell_format(op.out.type) else 1
     with ir.InsertionPoint(op), op.location:
-        columns = arith.addi(op.capacity, index(2 * split.ranks - 2))
-        op.operation.operands[1] = _divided(columns, split.ranks)
+        columns = arith.muli(op.capacity, index(in_cell))
+        columns = _divided(arith.addi(columns, index(2 * split.ranks - 2)), split.ranks)
+        op.operation.operands[1] = arith.ceildivui(columns, index(in_cell))
 
 
 def append_part(op: CacheAppendOp, split: Dealt, place: int) -> ir.Value:

@@ -7,6 +7,7 @@ shard.grid @grid(shape = 3) {llmc.axes = ["sp"]}
 // CHECK: ml_program.global private mutable @keys {{.*}}llmc.sharers = 3 : i64
 ml_program.global private mutable @keys : tensor<2x?x1x?x8xf32> {llmc.kv_cache}
 ml_program.global private mutable @values : tensor<2x?x1x?x8xf32> {llmc.kv_cache}
+ml_program.global private mutable @kept_in_cells : tensor<2x?x1x?x1x!llmc.q8_0_keys> {llmc.kv_cache}
 
 // A cache is dealt out as it is loaded. What is appended to it, read from it and stored is so, too,
 // and attention to it is that of all ranks.
@@ -86,5 +87,18 @@ func.func @append(%rows: tensor<1x1x?x8xf32>, %past: index) {
 func.func @reset(%sequences: index, %capacity: index) {
   %room = "llmc.cache_allocate"(%sequences, %capacity) : (index, index) -> tensor<2x?x1x?x8xf32>
   ml_program.global_store @keys = %room : tensor<2x?x1x?x8xf32>
+  return
+}
+
+// Cells have 16 of a rank's columns each.
+// RANK-LABEL: func.func @cells
+// RANK:         %[[COLUMNS:.+]] = arith.muli %arg1, %c16
+// RANK:         %[[MORE:.+]] = arith.addi %[[COLUMNS]], %c4
+// RANK:         %[[OWN:.+]] = arith.divui %[[MORE]], %c3
+// RANK:         %[[CELLS:.+]] = arith.ceildivui %[[OWN]], %c16
+// RANK:         "llmc.cache_allocate"(%arg0, %[[CELLS]])
+func.func @cells(%sequences: index, %capacity: index) {
+  %room = "llmc.cache_allocate"(%sequences, %capacity) : (index, index) -> tensor<2x?x1x?x1x!llmc.q8_0_keys>
+  ml_program.global_store @kept_in_cells = %room : tensor<2x?x1x?x1x!llmc.q8_0_keys>
   return
 }
