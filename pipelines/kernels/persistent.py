@@ -27,8 +27,8 @@ _TASKS, _LEFT = 0, 8
 _HALF = 32
 _TAKE, _TAKE_AFTER_DONE = 1, 1 + (1 << _HALF)
 
-# How often a workgroup looks whether its task can begin before it leaves: for 0.5 to 2 milliseconds,
-# by the CPU. Longer than any task takes, or those who wait for one leave the rest to few threads.
+# How often a workgroup looks whether its task can begin before it leaves: for half a millisecond to
+# two. That is longer than a task takes: who waits for one shall not leave the others to one thread.
 _PATIENCE = 100_000
 
 _LESS, _EQUAL = arith.CmpIPredicate.ult, arith.CmpIPredicate.eq
