@@ -2,18 +2,31 @@
 
 # ruff: noqa: F821 (lit puts `config` there)
 
+import socket
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import lit.formats
 
+root = Path(__file__).parent
 config.name = "llmc"
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir"]
 config.excludes = ["Inputs"]
-config.test_source_root = str(Path(__file__).parent)
-config.test_exec_root = str(Path(__file__).parent.parent / "build" / "lit")
+config.test_source_root = str(root)
+config.test_exec_root = str(root.parent / "build" / "lit")
 
-# llmc-opt and filecheck are beside the interpreter that runs lit.
+# These two take longer to start than to run, hundreds of times: each is a fork of a warm process.
+warm = Path(tempfile.mkdtemp())
+for command in ("llmc-opt", "filecheck"):
+    (warm / command).symlink_to(root / "warm" / "client.py")
+with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+    listener.bind(str(warm / "socket"))
+    listener.listen()
+    subprocess.Popen([sys.executable, root / "warm" / "server.py"], stdin=listener)
+
+# The other commands are beside the interpreter that runs lit.
 tools = Path(sys.executable).parent
-config.environment["PATH"] = f"{tools}:{config.environment['PATH']}"
+config.environment["PATH"] = f"{warm}:{tools}:{config.environment['PATH']}"
