@@ -27,8 +27,9 @@ def unknown_integer() -> sympy.Dummy:
 
 
 def differ(a: Expr, b: Expr) -> bool:
-    """Whether two extents are different whatever the symbols stand for."""
-    return bool((a - b).expand().is_nonzero)
+    """Whether two extents are seen to be different whatever the symbols stand for."""
+    least, most = _interval((a - b).expand(), {})
+    return bool(least > 0 or most < 0)
 
 
 def is_natural(expression: Expr) -> bool:
