@@ -1,6 +1,8 @@
 """Programs in the middle of the pipeline that `llmc compile` runs."""
 
+from collections.abc import Iterator
 from functools import cache
+from itertools import islice
 
 from torch_mlir import ir
 
@@ -58,11 +60,17 @@ def applies(single: SinglePass, program: Program) -> bool:
 
 def after(count: int, program: Program, storage: str = "f32") -> ir.Module:
     """A copy of the program after the first steps of the pipeline."""
+    return next(islice(on_its_way(program, storage), count, None))
+
+
+def on_its_way(program: Program, storage: str = "f32") -> Iterator[ir.Module]:
+    """A copy of the program, which then goes through the pipeline, a step at a time."""
     module = copy(program.module)
-    for single in steps_to_iree(storage)[:count]:
+    yield module
+    for single in steps_to_iree(storage):
         if applies(single, program):
-            run((as_step(single),), module)
-    return module
+            run((as_step(single),), module, verify_each=False)
+        yield module
 
 
 def copy(module: ir.Module) -> ir.Module:
