@@ -95,7 +95,7 @@ def start_lowering(
         done, module = read_stage(start_from)
         check_fits(module, start_from, skeleton, storage(model, options), options.kv_dtype)
         return Lowering(model, options, done, module)
-    module = _import(model, skeleton, context, work)
+    module = import_model(model, skeleton, context, work)
     work.dump(TORCH, module)
     return Lowering(model, options, TORCH, module)
 
@@ -125,7 +125,10 @@ def stored_dtype(model: LoadedModel, options: CompileOptions) -> str:
     return Counter(model.formats.values()).most_common(1)[0][0] if stored == "as-is" else stored
 
 
-def _import(model: LoadedModel, skeleton: PreTrainedModel, context: int, work: Work) -> ir.Module:
+def import_model(
+    model: LoadedModel, skeleton: PreTrainedModel, context: int, work: Work
+) -> ir.Module:
+    """The module of `model` for sequences of up to `context` tokens; see `start_lowering`."""
     with work.stage("export"):
         variants = [export_variant(skeleton, variant, context) for variant in VARIANTS]
     with work.stage(TORCH):

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,34 @@ def _place(item: pytest.Item) -> int:
 
 def _option(marker: str) -> str:
     return "--" + marker.replace("_", "-")
+
+
+@pytest.fixture(scope="session")
+def imported() -> dict[str, str]:
+    """The text of each module that PyTorch's export has given, by what it depends on."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def imported_once(imported: dict[str, str]) -> Iterator[None]:
+    """Within a file each model is exported once: that is half of the time of a compilation."""
+    from torch_mlir import ir
+
+    from llmc.frontend import lowering
+    from llmc.frontend.work import module_text
+    from tests.programs.stages import new_context
+
+    import_model = lowering.import_model
+
+    def import_once(model, skeleton, context, work) -> ir.Module:
+        key = f"{skeleton.config} {skeleton} {context} {model.formats}"
+        if key not in imported:
+            imported[key] = module_text(import_model(model, skeleton, context, work))
+        return ir.Module.parse(imported[key], new_context())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lowering, "import_model", import_once)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,8 @@ from tests.in_memory import as_loaded
 from tests.rounding import narrow_cache
 from tests.tiny_models import FAMILIES, tiny_config, tiny_model
 
+pytestmark = pytest.mark.usefixtures("imported_once")
+
 # One of each kind: grouped heads; two kinds of layers, windows and tied weights; experts.
 QUICK = ("llama", "gemma3_text", "qwen3_moe")
 # What a family may have beyond the tiny configurations.

@@ -8,6 +8,8 @@ import llmc.runtime
 from llmc.pipelines.sharding.search.device import Device, Link
 from llmc.tools.llmc import main
 
+pytestmark = pytest.mark.usefixtures("imported_once")
+
 PROMPT = "the cat in the hat"
 
 

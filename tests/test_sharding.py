@@ -19,6 +19,8 @@ from tests.programs.stages import new_context
 from tests.test_families import TOLERANCE, VARIATIONS, VOCAB_SIZE, random_tokens, torch_logits
 from tests.tiny_models import tiny_config, tiny_model
 
+pytestmark = pytest.mark.usefixtures("imported_once")
+
 PROMPT, STEPS = 20, 8
 CONTEXT = PREFILL_CHUNK + PROMPT
 # Two groups of two heads among three ranks, and a vocabulary that does not divide; a cache whose

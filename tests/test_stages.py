@@ -23,6 +23,8 @@ from llmc.tools import llmc_opt
 from llmc.tools.llmc import main
 from tests.tiny_models import tiny_config, tiny_model
 
+pytestmark = pytest.mark.usefixtures("imported_once")
+
 
 @pytest.fixture(scope="module")
 def dumps(tiny_folder, tmp_path_factory) -> list[Path]:
