@@ -20,25 +20,27 @@ from llmc.pipelines.pipeline import stages
 from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.pipelines.targets.parse import parse_gpu
 from llmc.runtime import abi
+from tests.programs.stages import copy
 from tests.tiny_models import tiny_config, tiny_model
 
 DEPTHS = (2, 5)
 
 
-def lower_decode(config: PreTrainedConfig, storage: str = "f32") -> ir.Module:
-    """The decode variant of a random model, as IREE is given it."""
-    return lower(config, [variant for variant in VARIANTS if variant.name == abi.DECODE], storage)
+DECODE = [variant for variant in VARIANTS if variant.name == abi.DECODE]
 
 
-def lower(
-    config: PreTrainedConfig, variants: Sequence[Variant], storage: str = "f32", target: str = "cpu"
-) -> ir.Module:
-    """Variants of a random model, as IREE is given them."""
+def imported(config: PreTrainedConfig, variants: Sequence[Variant]) -> ir.Module:
+    """Variants of a random model, as PyTorch has them."""
     model = tiny_model(config)
     model.set_attn_implementation(IMPLEMENTATION)
     model.set_experts_implementation(IMPLEMENTATION)
     programs = [export_variant(model, variant, context=64) for variant in variants]
-    module = import_programs(programs, ir.Context())
+    return import_programs(programs, ir.Context())
+
+
+def lower(module: ir.Module, storage: str = "f32", target: str = "cpu") -> ir.Module:
+    """A copy of an imported module, as IREE is given it."""
+    module = copy(module)
     for stage in stages(target, storage):
         run(stage.steps(), module)
     return module
@@ -48,7 +50,7 @@ def compile_decode(layers: int) -> tuple[int, str]:
     """All dispatches of the decode variant of a llama of so many layers, and its stream dialect."""
     config = tiny_config("llama")
     config.num_hidden_layers = layers
-    flow = form_dispatches(lower_decode(config), CPUTarget())
+    flow = form_dispatches(lower(imported(config, DECODE)), CPUTarget())
     counts = count_dispatches(flow)
     del counts[abi.GREEDY]  # those of `decode`, which it calls
     return sum(counts.values()), in_streams(flow)
@@ -89,7 +91,7 @@ def test_code_does_not_grow_with_depth(decodes):
 def test_what_all_layers_do_is_submitted_once():
     config = tiny_config("llama")
     config.num_hidden_layers = 5
-    text = in_streams(form_dispatches(lower(config, VARIANTS), CPUTarget()))
+    text = in_streams(form_dispatches(lower(imported(config, VARIANTS)), CPUTarget()))
     for name in ("prefill", "_decode", "_decode_batch"):
         assert step_of(text, name).count("stream.cmd.execute") == 1
 
@@ -97,7 +99,8 @@ def test_what_all_layers_do_is_submitted_once():
 def test_gpus_record_once_what_layers_do():
     config, target = tiny_config("llama"), parse_gpu("cuda:sm_80")
     config.num_hidden_layers = 5
-    flow = form_dispatches(lower(config, VARIANTS, target="cuda:sm_80"), target)
+    module = lower(imported(config, VARIANTS), target="cuda:sm_80")
+    flow = form_dispatches(module, target)
     commands, counts = str(record_commands(flow, target)), count_dispatches(flow)
     for step in (abi.DECODE, abi.DECODE_BATCH):
         per_step, once = (
@@ -114,7 +117,6 @@ def test_dispatches_are_those_of_every_layer(decodes):
         assert len(re.findall(r"stream\.cmd\.dispatch", text)) == dispatches
 
 
-@pytest.mark.parametrize("storage", ["f32", "q4_0"])
 @pytest.mark.parametrize(
     ("family", "kinds"),
     [
@@ -128,9 +130,10 @@ def test_dispatches_are_those_of_every_layer(decodes):
         ("gpt_neox", 1),
     ],
 )
-def test_layers_are_one_kernel_for_each_kind(family, kinds, storage):
-    module = lower_decode(tiny_config(family), storage)
-    assert layers_of(module) == ["stream.executable"] * kinds
+def test_layers_are_one_kernel_for_each_kind(family, kinds):
+    module = imported(tiny_config(family), DECODE)
+    for storage in ("f32", "q4_0"):
+        assert layers_of(lower(module, storage)) == ["stream.executable"] * kinds
 
 
 @pytest.mark.parametrize("experts", [4, 40])
@@ -138,7 +141,7 @@ def test_a_layer_with_experts_is_one_kernel(experts):
     """However few columns the router has, and however many are missing of its last panel."""
     config = tiny_config("mixtral")
     config.num_local_experts = experts
-    assert layers_of(lower_decode(config, "q4_0")) == ["stream.executable"]
+    assert layers_of(lower(imported(config, DECODE), "q4_0")) == ["stream.executable"]
 
 
 def test_a_layer_copies_neither_cache_nor_weights(decodes):
