@@ -110,11 +110,13 @@ def tiny_cache(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> P
     from llmc.frontend.cache import cached_bundle
     from llmc.frontend.options import CompileOptions
 
-    cache = tmp_path_factory.mktemp("cache")
+    base = tmp_path_factory.getbasetemp()
+    # The folder of one of several test processes is in that of them all.
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
     with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("LLMC_CACHE", str(cache))
+        environment.setenv("LLMC_CACHE", str(shared))
         cached_bundle(str(tiny_folder), CompileOptions())
-    return cache
+    return Path(shutil.copytree(shared, tmp_path_factory.mktemp("cache"), dirs_exist_ok=True))
 
 
 @pytest.fixture(scope="session")
