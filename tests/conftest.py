@@ -20,6 +20,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 _LONG = [
     "readme",
     "families",
+    "sharding",
     "quantized_models",
     "greedy",
     "vulkan",
