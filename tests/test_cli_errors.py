@@ -14,6 +14,8 @@ from llmc.pipelines.parameters import write_archive
 from llmc.runtime.devices import host_arch
 from llmc.tools.llmc import main
 
+pytestmark = pytest.mark.usefixtures("imported_once")
+
 LLMC = Path(sys.executable).with_name("llmc")
 
 

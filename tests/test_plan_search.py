@@ -36,6 +36,8 @@ from llmc.runtime.ranks.grid import Grid
 from tests.in_memory import as_loaded
 from tests.tiny_models import tiny_config, tiny_model
 
+pytestmark = pytest.mark.usefixtures("imported_once")
+
 NEAR, FAR = Link(4, 1e-6, 1e10), Link(16, 1e-4, 1e8)
 DEVICE = Device(10**9, 1e10, {"f32": 1e11}, (NEAR, FAR))
 # Latency, or arithmetic, or bytes sent is what counts.

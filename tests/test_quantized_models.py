@@ -32,6 +32,8 @@ from tests.rounding import narrow_cache, rounded_activations, rounded_cache
 from tests.tiny_gguf import write_gguf
 from tests.tiny_models import VOCAB_SIZE, tiny_config, tiny_model
 
+pytestmark = pytest.mark.usefixtures("imported_once")
+
 TOKENS = np.random.default_rng(0).integers(0, VOCAB_SIZE, 24).tolist()
 PROMPT = 20
 PLACES = slice(PROMPT - 1, None)
