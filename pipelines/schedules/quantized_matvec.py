@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.schedules.byte_verbs import byte_products
 from llmc.pipelines.schedules.handles import Handle, each, kernels, match, result, stage
-from llmc.pipelines.schedules.prefetch import PANELS
+from llmc.pipelines.schedules.prefetch import PANELS, ROWS
 from llmc.pipelines.schedules.schedule import MOST, Parameters, share_evenly
 from llmc.pipelines.schedules.verbs import (
     distribute,
@@ -32,18 +32,21 @@ STRANDS = (0, 1)
 class QuantizedMatvecParameters(Parameters):
     """A workgroup computes `panels` panels, `together` of them at a time.
 
-    Memory is asked for those that come `ahead` rounds later; 0 asks for none. `instruction`
-    multiplies bytes, `lanes` times four at once.
+    Memory is asked for panels that come `ahead` rounds later, and for what comes `blocks` blocks
+    later, be it of the next panel; 0 asks for none. `instruction` multiplies bytes, `lanes` times
+    four at once.
     """
 
     worth_trying: ClassVar[Mapping[str, Sequence[int]]] = {
         "panels": (1, 2, 3, 4, 6, 8, 12, 16, 24, 48, 96),
         "together": (1, 2, 4),
         "ahead": (0, 1),
+        "blocks": (0, 2, 3, 4),
     }
     panels: int = 4
     together: int = 2
     ahead: Annotated[int, Range(0, MOST)] = 1
+    blocks: Annotated[int, Range(0, MOST)] = 0
     instruction: str = "plain"
     lanes: int = 4
 
@@ -82,9 +85,13 @@ def multiply_row(kernel: Handle, parameters: QuantizedMatvecParameters) -> None:
             vectorize_late(step)
     quantize_block_by_block(kernel)
     kernel = into_registers(kernel)
-    if parameters.ahead:
-        prefetch(kernel, PANELS, parameters.ahead * parameters.together)
-        simplify(kernel)
+    for dimension, ahead in (
+        (PANELS, parameters.ahead * parameters.together),
+        (ROWS, parameters.blocks),
+    ):
+        if ahead:
+            prefetch(kernel, dimension, ahead)
+            simplify(kernel)
 
 
 def quantize_block_by_block(kernel: Handle) -> None:

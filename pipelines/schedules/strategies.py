@@ -34,6 +34,9 @@ Where a core's share is less, it is one workgroup: each waits for the first pane
 _STREAMS = 2
 """How many panels are read at once, while memory is asked for as many."""
 
+_SOON = 1024
+"""How many bytes ahead memory is asked for, where panels are read one by one."""
+
 _UNPACKED = 256
 """How many values of a row are unpacked at once for tile registers, at most: the stack is small."""
 
@@ -45,16 +48,19 @@ Rule = Callable[[func.FuncOp, CPUTarget], PythonSchedule | None]
 
 
 def _quantized_matvec(schedule: Callable[..., None]) -> Rule:
-    """Two panels are read at once, as streams of their own."""
+    """Panels are read as memory streams best: one by one, or two at once."""
 
     def rule(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule | None:
         products = target.byte_products
-        panels = _panels_of_workgroup(kernel, target)
-        if panels is None:
+        panels, weight = _panels_of_workgroup(kernel, target), _weight(kernel)
+        if panels is None or weight is None:
             return None
+        is_one_stream = target.reads_in_order
         parameters = QuantizedMatvecParameters(
             panels=panels,
-            together=_divisor(panels, _STREAMS),
+            together=1 if is_one_stream else _divisor(panels, _STREAMS),
+            ahead=0 if is_one_stream else 1,
+            blocks=max(1, _SOON // weight.shape[-1]) if is_one_stream else 0,
             instruction=products.instruction,
             lanes=products.lanes,
         )

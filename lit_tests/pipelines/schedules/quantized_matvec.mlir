@@ -25,6 +25,20 @@
 // RUN: llmc-opt %s --outline-quantized-linears='target=cpu:sapphirerapids' --schedule='quantized_matvec{panels=4,together=2,ahead=0,instruction=vpdpbusd,lanes=16}' | filecheck %s --check-prefix=NONE
 // NONE-NOT: memref.prefetch
 
+// It may be asked for the blocks that come some blocks later, also those of the next panel.
+// RUN: llmc-opt %s --outline-quantized-linears='target=cpu:sapphirerapids' --schedule='quantized_matvec{panels=4,together=1,ahead=0,blocks=3,instruction=vpdpbusd,lanes=16}' | filecheck %s --check-prefix=BLOCKS
+// BLOCKS:             scf.for %[[BLOCK:.+]] = {{.*}} iter_args({{.*}}) -> (vector<16xf32>)
+// BLOCKS:               %[[LATER:.+]] = arith.addi %[[BLOCK]], %c3
+// BLOCKS-NEXT:          memref.prefetch %{{.+}}[%{{.+}}, %[[LATER]], %c64], read, locality<2>
+// BLOCKS-NEXT:          vector.transfer_read {{.*}}, %[[BLOCK]], %c64], {{.*}} vector<64xi8>
+
+// Of a Zen's memory a core reads one panel at a time; of others' two.
+// RUN: llmc-opt %s --outline-quantized-linears='target=cpu:zen4' --schedule-kernels='target=cpu:zen4' | filecheck %s --check-prefix=ZEN
+// ZEN: scf.for {{.*}} iter_args({{.*}}) -> (vector<16xf32>)
+// ZEN: memref.prefetch {{.*}}, %c64], read, locality<2>
+// RUN: llmc-opt %s --outline-quantized-linears='target=cpu:sapphirerapids' --schedule-kernels='target=cpu:sapphirerapids' | filecheck %s --check-prefix=TWO
+// TWO: scf.for {{.*}} iter_args({{.*}}) -> (vector<2x16xf32>)
+
 // Of a block of 128 values, the products are scaled once.
 // CHECK-LABEL: func.func private @quantized_matvec_1
 // CHECK:             scf.for {{.*}} iter_args({{.*}}) -> (vector<2x16xf32>)
