@@ -15,6 +15,7 @@ from llmc.pipelines.iree import compile_module
 from llmc.pipelines.kernels.kernel import Kernel, dispatch
 from llmc.pipelines.kernels.probes import (
     ROUNDS,
+    STREAMS,
     SUMS,
     byte_products,
     multiply_bytes,
@@ -48,7 +49,12 @@ def load_probes(read_bytes: int, threads: int) -> Probes:
     step_bytes = groups * SUMS * lanes * 4
     steps = max(read_bytes // step_bytes, 1)
     probes = {
-        "read": _Probe(read(groups), (groups, steps, SUMS * lanes), "f32", (groups, lanes)),
+        "read": _Probe(
+            read(groups),
+            (groups, STREAMS, steps, SUMS * lanes // STREAMS),
+            "f32",
+            (groups, lanes),
+        ),
         "floats": _Probe(multiply_floats(groups), (2, lanes), "f32", (groups, lanes)),
     }
     if products := byte_products(target.facts.features):

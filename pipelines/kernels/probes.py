@@ -6,9 +6,10 @@ Every workgroup does the same amount of work, in registers but for what it reads
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
+from itertools import product
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, scf, vector
+from torch_mlir.dialects import arith, memref, scf, vector
 from torch_mlir.dialects import llvm as llvm_ops
 
 from llmc.dialects.index_notation import index
@@ -16,6 +17,10 @@ from llmc.pipelines.kernels.kernel import Kernel, multiply_add
 
 # Sums that are added to in turns, so that no instruction waits for the one before.
 SUMS = 16
+# Places that a workgroup reads on from in turns: memory gives a core more than for one alone.
+STREAMS = 8
+# Bytes ahead that memory is asked for.
+_AHEAD = 1024
 # Rounds of a workgroup that computes.
 ROUNDS = 20_000
 
@@ -53,16 +58,24 @@ def byte_products(features: tuple[str, ...]) -> ByteProducts | None:
 
 
 def read(groups: int) -> Kernel:
-    """Operand `x [groups, steps, SUMS * lanes]` f32, result `[groups, lanes]`, the sums."""
+    """Operand `x [groups, STREAMS, steps, lanes * SUMS / STREAMS]` f32, result `[groups, lanes]`.
+
+    These are the sums.
+    """
 
     def build(group: ir.Value, _y: ir.Value, _: list[ir.Value], x: ir.Value, out: ir.Value) -> None:
         lanes = out.type.shape[1]
         type_ = ir.VectorType.get([lanes], ir.F32Type.get())
         start = [_splat(0.0, type_)] * SUMS
-        loop = scf.ForOp(index(0), index(x.type.shape[1]), index(1), start)
+        _, streams, steps, width = x.type.shape
+        loop = scf.ForOp(index(0), index(steps), index(1), start)
         with ir.InsertionPoint(loop.body):
-            places = [index(at * lanes) for at in range(SUMS)]
-            loads = [vector.load(type_, x, [group, loop.induction_variable, at]) for at in places]
+            step = loop.induction_variable
+            later = arith.addi(step, index(_AHEAD // (4 * width)))
+            loads = []
+            for stream, at in product(map(index, range(streams)), range(0, width, lanes)):
+                memref.prefetch(x, [group, stream, later, index(at)], False, 2, True)
+                loads.append(vector.load(type_, x, [group, stream, step, index(at)]))
             scf.YieldOp(list(map(arith.addf, loads, loop.inner_iter_args)))
         _store_total(list(loop.results), arith.addf, out, group)
 
