@@ -76,7 +76,12 @@ class Layer:
                 ScheduleKernels(),
             )
         packing = (PackWeights(columns=COLUMNS),) if self.packed else ()
-        return (*packing, BindParameters(self.storage), GroupExpertRows(TILE), LowerLlmc())
+        return (
+            *packing,
+            BindParameters(self.storage),
+            GroupExpertRows(TILE),
+            LowerLlmc(keep_kernels=True),
+        )
 
 
 LAYERS = [
