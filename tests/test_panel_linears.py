@@ -12,6 +12,7 @@ from llmc.dialects import PackedLinearOp, RMSNormOp
 from llmc.dialects.attributes import i64
 from llmc.dialects.index_notation import pointwise, size, slice_of
 from llmc.pipelines.passes import DispatchKernels, LowerLlmc, OutlineLinears, ScheduleKernels
+from llmc.pipelines.schedules.sum_apart import CHAIN
 from tests.scheduled import call, new_context
 
 _FEW = settings(max_examples=6, derandomize=True)
@@ -88,11 +89,12 @@ def _expected(x: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray
     tokens=st.integers(2, 40),
     rows=st.integers(1, 12),
     unroll=st.integers(1, 3),
+    chain=st.integers(1, 70),
 )
-def test_panel_matmul(layer, missing, tokens, rows, unroll):
+def test_panel_matmul(layer, missing, tokens, rows, unroll, chain):
     weight, panels = layer
     x, bias = _random(tokens, weight.shape[1]), _random(weight.shape[0] * weight.shape[2] - missing)
-    schedule = f"panel_matmul{{rows={rows} panels={panels} unroll={unroll}}}"
+    schedule = f"panel_matmul{{rows={rows} panels={panels} unroll={unroll} chain={chain}}}"
     actual = _run(x, weight, bias, schedule)
     np.testing.assert_allclose(actual, _expected(x, weight, bias), rtol=0, atol=3e-5)
 
@@ -104,12 +106,14 @@ def test_panel_matmul(layer, missing, tokens, rows, unroll):
     rounds=st.integers(1, 2),
     unroll=st.integers(1, 3),
     ahead=st.integers(1, 40),
+    chain=st.integers(1, 70),
 )
-def test_panel_matvec(layer, missing, rounds, unroll, ahead):
+def test_panel_matvec(layer, missing, rounds, unroll, ahead, chain):
     weight, panels = layer
     weight = np.concatenate([weight] * rounds)
     x, bias = _random(1, weight.shape[1]), _random(weight.shape[0] * weight.shape[2] - missing)
-    schedule = f"panel_matvec{{panels={panels} rounds={rounds} unroll={unroll} ahead={ahead}}}"
+    options = f"panels={panels} rounds={rounds} unroll={unroll} ahead={ahead} chain={chain}"
+    schedule = f"panel_matvec{{{options}}}"
     actual = _run(x, weight, bias, schedule)
     np.testing.assert_allclose(actual, _expected(x, weight, bias), rtol=0, atol=3e-5)
 
@@ -121,6 +125,17 @@ def test_single_panel(outputs, stored):
     weight = _random(1, 70, 8).astype(_ELEMENTS[stored])
     actual = _run(x, weight, bias, "")
     np.testing.assert_allclose(actual, _expected(x, weight, bias), rtol=0, atol=3e-5)
+
+
+@pytest.mark.parametrize("tokens", [1, 9])
+def test_rounding_errors_do_not_grow_with_the_length_of_sums(tokens):
+    """Of 6144 numbers alike: a single chain of additions rounds most of them the same way."""
+    inputs, third = 6144, np.float32(1 / 3)
+    weight = np.full((4, inputs, 8), third)
+    actual = _run(np.ones((tokens, inputs), np.float32), weight, np.zeros(32, np.float32), "")
+    expected = inputs * np.float64(third)
+    additions = CHAIN + inputs // CHAIN
+    assert np.abs(actual - expected).max() <= additions * 2.0**-24 * expected
 
 
 @pytest.mark.parametrize("tokens", [1, 9])

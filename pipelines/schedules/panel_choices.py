@@ -15,7 +15,7 @@ _WORKGROUPS = 16
 """Enough of them that threads of different speed end together."""
 
 _LANES = 64
-_COLUMNS_OF_AVX2, _COLUMNS_OF_NEON = 8, 4
+_COLUMNS_OF_AVX2 = 8
 
 
 def choose_panel_matvec(kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
@@ -39,13 +39,9 @@ def choose_panel_matvec(kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedu
 def choose_panel_matmul(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
     """Two panels, and as many rows as leave registers for a number of each and of both panels."""
     panels = kernel.type.results[0].shape[-2]
-    _, weight = _operands(kernel)
     rows = 6 if target.columns == _COLUMNS_OF_AVX2 else 12
-    # Two steps in a round leave no register to widen weights in, nor to hold one of the rows'.
-    is_narrow = weight.element_type.width < 32
-    unroll = 1 if is_narrow or target.columns == _COLUMNS_OF_NEON else 2
     together = _divisor(panels, min(2, panels // 2))
-    return PythonSchedule(panel_matmul, PanelMatmulParameters(rows, together, unroll))
+    return PythonSchedule(panel_matmul, PanelMatmulParameters(rows, together))
 
 
 def _operands(kernel: func.FuncOp) -> list[ir.RankedTensorType]:

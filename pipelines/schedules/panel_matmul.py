@@ -15,6 +15,7 @@ from llmc.pipelines.schedules.handles import (
 )
 from llmc.pipelines.schedules.prefetch import ROWS
 from llmc.pipelines.schedules.schedule import Parameters, share_evenly
+from llmc.pipelines.schedules.sum_apart import CHAIN
 from llmc.pipelines.schedules.verbs import (
     distribute,
     drop_unit_loops,
@@ -24,6 +25,7 @@ from llmc.pipelines.schedules.verbs import (
     inserted,
     keep_in_registers,
     part,
+    partial_sums,
     prefetch,
     read_in_place,
     simplify,
@@ -42,8 +44,8 @@ _SUMS = 28
 class PanelMatmulParameters(Parameters):
     """The sums of `rows` rows and `panels` panels are held in registers.
 
-    `unroll` steps of the sum stand in a round. Rows of panels are asked for `ahead` steps before
-    they are read.
+    `unroll` steps of the sum stand in a round, `chain` make a partial sum. Rows of panels are asked
+    for `ahead` steps before they are read.
     """
 
     worth_trying: ClassVar[Mapping[str, Sequence[int]]] = {
@@ -52,8 +54,9 @@ class PanelMatmulParameters(Parameters):
     }
     rows: int = 12
     panels: int = 2
-    unroll: int = 2
+    unroll: int = 1
     ahead: int = 48
+    chain: int = CHAIN
 
     def fits(self, shape: Sequence[int]) -> bool:
         """Whether the panels of a result `[..., P, J]` are shared evenly, and the sums fit."""
@@ -70,7 +73,7 @@ def panel_matmul(payload: Handle, parameters: PanelMatmulParameters) -> None:
 
     The loops are rows `t`, of which there is a dynamic number, panels `p`, their columns `j` and
     the sum over `k`. Rows are read where they lie, one number of each at a time, and multiplied
-    with a row of each panel.
+    with a row of each panel. Changes numerics: the order of a sum.
     """
     with each(kernels(payload, "panel_matmul")) as kernel:
         generalize(kernel)
@@ -96,8 +99,12 @@ def panel_matmul(payload: Handle, parameters: PanelMatmulParameters) -> None:
 
 
 def _micro_kernel(loop: Handle, parameters: PanelMatmulParameters) -> None:
-    """Computes a fixed number of rows."""
-    with each(match(loop, "tpjk", reduced="k")) as product:
+    """Computes a fixed number of rows.
+
+    While registers hold partial sums, sums are in memory: LLVM spills them around the inner loop.
+    """
+    with each(match(loop, "tpjk", reduced="k")) as sums:
+        product = partial_sums(sums, k=parameters.chain)
         weight = widen(product, 1, "pkj")
         _, loops = tile(product, k=1)
         fuse_into(loops["k"], weight)

@@ -16,6 +16,7 @@ from llmc.pipelines.schedules.handles import (
 )
 from llmc.pipelines.schedules.prefetch import ROWS
 from llmc.pipelines.schedules.schedule import MOST, Parameters, share_evenly
+from llmc.pipelines.schedules.sum_apart import CHAIN
 from llmc.pipelines.schedules.verbs import (
     distribute,
     drop_unit_loops,
@@ -24,6 +25,7 @@ from llmc.pipelines.schedules.verbs import (
     generalize,
     keep_in_registers,
     lower_reductions,
+    partial_sums,
     prefetch,
     read_in_place,
     simplify,
@@ -40,10 +42,10 @@ from llmc.pipelines.schedules.verbs import (
 class PanelMatvecParameters(Parameters):
     """`panels` panels are read at once, so that memory streams, `rounds` times by a workgroup.
 
-    `unroll` steps of the sum stand in a round. Rows of panels are asked for `ahead` steps before
-    they are read. The row is normalised `lanes` numbers at a time. Panels are a multiple of
-    `panels` * `rounds`, numbers in a row of `lanes`. A workgroup has `columns` columns of its
-    panels, or with 0 all: a single panel is shared so.
+    `unroll` steps of the sum stand in a round, `chain` make a partial sum. Rows of panels are asked
+    for `ahead` steps before they are read. The row is normalised `lanes` numbers at a time. Panels
+    are a multiple of `panels` * `rounds`, numbers in a row of `lanes`. A workgroup has `columns`
+    columns of its panels, or with 0 all: a single panel is shared so.
     """
 
     worth_trying: ClassVar[Mapping[str, Sequence[int]]] = {
@@ -56,6 +58,7 @@ class PanelMatvecParameters(Parameters):
     unroll: int = 2
     ahead: int = 32
     lanes: int = 16
+    chain: int = CHAIN
     columns: Annotated[int, Range(0, MOST)] = 0
 
     def fits(self, shape: Sequence[int]) -> bool:
@@ -67,7 +70,7 @@ def panel_matvec(payload: Handle, parameters: PanelMatvecParameters) -> None:
     """Some panels for each workgroup, each of which is read once, from end to end.
 
     The loops are the one row `t`, panels `p`, their columns `j` and the sum over `k`. Where there
-    is a norm of the row, every workgroup computes it, which changes the order of a sum.
+    is a norm of the row, every workgroup computes it. Changes numerics: the order of sums.
     """
     panels = parameters.panels
     with each(kernels(payload, "panel_matvec")) as kernel:
@@ -79,7 +82,8 @@ def panel_matvec(payload: Handle, parameters: PanelMatvecParameters) -> None:
         result = distribute(result, p=panels * parameters.rounds, j=parameters.columns)
         simplify(kernel)
         fuse(result, p=panels)
-        with each(match(kernel, "tpjk", reduced="k")) as product:
+        with each(match(kernel, "tpjk", reduced="k")) as sums:
+            product = partial_sums(sums, k=parameters.chain)
             weight = widen(product, 1, "pkj")
             _, loops = tile(product, k=1)
             fuse_into(loops["k"], weight)

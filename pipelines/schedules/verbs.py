@@ -16,9 +16,10 @@ from torch_mlir.dialects.bufferization import LayoutMapOption
 from torch_mlir.dialects.transform import bufferization, loop, structured, tensor, vector
 
 from llmc.pipelines.schedules.expand_affine import ExpandAffineOp
-from llmc.pipelines.schedules.handles import Handle, any_op, operations, verb
+from llmc.pipelines.schedules.handles import Handle, any_op, match, operations, verb
 from llmc.pipelines.schedules.prefetch import PrefetchOp
 from llmc.pipelines.schedules.splat_reads import SplatReadsOp
+from llmc.pipelines.schedules.sum_apart import SumApartOp
 from llmc.pipelines.schedules.transform_dialect import load
 from llmc.pipelines.schedules.vectorize_late import VectorizeLateOp
 from llmc.pipelines.schedules.whole_rounds import WholeRoundsOp
@@ -124,6 +125,20 @@ def tile_reduction(op: Handle, **sizes: int) -> dict[str, Handle]:
         tile_sizes=given,
     )
     return _nest(op, sizes, [tiled.for_op])
+
+
+@verb
+def partial_sums(op: Handle, **sizes: int) -> Handle:
+    """Splits sums of floats into partial ones of `sizes`, which are added up; the partial one.
+
+    Changes numerics: the order of a sum.
+    """
+    load(op.value.context)
+    block, loops = tile(op, **sizes)
+    SumApartOp(block.value)
+    *_, innermost = loops.values()
+    generalize(innermost)
+    return match(innermost, op.loops, reduced="".join(sizes))
 
 
 @verb

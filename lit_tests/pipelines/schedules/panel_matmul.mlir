@@ -1,18 +1,22 @@
-// RUN: llmc-opt %s --schedule='panel_matmul{rows=3 panels=2 unroll=1 ahead=8}' | filecheck %s
+// RUN: llmc-opt %s --schedule='panel_matmul{rows=3 panels=2 unroll=1 ahead=8 chain=16}' | filecheck %s
 
 // Workgroups have 2 panels each. As many rows as there are are computed 3 at a time, what is left of
-// them 2 at a time, and then one: sums of fixed numbers of rows are in registers, to which a number
-// of each row times a row of each panel is added. Nothing is masked.
+// them 2 at a time, and then one: partial sums of fixed numbers of rows are in registers, to which a
+// number of each row times a row of each panel is added 16 times, before they are added to the sums.
+// Nothing is masked.
 // CHECK-LABEL: func.func @any_rows
 // CHECK-NOT:     {{linalg|mask}}
 // CHECK:         scf.forall {{.*}} (0) to (12) step (2)
 // CHECK:           scf.for {{.*}} step %c3
-// CHECK:             scf.for {{.*}} to %c32 step %c1 iter_args({{.*}}) -> (vector<3x2x16xf32>) {
-// CHECK-COUNT-3:       tensor.extract
-// CHECK:               vector.broadcast {{.*}} : vector<3x1x1xf32> to vector<3x2x16xf32>
-// CHECK-COUNT-2:       memref.prefetch {{.*}} read
-// CHECK:               vector.transfer_read {{.*}} tensor<12x32x16xf32>
-// CHECK:               scf.yield {{.*}} : vector<3x2x16xf32>
+// CHECK:             scf.for {{.*}} to %c32 step %c16 iter_args(%[[SUMS:.*]] = %[[ZEROS:.*]]) -> (vector<3x2x16xf32>) {
+// CHECK:               %[[PART:.*]] = scf.for {{.*}} to %c16 step %c1 iter_args({{.*}} = %[[ZEROS]])
+// CHECK-COUNT-3:         tensor.extract
+// CHECK:                 vector.broadcast {{.*}} : vector<3x1x1xf32> to vector<3x2x16xf32>
+// CHECK-COUNT-2:         memref.prefetch {{.*}} read
+// CHECK:                 vector.transfer_read {{.*}} tensor<12x32x16xf32>
+// CHECK:                 scf.yield {{.*}} : vector<3x2x16xf32>
+// CHECK:               %[[NEXT:.*]] = arith.addf %[[PART]], %[[SUMS]] : vector<3x2x16xf32>
+// CHECK:               scf.yield %[[NEXT]] : vector<3x2x16xf32>
 // CHECK:             vector.transfer_write {{.*}} vector<3x2x16xf32>
 // CHECK:           scf.for {{.*}} step %c3
 // CHECK:             scf.for {{.*}} step %c2

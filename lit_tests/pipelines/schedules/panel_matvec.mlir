@@ -1,21 +1,26 @@
-// RUN: llmc-opt %s --schedule='panel_matvec{panels=2 rounds=3 unroll=2 ahead=8}' | filecheck %s
+// RUN: llmc-opt %s --schedule='panel_matvec{panels=2 rounds=3 unroll=2 ahead=8 chain=20}' | filecheck %s
 
 // A workgroup has 6 panels and reads 2 at once, from end to end: two rows of each in a round of the
-// loop, widened in registers. The sums stay in registers until the residual is added. Rows are
-// asked for 8 steps before. Nothing of linalg is left.
+// loop, widened in registers. 20 steps, and what is left, make a partial sum: all sums stay in
+// registers until the residual is added. Rows are asked for 8 steps before. Nothing of linalg is left.
 // CHECK-LABEL: func.func @narrow
 // CHECK-NOT:     linalg
 // CHECK:         scf.forall {{.*}} (0) to (12) step (6)
 // CHECK:           scf.for {{.*}} step %c2
-// CHECK:             scf.for {{.*}} to %c32 step %c2 iter_args({{.*}}) -> (vector<2x16xf32>) {
-// CHECK-COUNT-2:       memref.prefetch {{.*}} read
-// CHECK:               vector.transfer_read {{.*}} vector<2x16xf16>
-// CHECK:               arith.extf {{.*}} to vector<2x16xf32>
-// CHECK:               tensor.extract
-// CHECK:               arith.addf {{.*}} vector<2x16xf32>
-// CHECK-COUNT-2:       memref.prefetch {{.*}} read
-// CHECK:               vector.transfer_read {{.*}} vector<2x16xf16>
-// CHECK:               scf.yield {{.*}} : vector<2x16xf32>
+// CHECK:             scf.for %[[FIRST:.*]] = %c0 to %c32 step %c20 iter_args(%[[SUMS:.*]] = %[[ZEROS:.*]]) -> (vector<2x16xf32>) {
+// CHECK:               affine.min {{.*}}(%[[FIRST]])
+// CHECK:               scf.for {{.*}} step %c2 iter_args({{.*}} = %[[ZEROS]]) -> (vector<2x16xf32>) {
+// CHECK-COUNT-2:         memref.prefetch {{.*}} read
+// CHECK:                 vector.transfer_read {{.*}} vector<2x16xf16>
+// CHECK:                 arith.extf {{.*}} to vector<2x16xf32>
+// CHECK:                 tensor.extract
+// CHECK:                 arith.addf {{.*}} vector<2x16xf32>
+// CHECK-COUNT-2:         memref.prefetch {{.*}} read
+// CHECK:                 vector.transfer_read {{.*}} vector<2x16xf16>
+// CHECK:                 scf.yield {{.*}} : vector<2x16xf32>
+// CHECK:               %[[PART:.*]] = scf.for {{.*}} step %c1
+// CHECK:                 scf.yield {{.*}} : vector<2x16xf32>
+// CHECK:               arith.addf %[[PART]], %[[SUMS]] : vector<2x16xf32>
 // CHECK-NOT:         scf.for
 // CHECK:             arith.addf {{.*}} vector<2x16xf32>
 // CHECK:             vector.transfer_write
