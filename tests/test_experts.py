@@ -23,6 +23,7 @@ from llmc.pipelines.passes import (
     ScheduleKernels,
 )
 from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.schedules.sum_apart import CHAIN
 from llmc.pipelines.targets.cpu import CPUTarget
 from tests.compiled import load
 from tests.tiny_models import tiny_config, tiny_model
@@ -169,6 +170,20 @@ def test_all_rows_to_one_expert(compiled, rows, last):
 def test_one_token(compiled):
     layer = compiled.layer
     assert_as_torch(layer, compiled.one_token, random_experts(layer.top_k, layer.experts))
+
+
+def test_rounding_errors_do_not_grow_with_the_length_of_sums(tmp_path):
+    """Of 6144 numbers alike: a single chain of additions rounds most of them the same way."""
+    layer, third = Layer(experts=2, outputs=16, inputs=6144), np.float32(1 / 3)
+    text = layer_function("any_rows", layer, "?") + layer_function("one_token", layer, "1")
+    weights = torch.full((layer.experts, layer.outputs, layer.inputs), float(third))
+    find = load(text, layer.steps, {"w": weights}, tmp_path)
+    expected = layer.inputs * np.float64(third)
+    additions = CHAIN + layer.inputs // CHAIN
+    for name, rows in (("any_rows", TILE + 1), ("one_token", 1)):
+        x, expert = np.ones((rows, layer.inputs), np.float32), np.zeros(rows, np.int64)
+        error = np.abs(find(name)(x, expert).to_host() - expected).max()
+        assert error <= additions * 2.0**-24 * expected
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from torch_mlir.dialects import arith, memref, scf, vector
 
 from llmc.dialects.index_notation import Size, index
 from llmc.pipelines.kernels.kernel import Kernel, load_index, multiply_add
+from llmc.pipelines.schedules.sum_apart import CHAIN
 
 # Panels at once: enough sums for a row alone that none waits for another, and for rows together
 # that what is read of x is used twice.
@@ -99,22 +100,35 @@ class _Product:
     top_k: int
 
     def compute(self, rows: list[ir.Value], expert: ir.Value, panels: list[ir.Value]) -> None:
-        """Writes what `panels` of `expert` make of `rows`; all sums stay in registers."""
+        """Writes what `panels` of `expert` make of `rows`; partial sums stay in registers."""
         _, _, inputs, columns = self.weight.type.shape
         sources = [arith.divui(row, index(self.top_k)) for row in rows]
         type_ = ir.VectorType.get([columns], self.x.type.element_type)
         zero = arith.ConstantOp(type_, ir.DenseElementsAttr.get_splat(type_, _zero(type_))).result
-        loop = scf.ForOp(index(0), index(inputs), index(1), [zero] * len(rows) * len(panels))
+        zeros = [zero] * len(rows) * len(panels)
+        loop = scf.ForOp(index(0), index(inputs), index(CHAIN), zeros)
         with ir.InsertionPoint(loop.body):
-            k, sums = loop.induction_variable, iter(loop.inner_iter_args)
-            read = [self._read(expert, panel, k, type_) for panel in panels]
-            factors = [vector.broadcast(type_, memref.load(self.x, [row, k])) for row in sources]
-            scf.yield_([multiply_add(f, w, next(sums)) for f in factors for w in read])
+            begin = loop.induction_variable
+            end = arith.minui(arith.addi(begin, index(CHAIN)), index(inputs))
+            partial = scf.ForOp(begin, end, index(1), zeros)
+            with ir.InsertionPoint(partial.body):
+                self._multiply_add(partial, sources, expert, panels)
+            scf.yield_(list(map(arith.addf, loop.inner_iter_args, partial.results)))
         results = iter(loop.results)
         for row in rows:
             for panel in panels:
                 column = arith.muli(panel, index(columns))
                 vector.store(next(results), self.out, [row, column])
+
+    def _multiply_add(
+        self, loop: scf.ForOp, rows: list[ir.Value], expert: ir.Value, panels: list[ir.Value]
+    ) -> None:
+        """Adds to the sums of a loop over `k` their products of `rows` of x and `panels`."""
+        k, sums = loop.induction_variable, iter(loop.inner_iter_args)
+        type_ = loop.inner_iter_args[0].type
+        read = [self._read(expert, panel, k, type_) for panel in panels]
+        factors = [vector.broadcast(type_, memref.load(self.x, [row, k])) for row in rows]
+        scf.yield_([multiply_add(f, w, next(sums)) for f in factors for w in read])
 
     def _read(
         self, expert: ir.Value, panel: ir.Value, k: ir.Value, type_: ir.VectorType
