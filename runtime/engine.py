@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from llmc.runtime import abi
 from llmc.runtime.errors import UserError
+from llmc.runtime.room import Room
 from llmc.runtime.runner import Output, Runner, Together, Top, alone, joined
 from llmc.runtime.vm_function import Integers, Results, VmFunction
 
@@ -47,6 +48,7 @@ class Engine(Runner):
         module: Path,
         parameters: Path,
         device: rt.HalDevice,
+        vocabulary: int,
         integers: Integers = "i64",
         memory: Memory | None = None,
         queues_steps: bool = True,
@@ -56,11 +58,12 @@ class Engine(Runner):
     ) -> None:
         """Loads the module, whose integers are of the type `integers`, on `device`.
 
-        With `queues_steps` the device may be given a step before the last one is done. `imports`
-        are modules that this one calls; `unread` is entered around calls whose results no rank
-        needs. Raises UserError where IREE refuses the module, or `memory` does not suffice for it.
+        Of tokens there are `vocabulary`. With `queues_steps` the device may be given a step before
+        the last one is done. `imports` are modules that this one calls; `unread` is entered around
+        calls whose results no rank needs. Raises UserError where IREE refuses the module, or
+        `memory` does not suffice for it.
         """
-        super().__init__()
+        super().__init__(vocabulary)
         self._together = together
         self._memory = memory
         self._queues_steps = queues_steps
@@ -100,18 +103,22 @@ class Engine(Runner):
     def reset(self, sequences: int, capacity: int) -> int:
         """In the device's memory."""
         self.require_room(sequences, capacity)
+        self.room = Room(self.room.vocabulary)  # none, should it fail
         with self._together("reset", sequences, capacity):
             self._functions[abi.RESET](1, 1)  # lets the old cache go before there is a new one
             self._functions[abi.RESET](sequences, capacity)
+        self.room = replace(self.room, sequences=sequences, capacity=capacity)
         return self.claim()
 
     def prefill(self, tokens: list[int], past: int, sequence: int = 0, start: int = 0) -> Output:
         """By pieces of PREFILL_CHUNK."""
+        self.room.require_sequence(tokens, past, sequence, start)
         with self._together("prefill", tokens, past, sequence, start):
             return self._prefill(tokens, past, sequence, start)
 
     def prefill_batch(self, prompts: list[list[int]], starts: list[int]) -> Output:
         """One after another."""
+        self.room.require_batch(prompts, 0, starts)
         with self._together("prefill_batch", prompts, starts):
             outputs = [
                 self._prefill(tokens, 0, sequence, start)
@@ -121,6 +128,7 @@ class Engine(Runner):
 
     def decode(self, tokens: list[int], past: int, starts: list[int]) -> Output:
         """By the function for one, or the one for several."""
+        self.room.require_batch([[token] for token in tokens], past, starts)
         function = abi.DECODE if len(tokens) == 1 else abi.DECODE_BATCH
         with self._together("decode", tokens, past, starts):
             return self._run(function, self._given(tokens), starts, 0, past)
@@ -129,6 +137,8 @@ class Engine(Runner):
         self, tokens: list[int], past: int, starts: list[int], count: int
     ) -> list[list[int]]:
         """In one call, where there is a function for that."""
+        self.room.require_batch([[token] for token in tokens], past, starts)
+        self.room.require_columns(past, count)
         name = abi.GREEDY if len(tokens) == 1 else abi.GREEDY_BATCH
         if count == 1 or name not in self._functions or not self._queues_steps:
             return [self.decode(tokens, past, starts).best]

@@ -17,6 +17,7 @@ from llmc.runtime.ranks.agreement import agreement
 from llmc.runtime.ranks.communicator import Communicator
 from llmc.runtime.ranks.local_ranks import start_local_ranks
 from llmc.runtime.ranks.waiting import TIMEOUT_S
+from llmc.runtime.room import require_tokens
 from llmc.runtime.sampling import SamplingOptions
 from llmc.runtime.tokenizer import Tokenizer
 
@@ -120,10 +121,7 @@ class Model:
         return self.manifest.tokenizer.eos_token_ids
 
     def _check_tokens(self, ids: list[int]) -> None:
-        vocabulary = self.manifest.model.vocab_size
-        for token in ids:
-            if not 0 <= token < vocabulary:
-                raise UserError(f"token {token} is not in the vocabulary of 0 to {vocabulary - 1}")
+        require_tokens(ids, self.manifest.model.vocab_size)
 
 
 class Chat:

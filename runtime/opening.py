@@ -75,6 +75,7 @@ def open_engine(
         folder / code.module,
         folder / code.parameters,
         device,
+        manifest.model.vocab_size,
         "i32" if code.integers == "i32" else "i64",
         memory,
         # What waits for others on Vulkan is woken by several threads of IREE 3.13, out of turn,

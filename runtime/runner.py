@@ -11,6 +11,7 @@ from itertools import chain
 import numpy as np
 
 from llmc.runtime.errors import UserError
+from llmc.runtime.room import Room
 
 # Entered around each call that the runners of all ranks make, given its name and arguments.
 Together = Callable[..., AbstractContextManager[None]]
@@ -85,10 +86,15 @@ def rows(tops: Iterable[Top]) -> Top:
 
 
 class Runner(ABC):
-    """Runs tokens of the sequences that a KV cache holds, for one caller at a time."""
+    """Runs tokens of the sequences that a KV cache holds, for one caller at a time.
 
-    def __init__(self) -> None:
+    What the cache has no `room` for is a UserError, before any rank is told of it.
+    """
+
+    def __init__(self, vocabulary: int) -> None:
+        """Without room for any token, of which there are `vocabulary`."""
         self._claims = 0
+        self.room = Room(vocabulary)
 
     def claim(self) -> int:
         """Takes the cache as it is from whoever used it. Returns the claim, for `holds`."""

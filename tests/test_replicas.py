@@ -3,6 +3,7 @@
 import pytest
 
 import llmc.runtime
+from llmc.runtime.errors import UserError
 from tests.ranked_bundle import PIECE, continued, write_ranked_bundle
 
 PROMPTS = ["the cat in the hat", "one", "12 and 12"]
@@ -52,6 +53,16 @@ def test_each_replica_has_its_own_sequences(replicas):
         engine.decode([5] * sequences, 0, [0] * sequences)
         # A sum of a float and a row of logits for each, of which a rank sends 2/2 and 1/2.
         assert communicator.moved - before == mine * (4 + 4 * PIECE)
+
+
+def test_what_has_no_room_is_refused_before_a_replica_is_told(replicas):
+    engine = replicas.engine
+    engine.reset(3, 8)
+    with pytest.raises(UserError, match="room for 8 columns"):
+        engine.decode([5] * 3, 8, [0] * 3)
+    with pytest.raises(UserError, match="room for 3 sequences"):
+        engine.prefill([7], 0, sequence=3)
+    assert engine.prefill([7, 9], 0, sequence=2).best == continued([7, 9], 1)
 
 
 def test_one_sequence_is_run_while_the_others_rest(replicas):

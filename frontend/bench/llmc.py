@@ -9,7 +9,7 @@ from llmc.frontend.bench.contender import Contender, Rows
 from llmc.runtime.engine import Engine
 from llmc.runtime.greedy_steps import GreedySteps
 from llmc.runtime.hal_device import cpu_device
-from llmc.runtime.manifest import MODULE, PARAMETERS
+from llmc.runtime.manifest import MODULE, PARAMETERS, Manifest
 
 _EMBEDDING, _HEAD = "embed_tokens", "lm_head"
 # The bits of a head that are read for few tokens only: see `llmc.dialects.bit_planes`.
@@ -25,7 +25,8 @@ class Compiled(Contender):
         self.version = f"iree-base-runtime {version('iree-base-runtime')}"
         self.weights = weights
         self.weight_bytes = _bytes_per_step(path / PARAMETERS)
-        self._engine = Engine(path / MODULE, path / PARAMETERS, cpu_device(threads))
+        vocabulary = Manifest.read(path).model.vocab_size
+        self._engine = Engine(path / MODULE, path / PARAMETERS, cpu_device(threads), vocabulary)
 
     def clear(self, sequences: int, capacity: int) -> None:
         """Allocates the KV cache."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain, pairwise
 from typing import Any, TypeVar
 
@@ -31,7 +32,7 @@ class Replicas(Runner):
         self, engine: Engine, communicator: Communicator, grid: Grid, together: Together
     ) -> None:
         """`engine` is this rank's of the `grid`, and is called by nobody else."""
-        super().__init__()
+        super().__init__(engine.room.vocabulary)
         self._engine = engine
         self._communicator = communicator
         self._together = together
@@ -50,10 +51,12 @@ class Replicas(Runner):
         with self._together("reset", sequences, capacity):
             self._shares = shares
             self._engine.reset(room, capacity if self._mine else 1)
+        self.room = replace(self.room, sequences=sequences, capacity=capacity)
         return self.claim()
 
     def prefill(self, tokens: list[int], past: int, sequence: int = 0, start: int = 0) -> Output:
         """On the replica that has the sequence."""
+        self.room.require_sequence(tokens, past, sequence, start)
         with self._together("prefill", tokens, past, sequence, start):
             if sequence not in self._mine:
                 return self._gathered_output(None)
@@ -62,6 +65,7 @@ class Replicas(Runner):
 
     def prefill_batch(self, prompts: list[list[int]], starts: list[int]) -> Output:
         """On all replicas at once."""
+        self.room.require_batch(prompts, 0, starts)
         with self._together("prefill_batch", prompts, starts):
             if not self._mine:
                 return self._gathered_output(None)
@@ -70,6 +74,7 @@ class Replicas(Runner):
 
     def decode(self, tokens: list[int], past: int, starts: list[int]) -> Output:
         """On all replicas at once."""
+        self.room.require_batch([[token] for token in tokens], past, starts)
         with self._together("decode", tokens, past, starts):
             if not self._mine:
                 return self._gathered_output(None)
@@ -80,6 +85,8 @@ class Replicas(Runner):
         self, tokens: list[int], past: int, starts: list[int], count: int
     ) -> list[list[int]]:
         """As many steps as all replicas have made."""
+        self.room.require_batch([[token] for token in tokens], past, starts)
+        self.room.require_columns(past, count)
         with self._together("greedy", tokens, past, starts, count):
             steps: list[list[int]] = []
             if self._mine:
