@@ -53,7 +53,7 @@ def main() -> None:
     for ranks in parser.parse_args().ranks:
         begin = time.perf_counter()
         search = Search(module, DEVICE, Step(abi.DECODE, 1, 4096, 8192, "f32", 4.0))
-        best = find_plan(search, str(ranks)).best
+        best = find_plan(search, ranks).best
         table.add_row(
             str(ranks),
             str(len(list(search.grids(ranks)))),

@@ -95,17 +95,19 @@ def make_search(
     return Search(module, device, step, exact, constraints or Constraints(), given)
 
 
-def find_plan(search: Search, text: str) -> Planned:
-    """The best plan for the grid `text`, or, where that is a number, for so many ranks.
-
-    UserError where there is none.
-    """
+def parse_ranks(text: str) -> int | Grid:
+    """A number of ranks, or their grid, as `--grid` says it. UserError where it says neither."""
     if not text.isdecimal():
-        grid = ordered(Grid.parse(text))
-        return Planned(search.best([grid]), {f"usual {grid}": _usual(search, grid)})
-    ranks = int(text)
-    if ranks < 1:
+        return ordered(Grid.parse(text))
+    if int(text) < 1:
         raise UserError("--grid must be of at least 1 rank")
+    return int(text)
+
+
+def find_plan(search: Search, ranks: int | Grid) -> Planned:
+    """The best plan for so many ranks, or for a grid of them. UserError where there is none."""
+    if isinstance(ranks, Grid):
+        return Planned(search.best([ranks]), {f"usual {ranks}": _usual(search, ranks)})
     best = search.best(list(search.grids(ranks)))
     pure = [grid_of_sizes(**{name: ranks}) for name in ("tp", "pp", "dp")]
     others = {f"best {grid}": _solved(search, grid) for grid in pure if grid in search.grids(ranks)}

@@ -93,3 +93,11 @@ def test_what_is_wrong_is_said_in_one_line(words, says, tiny_folder, device, cap
     assert main(["plan", str(tiny_folder), "--device", str(device), *words]) == 2
     error = capfd.readouterr().err.splitlines()[-1]
     assert says in error
+
+
+@pytest.mark.parametrize(
+    ("grid", "says"), [("0", "at least 1 rank"), ("sp=2", "along the axes pp, dp, ep and tp")]
+)
+def test_a_grid_is_checked_before_the_device_is_looked_for(grid, says, tiny_folder, capfd):
+    assert main(["plan", str(tiny_folder), "--device", "missing.json", "--grid", grid]) == 2
+    assert says in capfd.readouterr().err.splitlines()[-1]

@@ -138,7 +138,7 @@ def test_memory_bounds_plans_and_what_is_missing_is_said(llama):
     enough = replace(dear, memory_bytes=int(tiny.memory_bytes + 1 + misfit.missing))
     assert isinstance(search_of(llama, enough).solve(grid), Found)
     with pytest.raises(UserError, match=r"does not fit: with .* each device lacks"):
-        find_plan(search_of(llama, tiny), "4")
+        find_plan(search_of(llama, tiny), 4)
 
 
 @pytest.mark.parametrize("grid", ["tp=4", "pp=2,tp=2"])
@@ -261,7 +261,7 @@ def test_a_large_model_is_planned_for_many_devices():
     loaded = replace(as_loaded(tiny_model(tiny_config("llama"))), config=config, context=64)
     module = readable_module(loaded, CompileOptions())
     wide = replace(DEVICE, memory_bytes=10**9, links=(NEAR, Link(256, 1e-5, 1e9)))
-    best = find_plan(search_of((loaded, module), wide), "256").best
+    best = find_plan(search_of((loaded, module), wide), 256).best
     assert best.plan.grid.size == 256
     assert max(best.memory) <= wide.memory_bytes
 

@@ -11,7 +11,6 @@ from llmc.frontend.output_folder import writing
 from llmc.frontend.source import open_model
 from llmc.frontend.toolchain import versions
 from llmc.runtime import UserError
-from llmc.runtime.ranks.grid import Grid
 from llmc.tools.arguments import (
     add_compile_options,
     add_model,
@@ -105,6 +104,7 @@ def _plan(arguments: argparse.Namespace) -> tuple[Planned, Device]:
                     bytes_of_weights,
                     find_plan,
                     make_search,
+                    parse_ranks,
                     readable_module,
                     same_of,
                 )
@@ -120,12 +120,12 @@ def _plan(arguments: argparse.Namespace) -> tuple[Planned, Device]:
             same_of(arguments.same),
         )
         options = compile_options(arguments)
-        grid = str(grid_of_options(options)) if options.plan else arguments.grid
-        ranks = int(grid) if grid.isdecimal() else Grid.parse(grid).size
+        ranks = parse_ranks(str(grid_of_options(options)) if options.plan else arguments.grid)
+        count = ranks if isinstance(ranks, int) else ranks.size
         with progress("open"):
             model = open_model(arguments.model, options.layers)
-        device = find_device(arguments.device_file, ranks, bytes_of_weights(model, options))
+        device = find_device(arguments.device_file, count, bytes_of_weights(model, options))
         module = readable_module(model, options, progress)
         workload = Workload(arguments.tokens_cached, arguments.batch, arguments.prompt)
         search = make_search(model, module, options, device, workload, wishes)
-        return find_plan(search, grid), device
+        return find_plan(search, ranks), device
