@@ -38,13 +38,15 @@ class AnnotateCaches(Pass):
         axis = axes.index(AXIS)
         split = Dealt(axis, (), grid.axes[axis].size)
         caches = [op for op in globals_with(module, CACHE) if SHARERS not in op.attributes]
+        if not caches:
+            return
         for op in caches:
             op.attributes[SHARERS] = i64(split.ranks)
         names = {op.attributes["sym_name"].value for op in caches}
         for op in find(module.operation, "ml_program.global_load"):
             if ir.FlatSymbolRefAttr(op.attributes["global"]).value in names:
                 _annotate(op.results[0], split)
-        for op in find(module.operation, CacheAllocateOp.OPERATION_NAME) if caches else []:
+        for op in find(module.operation, CacheAllocateOp.OPERATION_NAME):
             _annotate(op.results[0], split)
 
 

@@ -122,7 +122,11 @@ def _averaged(parts: ir.Value) -> ir.Value:
 
 
 def _own_rows(op: CacheAppendOp, ranks: int, place: int) -> ir.Value:
-    """Every row of so many, from the first that is the rank's; the last, where there is no such."""
+    """Every `ranks`-th row, from the first that is the rank's.
+
+    Where none is left it is the last row, and a single one is appended on all ranks: what is not
+    the rank's lies behind its columns, where its next ones are written.
+    """
     batch, heads, tokens, channels = sizes(op.rows)
     if tokens == 1:
         return op.rows
