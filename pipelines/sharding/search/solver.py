@@ -20,6 +20,8 @@ from llmc.pipelines.sharding.search.spans import Content, Layers
 from llmc.pipelines.sharding.split import Layout
 
 _UNIT = 1e6  # of bytes, so that numbers are of a size that a solver likes
+# The bit of a presolve rule after which HiGHS can lose a row that says that one choice is made.
+_ENUMERATION = 1 << 16  # https://github.com/ERGO-Code/HiGHS/issues/3216
 
 
 @dataclass(frozen=True)
@@ -292,6 +294,7 @@ def _minimise(
     solver = highspy.Highs()
     solver.setOptionValue("output_flag", False)
     solver.setOptionValue("mip_rel_gap", 0.0)
+    solver.setOptionValue("presolve_rule_off", _ENUMERATION)
     solver.passModel(lp)
     solver.run()
     if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
