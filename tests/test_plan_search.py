@@ -349,6 +349,12 @@ def test_a_plan_within_a_limit_is_the_best_of_all_cuts(kinds, ends, layers, stag
         assert found.total(problems).seconds == pytest.approx(best)
 
 
+def test_what_the_solver_cannot_solve_is_not_said_to_lack_memory():
+    problems = [Problem("", 1, (node((1, float("inf"))),), ()), Problem("", 1, (node((0, 1)),), ())]
+    with pytest.raises(RuntimeError, match="HiGHS"):
+        solve_within(problems, Layers((0,), 1), 1e6)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [

@@ -278,7 +278,10 @@ def _held(choice: Choice) -> float:
 def _minimise(
     costs: np.ndarray, upper: np.ndarray, rows: Sequence[tuple[dict[int, float], float, float]]
 ) -> np.ndarray | None:
-    """The whole numbers from 0 to `upper` of least cost whose sums are in the rows' bounds."""
+    """The whole numbers from 0 to `upper` of least cost whose sums are in the rows' bounds.
+
+    None where there are none; RuntimeError where HiGHS cannot tell.
+    """
     lp = highspy.HighsLp()
     lp.num_col_, lp.num_row_ = len(costs), len(rows)
     lp.col_cost_ = costs
@@ -297,6 +300,9 @@ def _minimise(
     solver.setOptionValue("presolve_rule_off", _ENUMERATION)
     solver.passModel(lp)
     solver.run()
-    if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+    status = solver.getModelStatus()
+    if status == highspy.HighsModelStatus.kOptimal:
+        return np.array(solver.getSolution().col_value)
+    if status == highspy.HighsModelStatus.kInfeasible:
         return None
-    return np.array(solver.getSolution().col_value)
+    raise RuntimeError(f"HiGHS {solver.version()} says {solver.modelStatusToString(status)!r}")
