@@ -195,11 +195,14 @@ def test_a_plan_that_is_given_is_kept_to(llama, tmp_path):
     assert free.cost.seconds < kept.cost.seconds < found.cost.seconds
 
 
-def test_more_tokens_and_sequences_take_longer_and_more_memory(llama):
-    def found(grid="tp=2", **workload):
-        return search_of(llama, **workload).solve(Grid.parse(grid))
+def test_more_tokens_and_sequences_take_longer_and_more_memory(llama, tmp_path):
+    grid, path = Grid.parse("tp=2"), tmp_path / "plan.json"
+    usual = search_of(llama).solve(grid)
+    path.write_text(usual.plan.to_json())
 
-    usual = found()
+    def found(**workload):
+        return search_of(llama, plan=path, **workload).solve(grid)
+
     assert found(cached=48).cost.seconds > usual.cost.seconds
     assert found(cached=48).memory == usual.memory  # a full cache's
     four = found(batch=4)

@@ -132,10 +132,9 @@ class CPUTarget(Target):
 
     @property
     def reads_in_order(self) -> bool:
-        """Whether memory gives a core most where it reads one stream from end to end.
+        """Whether a core reads one stream faster than two at once, if asked for it a little ahead.
 
-        So it is on AMD's Zen, by a third. Other cores read two streams at once, as Intel's, which
-        prefetch up to the end of a page, or are not known.
+        AMD's Zen does, measured on Zen 4 by a third; Intel's do not. Of others it is not known.
         """
         return self.facts.name.startswith("znver")
 

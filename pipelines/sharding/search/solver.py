@@ -147,7 +147,7 @@ class _Program:
         for group in same:
             first, *others = [dims[each] for each in group]
             for other in others:
-                for split in {*first, *other}:
+                for split in dict.fromkeys((*first, *other)):
                     terms = dict(first.get(split, {}))
                     terms.update(dict.fromkeys(other.get(split, {}), -1.0))
                     self._row(terms, 0, 0)
@@ -163,7 +163,7 @@ class _Program:
         """The choices of a node have its values in the layouts that these are in."""
         by_layout: dict[tuple, dict[int, float]] = {}
         for variable, choice in made.items():
-            for value, layout in {*choice.reads, *choice.makes}:
+            for value, layout in dict.fromkeys((*choice.reads, *choice.makes)):
                 by_layout.setdefault((number, value, layout), {})[variable] = 1.0
             if choice.weight:
                 weight, (layout_, _) = choice.weight
