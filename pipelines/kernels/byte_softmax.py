@@ -6,6 +6,8 @@ a large one, become integers of two digits of 7 bits, multiplied one by one: bes
 values to 8 bits, theirs is lost.
 """
 
+from collections.abc import Callable
+from functools import partial
 from itertools import product
 
 from torch_mlir import ir
@@ -141,16 +143,28 @@ class ByteSoftmax(OnlineSoftmax):
         return list(loop.results)
 
     def add_values(self, column: ir.Value, count: ir.Value) -> None:
-        """The values by their weights, some heads and some channels at a time."""
+        """The values by their weights, some heads and some channels at a time.
+
+        Memory gives the keys of the next block meanwhile: every loop over this one, of which each
+        cell and each run of chunks has one, asks for as many lines.
+        """
         together = divisor(self.heads, HEADS)
         chunks = self.caches.value_channels // self.lanes
         wide = divisor(chunks, _SUMS[self.lanes] // (len(_DIGITS) * together))
+        (cells,) = self.units.type.shape
+        ask = partial(self._prefetch_next_keys, parts=cells + chunks // wide)
         for first in scf.for_(index(0), index(self.heads), index(together)):
             heads = [arith.addi(first, index(i)) for i in range(together)]
-            self._round_weights(heads, column, count)
-            for chunk in range(0, chunks, wide):
-                self._add_chunks(heads, range(chunk, chunk + wide), column, count)
+            for cell in range(cells):
+                self._round_weights(heads, cell, column, count, partial(ask, part=cell))
+            for run in range(chunks // wide):
+                each = range(run * wide, (run + 1) * wide)
+                self._add_chunks(heads, each, column, count, partial(ask, part=cells + run))
             scf.yield_([])
+
+    def _prefetch_next_keys(self, place: ir.Value, part: int, parts: int) -> None:
+        """Asks for a part of the keys of the panel a block after that of column `place`."""
+        self.keys.prefetch(arith.addi(place, index(BLOCK)), part, parts)
 
     def _round_query(self, head: ir.Value, block: ir.Value) -> None:
         """Makes integers of 32 channels."""
@@ -203,29 +217,30 @@ class ByteSoftmax(OnlineSoftmax):
         offset = INTEGERS + PART * (word * panels.format.lanes + lane)
         return panels.read(begin, offset, PART * self.lanes)
 
-    def _round_weights(self, heads: list[ir.Value], column: ir.Value, count: ir.Value) -> None:
-        """Makes digits of a block's weights by the scales of values; the weights are 1 at most.
-
-        Memory, of which this asks nothing else, gives the keys of the next block meanwhile.
-        """
+    def _round_weights(
+        self,
+        heads: list[ir.Value],
+        cell: int,
+        column: ir.Value,
+        count: ir.Value,
+        ask: Callable[[ir.Value], None],
+    ) -> None:
+        """Makes digits of a block's weights by the scales of values; the weights are 1 at most."""
         stored = ir.VectorType.get([self.lanes], self.shares.type.element_type)
-        (cells,) = self.units.type.shape
-        for cell in range(cells):
-            inverse = vector.broadcast(floats(self.lanes), self._unit(cell, column, count))
-            for at in scf.for_(index(0), count, index(self.lanes)):
-                next_ = arith.addi(arith.addi(column, at), index(BLOCK))
-                self.keys.prefetch(next_, part=cell, parts=cells)
-                factor = arith.mulf(self._value_scales(cell, column, at), inverse)
-                for head in heads:
-                    weight = load(self.scores, [head, at], self.lanes)
-                    nearest = multiply_add(weight, factor, splat(0.5, self.lanes))
-                    whole = arith.fptosi(self.words, nearest)
-                    high = arith.shrui(whole, integers(_BITS, self.words))
-                    low = arith.andi(whole, integers(2**_BITS - 1, self.words))
-                    for digit, part in zip(_DIGITS, (high, low), strict=True):
-                        place = [head, index(cell), index(digit), at]
-                        vector.store(arith.trunci(stored, part), self.shares, place)
-                scf.yield_([])
+        inverse = vector.broadcast(floats(self.lanes), self._unit(cell, column, count))
+        for at in scf.for_(index(0), count, index(self.lanes)):
+            ask(arith.addi(column, at))
+            factor = arith.mulf(self._value_scales(cell, column, at), inverse)
+            for head in heads:
+                weight = load(self.scores, [head, at], self.lanes)
+                nearest = multiply_add(weight, factor, splat(0.5, self.lanes))
+                whole = arith.fptosi(self.words, nearest)
+                high = arith.shrui(whole, integers(_BITS, self.words))
+                low = arith.andi(whole, integers(2**_BITS - 1, self.words))
+                for digit, part in zip(_DIGITS, (high, low), strict=True):
+                    place = [head, index(cell), index(digit), at]
+                    vector.store(arith.trunci(stored, part), self.shares, place)
+            scf.yield_([])
 
     def _value_scales(self, cell: int, column: ir.Value, at: ir.Value) -> ir.Value:
         """Scales of the columns from `column + at` on, 0 of those that do not count."""
@@ -244,7 +259,12 @@ class ByteSoftmax(OnlineSoftmax):
         return arith.divf(most, largest)
 
     def _add_chunks(
-        self, heads: list[ir.Value], chunks: range, column: ir.Value, count: ir.Value
+        self,
+        heads: list[ir.Value],
+        chunks: range,
+        column: ir.Value,
+        count: ir.Value,
+        ask: Callable[[ir.Value], None],
     ) -> None:
         """Adds a block's values to the sums of `chunks` of as many channels as there are lanes."""
         sums = [integers(0, self.words)] * (len(heads) * len(chunks) * len(_DIGITS))
@@ -252,6 +272,7 @@ class ByteSoftmax(OnlineSoftmax):
         with ir.InsertionPoint(loop.body):
             at, sums = loop.induction_variable, list(loop.inner_iter_args)
             place = arith.addi(column, at)
+            ask(place)
             places = [divmod(chunk * self.lanes, Q8_0.values) for chunk in chunks]
             begins = [self.values.begin(place, index(cell)) for cell, _ in places]
             for word in range(VALUES.words):

@@ -17,7 +17,7 @@
 // CHECK:         arith.sitofp %{{.+}} : vector<16xi32> to vector<16xf32>
 // CHECK:         memref.prefetch
 // CHECK:         arith.shrui %{{.+}} : vector<16xi32>
-// CHECK-NOT:     memref.prefetch
+// CHECK:         memref.prefetch
 // CHECK:         llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"(
 // CHECK-LABEL: func.func @decode(
 // CHECK-SAME:      %arg1: tensor<2x?x2x?x1x544xi8>
