@@ -50,19 +50,18 @@ def narrow_cache() -> Iterator[None]:
 
 
 @contextmanager
-def rounded_cache(prompt: int) -> Iterator[None]:
+def rounded_cache(exact: int) -> Iterator[None]:
     """While open, models with our attention attend to keys and values in blocks.
 
-    Queries after the `prompt`'s are rounded too, as decoding does. In float16 where heads are no
-    whole blocks.
+    Queries after the first `exact` are rounded too. In float16 where heads are no whole blocks.
     """
 
     def attention(query: Tensor, key: Tensor, value: Tensor, *options: float) -> Tensor:
         if any(rows.shape[-1] % Q8_0.values for rows in (key, value)):
             return _on_halves(query, key, value, *options)
         held = (torch.from_numpy(Q8_0.decode(Q8_0.encode(rows.numpy()))) for rows in (key, value))
-        prefilled, decoded = query.tensor_split([prompt], dim=-2)
-        query = torch.cat([prefilled, rounded_query(decoded)], dim=-2)
+        kept, others = query.tensor_split([exact], dim=-2)
+        query = torch.cat([kept, rounded_query(others)], dim=-2)
         return _ATTENTION(query, *held, *options)
 
     with replaced(torch_ops, "attention", attention):

@@ -17,9 +17,11 @@ from llmc.dialects.blocks import decode
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.passes.call_kernels import CallKernels
 from llmc.pipelines.passes.store_blocks_as_bytes import StoreBlocksAsBytes
+from llmc.pipelines.targets.cpu import CPUTarget
 from tests.cpu_code import compile_for_cpu
 from tests.decode_attention import NOTHING
 from tests.kv_caches import as_cache, as_stored, kept, row_type
+from tests.rounding import rounded_query
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,14 @@ class Shape:
     softcap: float = 0.0
     lanes: int = 8
     cache: str = "f32"
+    instruction: str = "plain"
     first: int = 0
     step: int = 0  # none: the caches have all columns
+
+    @property
+    def in_bytes(self) -> bool:
+        """Whether bytes are multiplied by bytes: queries and weights are rounded then."""
+        return self.cache == "q8_0" and self.instruction != "plain" and not self.step
 
     @property
     def function(self) -> str:
@@ -56,6 +64,9 @@ class Shape:
           }}"""
 
 
+LANES, BYTES = CPUTarget().columns, CPUTarget().byte_products
+AVX2 = "vpmaddubsw" if "avx2" in CPUTarget().facts.features else "plain"
+
 SHAPES = [
     Shape(heads=9, key_heads=3, channels=64, value_channels=64),
     Shape(heads=4, key_heads=4, channels=20, value_channels=12, lanes=16),
@@ -65,19 +76,25 @@ SHAPES = [
     Shape(heads=6, key_heads=2, channels=128, value_channels=128, cache="f16", lanes=16),
     Shape(heads=3, key_heads=1, channels=20, value_channels=6, cache="f16", lanes=4),
     Shape(heads=9, key_heads=3, channels=64, value_channels=96, cache="q8_0", lanes=16),
+    Shape(9, 3, 64, 96, lanes=LANES, cache="q8_0", instruction=BYTES.instruction),
+    Shape(4, 2, 128, 64, 7, 3.0, lanes=LANES, cache="q8_0", instruction=BYTES.instruction),
+    Shape(heads=2, key_heads=2, channels=256, value_channels=256, cache="q8_0", instruction=AVX2),
     Shape(4, 2, 20, 12, window=3, softcap=3.0, first=2, step=4),
     Shape(9, 3, 64, 32, cache="q8_0", lanes=16, first=1, step=2),
 ]
 
 
 @pytest.fixture(
-    scope="module", params=SHAPES, ids=lambda shape: f"{shape.heads}x{shape.channels}_{shape.step}"
+    scope="module",
+    params=SHAPES,
+    ids=lambda shape: f"{shape.heads}x{shape.channels}_{shape.instruction}_{shape.step}",
 )
 def compiled(request):
     context = ir.Context()
     dialects.load(context)
     module = ir.Module.parse(request.param.function, context)
-    run((CallKernels(lanes=request.param.lanes), StoreBlocksAsBytes()), module)
+    kernels = CallKernels(lanes=request.param.lanes, instruction=request.param.instruction)
+    run((kernels, StoreBlocksAsBytes()), module)
     binary = compile_for_cpu(module)
     loaded = iree.runtime.load_vm_flatbuffer(binary, driver="local-task")
     return request.param, loaded.attend
@@ -122,12 +139,14 @@ def test_kernel(compiled, tokens, past, start):
         caches.append(as_cache(own, shape.cache, which))
     starts = np.array([start], np.int64)
     out = attend(query.numpy(), *map(as_stored, caches), starts, 1, 2, past).to_host()
-    expected, logarithms = reference(query[0], *held, shape, start, past)
+    met = rounded_query(query[0].double()) if shape.in_bytes else query[0]
+    expected, logarithms = reference(met, *held, shape, start, past)
     found, width = torch.tensor(out[0]).double(), shape.value_channels
     if shape.step:
         torch.testing.assert_close(
             found[..., width].clamp(min=-NOTHING), logarithms.clamp(min=-NOTHING), atol=2e-5, rtol=0
         )
         found = found[..., :width] * logarithms.isfinite()[..., None]
-    # Scores of about 40 are summed in float32.
-    torch.testing.assert_close(found, expected, atol=2e-5, rtol=0)
+    # Scores of about 40 are summed in float32; weights of bytes are rounded to a 16383rd of 1.
+    tolerance = 1e-3 if shape.in_bytes else 2e-5
+    torch.testing.assert_close(found, expected, atol=tolerance, rtol=0)

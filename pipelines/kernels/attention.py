@@ -17,7 +17,13 @@ from llmc.dialects.cache_cells import KEYS, VALUES, CellFormat
 from llmc.dialects.dealt_columns import DealtColumns
 from llmc.dialects.index_notation import Size, index
 from llmc.pipelines.kernels.cache_rows import holds_cells
-from llmc.pipelines.kernels.kernel import Kernel, in_symbol, load_index, multiply_add
+from llmc.pipelines.kernels.kernel import (
+    STACK_BYTES,
+    Kernel,
+    in_symbol,
+    load_index,
+    multiply_add,
+)
 from llmc.pipelines.kernels.query_rows import QueryRows
 from llmc.pipelines.kernels.vectors import (
     LOG2_E,
@@ -38,8 +44,6 @@ _UNROLL = RUN
 _VECTORS = 2
 # What weights that are not hidden add up to, at least.
 _LEAST = 1e-30
-# IREE refuses code that takes more stack than 32 KiB.
-_STACK_BYTES = 30_000
 
 
 @dataclass(frozen=True)
@@ -110,7 +114,7 @@ class AttentionShape:
             block = _BLOCK
             while block >= _UNROLL:
                 wide = rows * (self.channels + self.value_channels + block) + block * room
-                if 4 * wide <= _STACK_BYTES:
+                if 4 * wide <= STACK_BYTES:
                     return rows, block
                 block //= 2
             rows //= 2

@@ -71,11 +71,12 @@ class ByteSoftmax(OnlineSoftmax):
         self.units = buffer(in_value)
 
     @staticmethod
-    def bytes(heads: int, caches: Caches, lanes: int) -> int:
+    def bytes(heads: int, channels: int, value_channels: int, lanes: int) -> int:
         """What the buffers take."""
-        in_key, in_value = caches.channels // Q8_0.values, caches.value_channels // Q8_0.values
+        in_key, in_value = channels // Q8_0.values, value_channels // Q8_0.values
         of_head = in_key * (Q8_0.values + 8) + in_value * 2 * BLOCK
-        return OnlineSoftmax.bytes(heads, caches, lanes) + heads * of_head + 4 * in_value
+        floats_ = OnlineSoftmax.bytes(heads, channels, value_channels, lanes)
+        return floats_ + heads * of_head + 4 * in_value
 
     def attend(self, begin: ir.Value, end: ir.Value) -> None:
         """Takes in columns `begin` to `end - 1`, if there are any, by whole panels."""
@@ -105,9 +106,14 @@ class ByteSoftmax(OnlineSoftmax):
         """All columns: panels are whole."""
         return [(index(0), count, None)]
 
-    def seen(self, column: ir.Value, at: ir.Value, limit: ir.Value | None) -> ir.Value | None:
-        """Columns that are asked for, among those of the first and of the last panel."""
-        place = arith.addi(column, at)
+    def seen(
+        self, head: ir.Value, column: ir.Value, at: ir.Value, limit: ir.Value | None
+    ) -> ir.Value | None:
+        """The columns that are asked for."""
+        return self._asked_for(arith.addi(column, at))
+
+    def _asked_for(self, place: ir.Value) -> ir.Value:
+        """Which of the columns from `place` on are asked for, not only in a panel that is."""
         before, below = (
             self.lanes_below(arith.subi(bound, place)) for bound in (self.begin, self.end)
         )
@@ -245,7 +251,7 @@ class ByteSoftmax(OnlineSoftmax):
     def _value_scales(self, cell: int, column: ir.Value, at: ir.Value) -> ir.Value:
         """Scales of the columns from `column + at` on, 0 of those that do not count."""
         scales = self._scales(self.values, arith.addi(column, at), index(cell))
-        return arith.select(self.seen(column, at, None), scales, splat(0.0, self.lanes))
+        return arith.select(self._asked_for(arith.addi(column, at)), scales, splat(0.0, self.lanes))
 
     def _unit(self, cell: int, column: ir.Value, count: ir.Value) -> ir.Value:
         """Stores what 1 in the digits is worth, and gives its inverse."""

@@ -20,7 +20,7 @@ from llmc.pipelines.kernels.byte_softmax import ByteSoftmax
 from llmc.pipelines.kernels.cache_rows import RowWriter, holds_cells
 from llmc.pipelines.kernels.float_softmax import FloatSoftmax
 from llmc.pipelines.kernels.head_row import HeadNorm, HeadRow, Rotation
-from llmc.pipelines.kernels.kernel import Kernel, in_symbol, load_index
+from llmc.pipelines.kernels.kernel import STACK_BYTES, Kernel, in_symbol, load_index
 from llmc.pipelines.kernels.online_softmax import BLOCK, Caches, OnlineSoftmax
 from llmc.pipelines.kernels.partial_attention import PARTS, Parts
 from llmc.pipelines.kernels.vectors import LOG2_E, divisor, splat
@@ -29,8 +29,6 @@ from llmc.pipelines.kernels.vectors import LOG2_E, divisor, splat
 _WHOLE = 512
 # Columns of a part at most. Parts are two by two, so that as many cores are done at once.
 _PART = 1024
-# IREE refuses code that takes more stack than 32 KiB.
-_STACK_BYTES = 30_000
 
 
 @dataclass(frozen=True)
@@ -237,10 +235,14 @@ class _Step:
         """For as many heads at once as the stack bears."""
         caches, sharing, softcap = self.caches, self.shape.sharing, self.shape.softcap
         if holds_cells(caches.keys):
-            most = _STACK_BYTES // ByteSoftmax.bytes(1, caches, self.lanes)
+            most = STACK_BYTES // ByteSoftmax.bytes(
+                1, caches.channels, caches.value_channels, self.lanes
+            )
             heads = divisor(sharing, max(1, most))
             return ByteSoftmax(heads, caches, self.lanes, softcap, self.instruction)
-        most = _STACK_BYTES // OnlineSoftmax.bytes(1, caches, self.lanes)
+        most = STACK_BYTES // OnlineSoftmax.bytes(
+            1, caches.channels, caches.value_channels, self.lanes
+        )
         return FloatSoftmax(divisor(sharing, max(1, most)), caches, self.lanes, softcap)
 
     def _load_query(

@@ -39,7 +39,9 @@ class FloatSoftmax(OnlineSoftmax):
         whole = arith.muli(arith.divui(count, index(self.lanes)), index(self.lanes))
         return [(index(0), whole, None), (whole, count, count)]
 
-    def seen(self, column: ir.Value, at: ir.Value, limit: ir.Value | None) -> ir.Value | None:
+    def seen(
+        self, head: ir.Value, column: ir.Value, at: ir.Value, limit: ir.Value | None
+    ) -> ir.Value | None:
         """Columns below the limit."""
         return None if limit is None else self.lanes_below(arith.subi(limit, at))
 

@@ -19,6 +19,9 @@ from llmc.pipelines.kernels.launch import Launch
 ALLOCA = "memref.alloca"
 """The operation that makes a buffer on the stack."""
 
+STACK_BYTES = 30_000
+"""What the buffers of a kernel may take: IREE refuses code that takes more stack than 32 KiB."""
+
 # What IREE has for a result that is written over no operand.
 _UNTIED = -1
 

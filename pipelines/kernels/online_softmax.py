@@ -77,10 +77,9 @@ class OnlineSoftmax(ABC):
         self.scores = buffer(heads, BLOCK)
 
     @staticmethod
-    def bytes(heads: int, caches: Caches, lanes: int) -> int:
+    def bytes(heads: int, channels: int, value_channels: int, lanes: int) -> int:
         """What the buffers take."""
-        channels = caches.channels + caches.value_channels
-        return 4 * heads * (channels + 3 * group_of(lanes) + BLOCK)
+        return 4 * heads * (channels + value_channels + 3 * group_of(lanes) + BLOCK)
 
     @abstractmethod
     def begin_block(self, column: ir.Value, count: ir.Value) -> None:
@@ -101,8 +100,10 @@ class OnlineSoftmax(ABC):
         """Where groups of a block's `count` columns begin and end, and the limit of `products`."""
 
     @abstractmethod
-    def seen(self, column: ir.Value, at: ir.Value, limit: ir.Value | None) -> ir.Value | None:
-        """Which of a group's columns, those from `column + at` on, count; None where all do."""
+    def seen(
+        self, head: ir.Value, column: ir.Value, at: ir.Value, limit: ir.Value | None
+    ) -> ir.Value | None:
+        """Which columns of a group, from `column + at` on, `head` sees; None where all."""
 
     @abstractmethod
     def add_values(self, column: ir.Value, count: ir.Value) -> None:
@@ -161,10 +162,12 @@ class OnlineSoftmax(ABC):
     ) -> list[ir.Value]:
         """A vector of scores for each head; columns that do not count are hidden."""
         scores = [self._bend(score) for score in self.products(heads, column, at, limit)]
-        seen, hidden = self.seen(column, at, limit), splat(HIDDEN, self.lanes)
-        if seen is None:
-            return scores
-        return [arith.select(seen, score, hidden) for score in scores]
+        hidden = splat(HIDDEN, self.lanes)
+        for number, head in enumerate(heads):
+            seen = self.seen(head, column, at, limit)
+            if seen is not None:
+                scores[number] = arith.select(seen, scores[number], hidden)
+        return scores
 
     def _weigh(self, head: ir.Value, peak: ir.Value, count: ir.Value) -> None:
         """Makes weights of a block's scores, and shrinks what was before to the new peak."""

@@ -29,6 +29,7 @@ from llmc.dialects.kv_cache import channels
 from llmc.pipelines.kernels.append import append
 from llmc.pipelines.kernels.argmax import argmax
 from llmc.pipelines.kernels.attention import AttentionShape, attention
+from llmc.pipelines.kernels.byte_attention import byte_attention
 from llmc.pipelines.kernels.combine_experts import combine_experts
 from llmc.pipelines.kernels.counters import Counters
 from llmc.pipelines.kernels.decode_attention import DecodeShape, decode_attention
@@ -51,11 +52,12 @@ class CallKernels(Pass):
     """Puts the kernels into the module, each once, and dispatches them where they are needed.
 
     `lanes` is the number of floats in a vector register. Products of bytes, which a KV cache of
-    cells needs, are by `instruction`. Attention, rotary embedding and appends to
-    the KV cache of a fixed number of tokens, or of other floats than f32, have no kernel and are
-    left alone. Rotary embedding and appends read heads where they lie in the rows of a linear
-    layer; an append takes in rotary embedding and narrowing. Changes numerics: a kernel sums in
-    another order, that of attention with its softmax block by block.
+    cells needs, are by `instruction`; where that is plain, several tokens attend to such a cache by
+    products of floats. Attention, rotary embedding and appends to the KV cache of a fixed number of
+    tokens, or of other floats than f32, have no kernel and are left alone. Rotary embedding and
+    appends read heads where they lie in the rows of a linear layer; an append takes in rotary
+    embedding and narrowing. Changes numerics: a kernel sums in another order, that of attention
+    with its softmax block by block.
     """
 
     name: ClassVar[str] = "call-kernels"
@@ -132,8 +134,12 @@ def _attend(op: CachedAttentionOp, cpu: CallKernels) -> list[ir.Value]:
     shape = AttentionShape.of(op, op.keys.type.shape[2])
     tokens = size(op.query, 2)
     extents = [batch, ir.ShapedType.get_dynamic_size(), heads, value_channels]
+    if cell_format(op.keys.type) and cpu.instruction != "plain":
+        kernel = byte_attention(shape, cpu.lanes, cpu.instruction)
+    else:
+        kernel = attention(shape, cpu.lanes, op.keys.type.element_type != ir.F32Type.get())
     (rows,) = dispatch(
-        attention(shape, cpu.lanes, op.keys.type.element_type != ir.F32Type.get()),
+        kernel,
         [op.query, _stored(op.keys), _stored(op.values), op.start],
         [ir.RankedTensorType.get(extents, op.out.type.element_type)],
         [tokens],

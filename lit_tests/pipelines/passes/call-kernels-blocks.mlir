@@ -1,6 +1,7 @@
 // RUN: llmc-opt %s --pass-pipeline='builtin.module(call-kernels{lanes=16 instruction=vpdpbusd},store-blocks-as-bytes,cse,canonicalize)' | filecheck %s
 // RUN: llmc-opt %s --pass-pipeline='builtin.module(call-kernels{lanes=16 instruction=tdpbsud},store-blocks-as-bytes,cse,canonicalize)' | filecheck %s
 // RUN: llmc-opt %s --pass-pipeline='builtin.module(call-kernels{lanes=16 instruction=vpmaddubsw},store-blocks-as-bytes,cse,canonicalize)' | filecheck %s --check-prefix=AVX2
+// RUN: llmc-opt %s --pass-pipeline='builtin.module(call-kernels,store-blocks-as-bytes,cse,canonicalize)' | filecheck %s --check-prefix=PLAIN
 // RUN: not llmc-opt %s --pass-pipeline='builtin.module(call-kernels{instruction=fma})' 2>&1 | filecheck %s --check-prefix=UNKNOWN
 
 // UNKNOWN: error: pass 'call-kernels': instruction must be one of {{.+}}, vpdpbusd, {{.+}}, plain, not 'fma'
@@ -37,4 +38,31 @@ func.func @decode(%qkv: tensor<1x256xf32>, %k: tensor<2x?x2x?x1x!llmc.q8_0_keys>
         tensor<2x?x2x?x1x!llmc.q8_0_values>, tensor<1xi64>, index, index, index)
      -> (tensor<1x128xf32>, tensor<2x?x2x?x1x!llmc.q8_0_keys>, tensor<2x?x2x?x1x!llmc.q8_0_values>)
   return %o, %nk, %nv : tensor<1x128xf32>, tensor<2x?x2x?x1x!llmc.q8_0_keys>, tensor<2x?x2x?x1x!llmc.q8_0_values>
+}
+
+// Several tokens attend as one does, three rows of two heads together, and each row to the columns
+// up to its own, at most 5. Instructions that are plain multiply floats.
+// CHECK:       func.func @byte_attention_
+// CHECK:         arith.trunci %{{.+}} : vector<32xi32> to vector<32xi8>
+// CHECK:         llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"(
+// CHECK:         %[[UP_TO:.+]] = arith.cmpi sgt, %{{.+}}, %[[LANES:.+]] : vector<16xi32>
+// CHECK:         %[[BEFORE:.+]] = arith.cmpi sgt, %{{.+}}, %[[LANES]] : vector<16xi32>
+// CHECK:         %[[WINDOW:.+]] = arith.xori %[[UP_TO]], %[[BEFORE]] : vector<16xi1>
+// CHECK:         %[[SEEN:.+]] = arith.andi %[[WINDOW]], %{{.+}} : vector<16xi1>
+// CHECK:         arith.select %[[SEEN]],
+// CHECK-LABEL: func.func @prefill(
+// CHECK:         "flow.dispatch"({{.+}}entry_points = [@byte_attention_
+//
+// PLAIN:       func.func @attention_
+// PLAIN-NOT:   arith.trunci
+// PLAIN-LABEL: func.func @prefill(
+func.func @prefill(%q: tensor<1x4x?x32xf32>, %k: tensor<2x?x2x?x1x!llmc.q8_0_keys>,
+                   %v: tensor<2x?x2x?x1x!llmc.q8_0_values>, %start: tensor<1xi64>, %i: index)
+    -> tensor<1x4x?x32xf32> {
+  %o = "llmc.cached_attention"(%q, %k, %v, %start, %i, %i, %i)
+     {scale = 0.25, window = 5 : i64, softcap = 0.0}
+     : (tensor<1x4x?x32xf32>, tensor<2x?x2x?x1x!llmc.q8_0_keys>,
+        tensor<2x?x2x?x1x!llmc.q8_0_values>, tensor<1xi64>, index, index, index)
+     -> tensor<1x4x?x32xf32>
+  return %o : tensor<1x4x?x32xf32>
 }
