@@ -50,19 +50,17 @@ def narrow_cache() -> Iterator[None]:
 
 
 @contextmanager
-def rounded_cache(exact: int) -> Iterator[None]:
+def rounded_cache() -> Iterator[None]:
     """While open, models with our attention attend to keys and values in blocks.
 
-    Queries after the first `exact` are rounded too. In float16 where heads are no whole blocks.
+    Queries are rounded too. In float16 where heads are no whole blocks.
     """
 
     def attention(query: Tensor, key: Tensor, value: Tensor, *options: float) -> Tensor:
         if any(rows.shape[-1] % Q8_0.values for rows in (key, value)):
             return _on_halves(query, key, value, *options)
         held = (torch.from_numpy(Q8_0.decode(Q8_0.encode(rows.numpy()))) for rows in (key, value))
-        kept, others = query.tensor_split([exact], dim=-2)
-        query = torch.cat([kept, rounded_query(others)], dim=-2)
-        return _ATTENTION(query, *held, *options)
+        return _ATTENTION(rounded_query(query), *held, *options)
 
     with replaced(torch_ops, "attention", attention):
         yield

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch_mlir import ir
 
 from llmc import dialects
-from llmc.dialects.blocks import decode
+from llmc.dialects.blocks import Q8_0, decode
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.passes.call_kernels import CallKernels
 from llmc.pipelines.passes.store_blocks_as_bytes import StoreBlocksAsBytes
@@ -37,11 +37,6 @@ class Shape:
     instruction: str = "plain"
     first: int = 0
     step: int = 0  # none: the caches have all columns
-
-    @property
-    def in_bytes(self) -> bool:
-        """Whether bytes are multiplied by bytes: queries and weights are rounded then."""
-        return self.cache == "q8_0" and self.instruction != "plain" and not self.step
 
     @property
     def function(self) -> str:
@@ -80,7 +75,7 @@ SHAPES = [
     Shape(4, 2, 128, 64, 7, 3.0, lanes=LANES, cache="q8_0", instruction=BYTES.instruction),
     Shape(heads=2, key_heads=2, channels=256, value_channels=256, cache="q8_0", instruction=AVX2),
     Shape(4, 2, 20, 12, window=3, softcap=3.0, first=2, step=4),
-    Shape(9, 3, 64, 32, cache="q8_0", lanes=16, first=1, step=2),
+    Shape(9, 3, 64, 32, 9, 3.0, LANES, "q8_0", BYTES.instruction, first=1, step=2),
 ]
 
 
@@ -139,7 +134,8 @@ def test_kernel(compiled, tokens, past, start):
         caches.append(as_cache(own, shape.cache, which))
     starts = np.array([start], np.int64)
     out = attend(query.numpy(), *map(as_stored, caches), starts, 1, 2, past).to_host()
-    met = rounded_query(query[0].double()) if shape.in_bytes else query[0]
+    in_bytes = shape.cache == Q8_0.name
+    met = rounded_query(query[0].double()) if in_bytes else query[0]
     expected, logarithms = reference(met, *held, shape, start, past)
     found, width = torch.tensor(out[0]).double(), shape.value_channels
     if shape.step:
@@ -148,5 +144,5 @@ def test_kernel(compiled, tokens, past, start):
         )
         found = found[..., :width] * logarithms.isfinite()[..., None]
     # Scores of about 40 are summed in float32; weights of bytes are rounded to a 16383rd of 1.
-    tolerance = 1e-3 if shape.in_bytes else 2e-5
+    tolerance = 1e-3 if in_bytes else 2e-5
     torch.testing.assert_close(found, expected, atol=tolerance, rtol=0)

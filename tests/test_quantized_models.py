@@ -141,8 +141,7 @@ def test_logits_are_pytorchs_but_for_a_cache_of_blocks(family, grid, tmp_path):
     reference.load_state_dict(dict(model.weights()), strict=False)
     reference.tie_weights()
     exact = logits(reference)
-    # Ranks that have parts of the columns read a prompt without rounding its queries.
-    with rounded_cache(PROMPT if grid else 0):
+    with rounded_cache():
         rounded = logits(reference)
     options = CompileOptions(dtype="f32", kv_dtype="q8_0", context=64, grid=grid)
     found = compiled_logits(model, options, tmp_path / "bundle")

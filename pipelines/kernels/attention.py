@@ -13,10 +13,8 @@ from torch_mlir.dialects import arith, math, memref, scf, vector
 
 from llmc.dialects import AttentionOp, AttentionPartOp, CachedAttentionOp
 from llmc.dialects.attention import HIDDEN
-from llmc.dialects.cache_cells import KEYS, VALUES, CellFormat
 from llmc.dialects.dealt_columns import DealtColumns
 from llmc.dialects.index_notation import Size, index
-from llmc.pipelines.kernels.cache_rows import holds_cells
 from llmc.pipelines.kernels.kernel import (
     STACK_BYTES,
     Kernel,
@@ -35,11 +33,11 @@ from llmc.pipelines.kernels.vectors import (
     transpose,
     width_of,
 )
-from llmc.pipelines.kernels.widened_columns import RUN, Read, WidenedColumns
+from llmc.pipelines.kernels.widened_columns import Read, WidenedColumns
 
 # Columns of a block at most, and of those the ones whose scores stay in registers together.
 _BLOCK = 32
-_UNROLL = RUN
+_UNROLL = 8
 # Vectors of rows, so that an element of a key or value is read once for two multiplications.
 _VECTORS = 2
 # What weights that are not hidden add up to, at least.
@@ -106,6 +104,27 @@ class AttentionShape:
         columns = (self.part.first, self.part.step) if self.part else ()
         return in_symbol(self.scale, self.window, self.softcap, *columns)
 
+    def tokens(self, extents: list[ir.Value]) -> ir.Value:
+        """The number of tokens, of the dynamic extents of a kernel's operands."""
+        return extents[1 if self.part else 0]
+
+    def grid(self, extents: list[ir.Value], rows: int) -> tuple[Size, Size]:
+        """Workgroups of so many `rows` each, and the key heads of all sequences."""
+        tiles = arith.ceildivui(arith.muli(self.tokens(extents), index(self.sharing)), index(rows))
+        if self.part:
+            return tiles, arith.muli(extents[0], index(self.key_heads))
+        return tiles, self.batch * self.key_heads
+
+    def columns(self, rows: QueryRows, start: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """What of the caches `rows` see, from the first column to behind the last.
+
+        `start` is the first column of their sequence.
+        """
+        end = arith.addi(rows.last_column, index(1))
+        if self.window:
+            start = arith.maxsi(start, arith.subi(rows.first_column, index(self.window - 1)))
+        return (start, end) if self.part is None else (self.part.held(start), self.part.held(end))
+
     def tile(self, widest: int, widened: bool) -> tuple[int, int]:
         """Query rows of a workgroup and columns of a block: as many as the stack bears."""
         room = max(self.channels, self.value_channels) if widened else 0
@@ -124,23 +143,13 @@ class AttentionShape:
 def attention(shape: AttentionShape, widest: int, widened: bool) -> Kernel:
     """Operands `query`, `keys [L, S, G, C, D]`, `values [L, S, G, C, E]`, `start [B]`.
 
-    Query and result `[B, T, H, E]` are float32, the caches of that, a narrower type or the bytes of
-    cells. The scalars are the layer, the first sequence and the columns held before the query's
-    (see `llmc.attention` for what a row sees). `widest` is the number of floats in a vector
-    register; `widened` says that the caches' type is a narrower one. Before the tokens' number
-    the kernel of a part is told that of the sequences.
+    Query and result `[B, T, H, E]` are float32, the caches of that or a narrower type. The scalars
+    are the layer, the first sequence and the columns held before the query's (see `llmc.attention`
+    for what a row sees). `widest` is the number of floats in a vector register; `widened` says that
+    the caches' type is a narrower one. Before the tokens' number the kernel of a part is told that
+    of the sequences.
     """
     lanes, block = shape.tile(widest, widened)
-
-    def tokens_of(extents: list[ir.Value]) -> ir.Value:
-        return extents[1 if shape.part else 0]
-
-    def grid(extents: list[ir.Value]) -> tuple[Size, Size]:
-        rows = arith.muli(tokens_of(extents), index(shape.sharing))
-        tiles = arith.ceildivui(rows, index(lanes))
-        if shape.part:
-            return tiles, arith.muli(extents[0], index(shape.key_heads))
-        return tiles, shape.batch * shape.key_heads
 
     def build(
         tile: ir.Value,
@@ -156,11 +165,11 @@ def attention(shape: AttentionShape, widest: int, widened: bool) -> Kernel:
         batch = arith.divui(group, index(shape.key_heads))
         head = arith.remui(group, index(shape.key_heads))
         where = [layer, arith.addi(sequence, batch), head]
-        rows = QueryRows(shape.sharing, lanes, tile, tokens_of(extents), batch, head, past)
+        rows = QueryRows(shape.sharing, lanes, tile, shape.tokens(extents), batch, head, past)
         tile = _Tile(shape, lanes, block, rows, keys, values, where)
         tile.run(query, load_index(start, batch), out)
 
-    return Kernel(f"attention_{shape.text}", grid, build)
+    return Kernel(f"attention_{shape.text}", lambda each: shape.grid(each, lanes), build)
 
 
 class _Tile:
@@ -197,20 +206,11 @@ class _Tile:
         for e in scf.for_(index(0), index(self.shape.value_channels)):
             vector.store(zero, self.sums, [e, index(0)])
             scf.yield_([])
-        end = arith.addi(self.rows.last_column, index(1))
-        if self.shape.window:
-            reach = arith.subi(self.rows.first_column, index(self.shape.window - 1))
-            start = arith.maxsi(start, reach)
-        if self.shape.part:
-            start, end = (self.shape.part.held(column) for column in (start, end))
-            seen = arith.cmpi(arith.CmpIPredicate.slt, start, end)
-            end = arith.select(seen, end, index(0))
-        first = arith.muli(arith.divui(start, index(RUN)), index(RUN))
-        loop = scf.ForOp(first, end, index(self.block), [self._splat(HIDDEN), zero])
+        begin, end = self.shape.columns(self.rows, start)
+        loop = scf.ForOp(begin, end, index(self.block), [self._splat(HIDDEN), zero])
         with ir.InsertionPoint(loop.body):
             column, (peak, total) = loop.induction_variable, loop.inner_iter_args
-            skipped = arith.maxsi(arith.subi(start, column), index(0))
-            scf.yield_(self._block(column, skipped, end, peak, total))
+            scf.yield_(self._block(column, end, peak, total))
         self._store(loop.results[1], out)
         if self.shape.part:
             peak, total = loop.results
@@ -230,22 +230,17 @@ class _Tile:
             scf.yield_([])
 
     def _block(
-        self,
-        column: ir.Value,
-        skipped: ir.Value,
-        end: ir.Value,
-        peak: ir.Value,
-        total: ir.Value,
+        self, column: ir.Value, end: ir.Value, peak: ir.Value, total: ir.Value
     ) -> list[ir.Value]:
-        """Takes in the columns from `column + skipped` on: new peaks and totals of all rows."""
+        """Takes in the columns from `column` on: new peaks and totals of all rows."""
         count = arith.minsi(arith.subi(end, column), index(self.block))
-        keys = self._read(self.keys, KEYS, column, count)
+        keys = self._read(self.keys, column, count)
         loop = scf.ForOp(index(0), count, index(_UNROLL), [peak])
         with ir.InsertionPoint(loop.body):
             at, (highest,) = loop.induction_variable, loop.inner_iter_args
             offsets = [arith.addi(at, index(j)) for j in range(_UNROLL)]
             for offset, score in zip(
-                offsets, self._dot_products(keys, offsets, skipped, count), strict=True
+                offsets, self._dot_products(keys, offsets, count), strict=True
             ):
                 score = self._mask(self._bend(score), arith.addi(column, offset))
                 vector.store(score, self.scores, [offset, index(0)])
@@ -253,35 +248,29 @@ class _Tile:
             scf.yield_([highest])
         new_peak = loop.results[0]
         shrink = exp2_of_negative(arith.subf(peak, new_peak))
-        loop = scf.ForOp(skipped, count, index(1), [arith.mulf(total, shrink)])
+        loop = scf.ForOp(index(0), count, index(1), [arith.mulf(total, shrink)])
         with ir.InsertionPoint(loop.body):
             place = [loop.induction_variable, index(0)]
             score = vector.load(self.type, self.scores, place)
             weight = exp2_of_negative(arith.subf(score, new_peak))
             vector.store(weight, self.scores, place)
             scf.yield_([arith.addf(loop.inner_iter_args[0], weight)])
-        values = self._read(self.values, VALUES, column, count)
-        self._add_values(values, skipped, count, shrink)
+        values = self._read(self.values, column, count)
+        self._add_values(values, count, shrink)
         return [new_peak, loop.results[0]]
 
-    def _read(
-        self, cache: ir.Value, format_: CellFormat, column: ir.Value, count: ir.Value
-    ) -> Read:
+    def _read(self, cache: ir.Value, column: ir.Value, count: ir.Value) -> Read:
         """How to read elements of `count` columns from `column` on, as float32."""
         if self.widened is None:
             return lambda offset, channel: memref.load(
                 cache, [*self.where, arith.addi(column, offset), channel]
             )
-        if holds_cells(cache):
-            return self.widened.cells(format_, cache, column, count)
         return self.widened.rows(cache, column, count)
 
-    def _dot_products(
-        self, keys: Read, offsets: list[ir.Value], skipped: ir.Value, count: ir.Value
-    ) -> list[ir.Value]:
-        """The rows' products with a block's keys; before and past these with the nearest one."""
+    def _dot_products(self, keys: Read, offsets: list[ir.Value], count: ir.Value) -> list[ir.Value]:
+        """The rows' products with a block's keys; past these with the last one."""
         last = arith.subi(count, index(1))
-        offsets = [arith.maxui(arith.minui(offset, last), skipped) for offset in offsets]
+        offsets = [arith.minui(offset, last) for offset in offsets]
         loop = scf.ForOp(
             index(0), index(self.shape.channels), index(1), [self._splat(0.0)] * len(offsets)
         )
@@ -316,16 +305,14 @@ class _Tile:
             seen = arith.andi(seen, near)
         return arith.select(seen, score, self._splat(HIDDEN))
 
-    def _add_values(
-        self, values: Read, skipped: ir.Value, count: ir.Value, shrink: ir.Value
-    ) -> None:
+    def _add_values(self, values: Read, count: ir.Value, shrink: ir.Value) -> None:
         """Shrinks the sums to the new peaks and adds the block's values by their weights."""
         channels = self.shape.value_channels
         together = next(count for count in range(_UNROLL, 0, -1) if channels % count == 0)
         for e in scf.for_(index(0), index(channels), index(together)):
             places = [arith.addi(e, index(j)) for j in range(together)]
             before = [vector.load(self.type, self.sums, [place, index(0)]) for place in places]
-            loop = scf.ForOp(skipped, count, index(1), [arith.mulf(x, shrink) for x in before])
+            loop = scf.ForOp(index(0), count, index(1), [arith.mulf(x, shrink) for x in before])
             with ir.InsertionPoint(loop.body):
                 offset = loop.induction_variable
                 weight = vector.load(self.type, self.scores, [offset, index(0)])
@@ -361,9 +348,6 @@ class _Tile:
         least = self._splat(_LEAST)
         logarithm = math.log2(maximum(total, least))
         natural = arith.mulf(arith.addf(peak, logarithm), self._splat(1 / LOG2_E))
-        # The peak of a row that sees nothing may be that of a column which is skipped.
-        sees_any = arith.cmpf(arith.CmpFPredicate.OGT, total, least)
-        natural = arith.select(sees_any, natural, self._splat(HIDDEN))
         for lane, place in enumerate(self.rows.outputs):
             one = vector.extract(natural, [], [lane])
             memref.store(one, out, [*place, index(self.shape.value_channels)])

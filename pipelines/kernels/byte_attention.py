@@ -5,9 +5,9 @@ read with others as it would be alone: its query and its weights are rounded ali
 """
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, scf, vector
+from torch_mlir.dialects import arith, math, memref, scf, vector
 
-from llmc.dialects.index_notation import Size, constant, index
+from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.kernels.attention import AttentionShape
 from llmc.pipelines.kernels.byte_softmax import ByteSoftmax
 from llmc.pipelines.kernels.kernel import STACK_BYTES, Kernel, load_index
@@ -29,10 +29,6 @@ def byte_attention(shape: AttentionShape, widest: int, instruction: str) -> Kern
     """
     count = _rows(shape, widest)
 
-    def grid(extents: list[ir.Value]) -> tuple[Size, Size]:
-        rows = arith.muli(extents[0], index(shape.sharing))
-        return arith.ceildivui(rows, index(count)), shape.batch * shape.key_heads
-
     def build(
         tile: ir.Value,
         group: ir.Value,
@@ -43,21 +39,17 @@ def byte_attention(shape: AttentionShape, widest: int, instruction: str) -> Kern
         start: ir.Value,
         out: ir.Value,
     ) -> None:
-        tokens, *_, layer, sequence, past = extents
+        layer, sequence, past = extents[-3:]
         batch, head = (op(group, index(shape.key_heads)) for op in (arith.divui, arith.remui))
-        rows = QueryRows(shape.sharing, count, tile, tokens, batch, head, past)
+        rows = QueryRows(shape.sharing, count, tile, shape.tokens(extents), batch, head, past)
         caches = Caches(keys, values, [layer, arith.addi(sequence, batch), head])
         softmax = _RowSoftmax(shape, rows, caches, widest, instruction)
         softmax.load_query(query)
         softmax.reset()
-        begin = load_index(start, batch)
-        if shape.window:
-            reach = arith.subi(rows.first_column, index(shape.window - 1))
-            begin = arith.maxsi(begin, reach)
-        softmax.attend(begin, arith.addi(rows.last_column, index(1)))
+        softmax.attend(*shape.columns(rows, load_index(start, batch)))
         softmax.store(out)
 
-    return Kernel(f"byte_attention_{shape.text}", grid, build)
+    return Kernel(f"byte_attention_{shape.text}", lambda each: shape.grid(each, count), build)
 
 
 def _rows(shape: AttentionShape, widest: int) -> int:
@@ -68,7 +60,7 @@ def _rows(shape: AttentionShape, widest: int) -> int:
 
 
 class _RowSoftmax(ByteSoftmax):
-    """`ByteSoftmax` of rows, each of which sees the columns up to its own: `own [rows]`."""
+    """`ByteSoftmax` of rows, each of which sees columns from `begins` to before `ends [rows]`."""
 
     def __init__(
         self,
@@ -80,21 +72,33 @@ class _RowSoftmax(ByteSoftmax):
     ) -> None:
         super().__init__(len(rows.places), caches, widest, shape.softcap, instruction)
         self._shape, self._rows, self._widest = shape, rows, widest
-        self._own = buffer(self.heads, element=rows.columns.type.element_type)
-        vector.store(rows.columns, self._own, [index(0)])
+        i32 = rows.columns.type.element_type
+        self._begins, self._ends = (buffer(self.heads, element=i32) for _ in range(2))
+        for row in range(self.heads):
+            self._bound(row, vector.extract(rows.columns, [], [row]))
+
+    def _bound(self, row: int, own: ir.Value) -> None:
+        """Stores which columns `row` sees, whose own is number `own` of all."""
+        window, part, i32 = self._shape.window, self._shape.part, own.type
+        end = arith.addi(arith.index_cast(ir.IndexType.get(), own), index(1))
+        begin = arith.maxsi(arith.subi(end, index(window)), index(0)) if window else index(0)
+        for column, bounds in ((begin, self._begins), (end, self._ends)):
+            held = part.held(column) if part else column
+            memref.store(arith.index_cast(i32, held), bounds, [index(row)])
 
     def seen(
         self, head: ir.Value, column: ir.Value, at: ir.Value, limit: ir.Value | None
     ) -> ir.Value:
-        """The columns that are asked for, up to the row's own and within its window."""
+        """The columns that are asked for, and that the row sees."""
         place = arith.addi(column, at)
-        behind = arith.addi(load_index(self._own, head), index(1))
-        left = arith.subi(behind, place)
-        seen = self.lanes_below(left)
+        seen = self._lanes_before(self._ends, head, place)
         if self._shape.window:
-            before = self.lanes_below(arith.subi(left, index(self._shape.window)))
-            seen = arith.xori(seen, before)
-        return arith.andi(seen, self._asked_for(place))
+            seen = arith.xori(seen, self._lanes_before(self._begins, head, place))
+        return arith.andi(seen, self.asked_for(place))
+
+    def _lanes_before(self, bounds: ir.Value, row: ir.Value, place: ir.Value) -> ir.Value:
+        """Which lanes, the first being column `place`, are before the bound of `row`."""
+        return self.lanes_below(arith.subi(load_index(bounds, row), place))
 
     def load_query(self, query: ir.Value) -> None:
         """Takes rows of `query [B, H, T, D]`, scaled for exponentials of base 2."""
@@ -108,15 +112,19 @@ class _RowSoftmax(ByteSoftmax):
                 scf.yield_([])
 
     def store(self, out: ir.Value) -> None:
-        """Writes rows of `out [B, T, H, E]`."""
-        channels = self.caches.value_channels
+        """Writes rows of `out [B, T, H, E]`; of a part of the columns, the logarithms, too."""
+        channels, f32 = self.caches.value_channels, ir.F32Type.get()
         lanes = width_of(self._widest, channels)
         for row, place in enumerate(self._rows.outputs):
             # Rows that see no column become 0, not 0/0.
-            total = arith.maximumf(self.total(index(row)), constant(_LEAST, ir.F32Type.get()))
-            factor = vector.broadcast(floats(lanes), arith.divf(constant(1.0, total.type), total))
+            total = arith.maximumf(self.total(index(row)), constant(_LEAST, f32))
+            factor = vector.broadcast(floats(lanes), arith.divf(constant(1.0, f32), total))
             for e in scf.for_(index(0), index(channels), index(lanes)):
-                vector.store(
-                    arith.mulf(load(self.sums, [index(row), e], lanes), factor), out, [*place, e]
-                )
+                sums = load(self.sums, [index(row), e], lanes)
+                vector.store(arith.mulf(sums, factor), out, [*place, e])
                 scf.yield_([])
+            if self._shape.part:
+                # Scores are of base 2.
+                logarithm = arith.addf(self.peak(index(row)), math.log2(total))
+                natural = arith.mulf(logarithm, constant(1 / LOG2_E, f32))
+                memref.store(natural, out, [*place, index(channels)])

@@ -110,9 +110,9 @@ class ByteSoftmax(OnlineSoftmax):
         self, head: ir.Value, column: ir.Value, at: ir.Value, limit: ir.Value | None
     ) -> ir.Value | None:
         """The columns that are asked for."""
-        return self._asked_for(arith.addi(column, at))
+        return self.asked_for(arith.addi(column, at))
 
-    def _asked_for(self, place: ir.Value) -> ir.Value:
+    def asked_for(self, place: ir.Value) -> ir.Value:
         """Which of the columns from `place` on are asked for, not only in a panel that is."""
         before, below = (
             self.lanes_below(arith.subi(bound, place)) for bound in (self.begin, self.end)
@@ -251,7 +251,7 @@ class ByteSoftmax(OnlineSoftmax):
     def _value_scales(self, cell: int, column: ir.Value, at: ir.Value) -> ir.Value:
         """Scales of the columns from `column + at` on, 0 of those that do not count."""
         scales = self._scales(self.values, arith.addi(column, at), index(cell))
-        return arith.select(self._asked_for(arith.addi(column, at)), scales, splat(0.0, self.lanes))
+        return arith.select(self.asked_for(arith.addi(column, at)), scales, splat(0.0, self.lanes))
 
     def _unit(self, cell: int, column: ir.Value, count: ir.Value) -> ir.Value:
         """Stores what 1 in the digits is worth, and gives its inverse."""

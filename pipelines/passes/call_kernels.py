@@ -52,12 +52,11 @@ class CallKernels(Pass):
     """Puts the kernels into the module, each once, and dispatches them where they are needed.
 
     `lanes` is the number of floats in a vector register. Products of bytes, which a KV cache of
-    cells needs, are by `instruction`; where that is plain, several tokens attend to such a cache by
-    products of floats. Attention, rotary embedding and appends to the KV cache of a fixed number of
-    tokens, or of other floats than f32, have no kernel and are left alone. Rotary embedding and
-    appends read heads where they lie in the rows of a linear layer; an append takes in rotary
-    embedding and narrowing. Changes numerics: a kernel sums in another order, that of attention
-    with its softmax block by block.
+    cells needs, are by `instruction`. Attention, rotary embedding and appends to the KV cache of a
+    fixed number of tokens, or of other floats than f32, have no kernel and are left alone. Rotary
+    embedding and appends read heads where they lie in the rows of a linear layer; an append takes
+    in rotary embedding and narrowing. Changes numerics: a kernel sums in another order, that of
+    attention with its softmax block by block.
     """
 
     name: ClassVar[str] = "call-kernels"
@@ -129,17 +128,21 @@ def _holds_f32(op: AttentionPartOp | DecodeAttentionOp) -> bool:
     return op.query.type.element_type == ir.F32Type.get()
 
 
+def _prompt_attention(
+    shape: AttentionShape, cache: ir.RankedTensorType, cpu: CallKernels
+) -> Kernel:
+    if cell_format(cache):
+        return byte_attention(shape, cpu.lanes, cpu.instruction)
+    return attention(shape, cpu.lanes, cache.element_type != ir.F32Type.get())
+
+
 def _attend(op: CachedAttentionOp, cpu: CallKernels) -> list[ir.Value]:
     batch, heads, _, value_channels = op.out.type.shape
     shape = AttentionShape.of(op, op.keys.type.shape[2])
     tokens = size(op.query, 2)
     extents = [batch, ir.ShapedType.get_dynamic_size(), heads, value_channels]
-    if cell_format(op.keys.type) and cpu.instruction != "plain":
-        kernel = byte_attention(shape, cpu.lanes, cpu.instruction)
-    else:
-        kernel = attention(shape, cpu.lanes, op.keys.type.element_type != ir.F32Type.get())
     (rows,) = dispatch(
-        kernel,
+        _prompt_attention(shape, op.keys.type, cpu),
         [op.query, _stored(op.keys), _stored(op.values), op.start],
         [ir.RankedTensorType.get(extents, op.out.type.element_type)],
         [tokens],
@@ -155,7 +158,7 @@ def _attend_to_part(op: AttentionPartOp, cpu: CallKernels) -> list[ir.Value]:
     extents = [size(op.query, 0), size(op.query, 2)]
     query_type = ir.RankedTensorType.get([dynamic, heads, dynamic, of_key], f32)
     (rows,) = dispatch(
-        attention(AttentionShape.of_part(op), cpu.lanes, op.keys.type.element_type != f32),
+        _prompt_attention(AttentionShape.of_part(op), op.keys.type, cpu),
         [tensor.cast(query_type, op.query), _stored(op.keys), _stored(op.values), op.start],
         [ir.RankedTensorType.get([dynamic, dynamic, heads, width], f32)],
         list(map(as_value, extents)),

@@ -1,7 +1,6 @@
 // RUN: llmc-opt %s --pass-pipeline='builtin.module(call-kernels{lanes=16 instruction=vpdpbusd},store-blocks-as-bytes,cse,canonicalize)' | filecheck %s
 // RUN: llmc-opt %s --pass-pipeline='builtin.module(call-kernels{lanes=16 instruction=tdpbsud},store-blocks-as-bytes,cse,canonicalize)' | filecheck %s
 // RUN: llmc-opt %s --pass-pipeline='builtin.module(call-kernels{lanes=16 instruction=vpmaddubsw},store-blocks-as-bytes,cse,canonicalize)' | filecheck %s --check-prefix=AVX2
-// RUN: llmc-opt %s --pass-pipeline='builtin.module(call-kernels,store-blocks-as-bytes,cse,canonicalize)' | filecheck %s --check-prefix=PLAIN
 // RUN: not llmc-opt %s --pass-pipeline='builtin.module(call-kernels{instruction=fma})' 2>&1 | filecheck %s --check-prefix=UNKNOWN
 
 // UNKNOWN: error: pass 'call-kernels': instruction must be one of {{.+}}, vpdpbusd, {{.+}}, plain, not 'fma'
@@ -41,7 +40,7 @@ func.func @decode(%qkv: tensor<1x256xf32>, %k: tensor<2x?x2x?x1x!llmc.q8_0_keys>
 }
 
 // Several tokens attend as one does, three rows of two heads together, and each row to the columns
-// up to its own, at most 5. Instructions that are plain multiply floats.
+// up to its own, at most 5.
 // CHECK:       func.func @byte_attention_
 // CHECK:         arith.trunci %{{.+}} : vector<32xi32> to vector<32xi8>
 // CHECK:         llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"(
@@ -52,10 +51,6 @@ func.func @decode(%qkv: tensor<1x256xf32>, %k: tensor<2x?x2x?x1x!llmc.q8_0_keys>
 // CHECK:         arith.select %[[SEEN]],
 // CHECK-LABEL: func.func @prefill(
 // CHECK:         "flow.dispatch"({{.+}}entry_points = [@byte_attention_
-//
-// PLAIN:       func.func @attention_
-// PLAIN-NOT:   arith.trunci
-// PLAIN-LABEL: func.func @prefill(
 func.func @prefill(%q: tensor<1x4x?x32xf32>, %k: tensor<2x?x2x?x1x!llmc.q8_0_keys>,
                    %v: tensor<2x?x2x?x1x!llmc.q8_0_values>, %start: tensor<1xi64>, %i: index)
     -> tensor<1x4x?x32xf32> {
