@@ -23,6 +23,7 @@ from llmc.dialects.dequantize import DequantizeOp
 from llmc.dialects.embedding import EmbeddingOp
 from llmc.dialects.expert_linear import ExpertLinearOp
 from llmc.dialects.group_rows import GroupRowsOp
+from llmc.dialects.join_float import JoinFloatOp
 from llmc.dialects.kv_cache import CacheAllocateOp, CacheAppendOp, CacheReadOp
 from llmc.dialects.layer_norm import LayerNormOp
 from llmc.dialects.linear import LinearOp
@@ -40,16 +41,17 @@ from llmc.dialects.packed_quantized_linear import PackedQuantizedLinearOp
 from llmc.dialects.parameter import ParameterOp
 from llmc.dialects.plane_embedding import PlaneEmbeddingOp
 from llmc.dialects.plane_linear import PlaneLinearOp
-from llmc.dialects.plane_spread import PlaneMetricOp, PlaneSpreadOp
 from llmc.dialects.quantize import QuantizeOp
 from llmc.dialects.quantize_rows import QuantizeRowsOp
 from llmc.dialects.quantized_linear import QuantizedLinearOp
 from llmc.dialects.rms_norm import RMSNormOp
 from llmc.dialects.rotary import RotaryOp
 from llmc.dialects.rotary_table import RotaryTableOp
+from llmc.dialects.rough_spread import RoughMetricOp, RoughSpreadOp
 from llmc.dialects.route import RouteOp
 from llmc.dialects.scale_columns import ScaleColumnsOp
 from llmc.dialects.screened_argmax import ScreenedArgmaxOp
+from llmc.dialects.split_float import SplitFloatOp
 from llmc.dialects.top_k import TopKOp
 
 OPERATIONS = {
@@ -76,6 +78,7 @@ OPERATIONS = {
         GroupRowsOp,
         GroupedExpertLinearOp,
         GroupedQuantizedExpertLinearOp,
+        JoinFloatOp,
         LayerNormOp,
         LinearOp,
         PackBlocksOp,
@@ -88,17 +91,18 @@ OPERATIONS = {
         ParameterOp,
         PlaneEmbeddingOp,
         PlaneLinearOp,
-        PlaneMetricOp,
-        PlaneSpreadOp,
         QuantizeOp,
         QuantizeRowsOp,
         QuantizedLinearOp,
         RMSNormOp,
         RotaryOp,
         RotaryTableOp,
+        RoughMetricOp,
+        RoughSpreadOp,
         RouteOp,
         ScaleColumnsOp,
         ScreenedArgmaxOp,
+        SplitFloatOp,
         TopKOp,
     )
 }

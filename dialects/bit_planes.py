@@ -1,7 +1,7 @@
 """Bit planes: blocks of q8_0 in two parts, the upper 6 bits of their integers and the other 2.
 
 The part `high`, which begins with the scale, takes 26 of the 34 bytes of a block. A product by it
-alone is rough, and how far it may be from the whole one is known beforehand (`spread`).
+alone is rough, and how far it may be from the whole one is known beforehand (`rough_products`).
 
 A part is made of planes. The integers are stored as bytes without sign, `OFFSET` more than they
 are, and a plane has the same b bits of all 32: b words of four bytes. Byte i of word w has, from
@@ -16,19 +16,13 @@ from operator import or_
 import numpy as np
 
 from llmc.dialects.block_panels import PART, pack_bytes, unpack_bytes
-from llmc.dialects.blocks import Q8_0, slabs
+from llmc.dialects.blocks import Q8_0
 
 OFFSET = 128
 """What is added to an integer, so that it is stored without sign."""
 
 MIDDLE = 2
 """What the two low bits are taken for where they are not read; they are 0 to 3."""
-
-LEAST = 2**-10
-"""A column's root mean square counts as no less than this share of the mean of all."""
-
-SLACK = 1 + 2**-10
-"""A factor for lengths in float32, which rounding makes less wrong than this."""
 
 
 @dataclass(frozen=True)
@@ -111,48 +105,14 @@ def unpack_planes(high: np.ndarray, low: np.ndarray | None, outputs: int) -> np.
     return blocks
 
 
-def metric(blocks: np.ndarray) -> np.ndarray:
-    """A factor for each column of a matrix, float32 `[K]`, by which `spread` measures lengths.
+def left_out(blocks: np.ndarray) -> np.ndarray:
+    """What the high bits leave out of the numbers of blocks `[N, K / 32]`, float32 `[N, K]`.
 
-    Any factors above 0 would do. Where a column's weights are large, so are often the activations
-    that they are multiplied by; that such columns count less makes the bound a tighter one. The
-    factor of a column is 1 over the square root of its root mean square. ValueError where `blocks`
-    is no matrix of q8_0.
+    ValueError where `blocks` is no matrix of q8_0.
     """
     _check(blocks)
-    sums = sum(np.square(Q8_0.decode(part)).sum(0, np.float64) for part in slabs(blocks))
-    mean = np.sqrt(sums / len(blocks))
-    least = mean.mean() * LEAST
-    return (1 / np.sqrt(np.maximum(mean, least or 1))).astype(np.float32)
-
-
-def spread(blocks: np.ndarray, factors: np.ndarray) -> np.ndarray:
-    """How far products by the high bits may be from whole ones: for each row, float32 `[N]`.
-
-    It is to be multiplied by the length of what the row is multiplied by, each number times its
-    own of `factors [K]`. The difference is a product, too, by what the high bits leave out of the
-    row, and so no larger than the product of both lengths (Cauchy and Schwarz), if numbers of the
-    row are divided by the factors. What rounding makes of both sums in float32 is counted in.
-    ValueError where `blocks` is no matrix of q8_0, or `factors` is none for its columns.
-    """
-    _check(blocks)
-    if factors.shape != (Q8_0.values * blocks.shape[1],):
-        raise ValueError(f"{factors.shape} is no metric of a matrix {blocks.shape} of blocks")
-    return np.concatenate([_spread(part, factors) for part in slabs(blocks)])
-
-
-def _spread(blocks: np.ndarray, factors: np.ndarray) -> np.ndarray:
-    scales = blocks["scale"].astype(np.float64)[..., None]
-    units = scales / factors.astype(np.float64).reshape(-1, Q8_0.values)
-    left_out = (_stored(blocks) & np.uint8(LOW.mask)) - float(MIDDLE)
-    integers = Q8_0.integers(blocks)
-    whole, part = (np.sqrt(np.square(each * units).sum((-2, -1))) for each in (integers, left_out))
-    return (SLACK * (part + rounding(blocks.shape[-1]) * (whole + part))).astype(np.float32)
-
-
-def rounding(blocks: int) -> float:
-    """The most that rounding makes of two sums over so many blocks, as a share of the lengths."""
-    return (blocks + 4) * 2.0**-23
+    bits = (_stored(blocks) & np.uint8(LOW.mask)) - np.float32(MIDDLE)
+    return (bits * blocks["scale"].astype(np.float32)[..., None]).reshape(len(blocks), -1)
 
 
 def _check(blocks: np.ndarray) -> None:

@@ -74,6 +74,7 @@ _DIMENSIONS = {
         "weight": "....",
         "out": "c.",
     },
+    "llmc.join_float": {"high": "*", "low": "*", "out": "*"},
     "llmc.layer_norm": {"x": "*n", "weight": "n", "bias": "n", "out": "*n"},
     "llmc.linear": {"x": "*k", "weight": "..", "bias": "n", "out": "*n"},
     "llmc.packed_embedding": {"ids": "*", "table": "...", "out": "*."},
@@ -92,6 +93,7 @@ _DIMENSIONS = {
     },
     "llmc.rms_norm": {"x": "*n", "weight": "n", "out": "*n"},
     "llmc.rotary": {"x": "bhtd", "cos": "ptr", "sin": "ptr", "out": "bhtd"},
+    "llmc.split_float": {"x": "*", "out": "*"},
 }
 
 

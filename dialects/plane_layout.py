@@ -8,7 +8,7 @@ from torch_mlir.dialects import arith, tensor
 
 from llmc.dialects.bit_planes import HIGH, LOW, MIDDLE, OFFSET, BitPlane, Planes
 from llmc.dialects.block_bytes import to_bytes
-from llmc.dialects.block_layout import BlockParts, read_halves
+from llmc.dialects.block_layout import BlockParts, read_halves, unpack, values
 from llmc.dialects.index_notation import (
     byte,
     collapse,
@@ -60,6 +60,17 @@ def interleave(blocks: ir.Value, part: Planes, columns: int) -> ir.Value:
     fields += [_words(integers, plane) for plane in part.planes]
     type_ = ir.RankedTensorType.get([*whole.type.shape[:-1], part.bytes], whole.type.element_type)
     return interleave_bytes(tensor.concat(type_, whole.type.rank - 1, fields), part.before, columns)
+
+
+def left_out(blocks: ir.Value) -> ir.Value:
+    """What the high bits leave out of the numbers of q8_0 `blocks [N, K/32]`, f32 `[N, K]`."""
+    parts = unpack(blocks)
+
+    def low_bits(integer: ir.Value, _: ir.Value) -> ir.Value:
+        return arith.subi(arith.andi(stored(integer), byte(LOW.mask)), byte(MIDDLE))
+
+    low = pointwise("nbv->nbv", low_bits, parts.integers)
+    return values(BlockParts(low, parts.scale, None))
 
 
 def stored(integer: ir.Value) -> ir.Value:

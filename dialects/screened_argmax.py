@@ -24,22 +24,24 @@ class ScreenedArgmaxOp(Operation, name="screened_argmax", traits=[ext.Pure]):
     """`llmc.argmax` of `exact [R, N]`, for which few of these numbers need to be computed.
 
     The other operands bound them: number n of a row is at most `rough [R, N]` plus `spread [N]`
-    times a length, so that most cannot be the largest. The length is that of the row that
-    `values [R, K]` and `scales [R, K/G]` stand for, as `llmc.quantize_rows` makes them, with each
-    number times its own of `metric [K]`. Where a bound does not hold, the result is undefined.
+    times a length, so that most cannot be the largest. The length is that of the row `values
+    [R, K]`, f32, or of the one that i8 `values` and `scales [R, K/G]` stand for, as
+    `llmc.quantize_rows` makes them, with each number times its own of `metric [K]`. Where a bound
+    does not hold, the result is undefined.
 
-        %best = "llmc.screened_argmax"(%exact, %rough, %values, %scales, %metric, %spread)
-           : (tensor<1x49152xf32>, tensor<1x49152xf32>, tensor<1x576xi8>, tensor<1x18xf32>,
-              tensor<576xf32>, tensor<49152xf32>) -> tensor<1xi64>
+        %best = "llmc.screened_argmax"(%exact, %rough, %values, %metric, %spread)
+           {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0>}
+           : (tensor<1x49152xf32>, tensor<1x49152xf32>, tensor<1x576xf32>, tensor<576xf32>,
+              tensor<49152xf32>) -> tensor<1xi64>
     """
 
     exact: ext.Operand[Any]
     rough: ext.Operand[Any]
     values: ext.Operand[Any]
-    scales: ext.Operand[Any]
     metric: ext.Operand[Any]
     spread: ext.Operand[Any]
     out: ext.Result[Any]
+    scales: ext.Operand[Any] | None = None
 
     @verified
     def verify_invariants(self) -> None:
@@ -51,13 +53,10 @@ class ScreenedArgmaxOp(Operation, name="screened_argmax", traits=[ext.Pure]):
         given, length = tensor_of(self.values, "values", 2)
         same("values", "dimension 0", given, rows)
         static("values", self.values, 1)
-        element_is("values", self.values, "i8")
-        given, groups = tensor_of(self.scales, "scales", 2)
-        same("scales", "dimension 0", given, rows)
-        static("scales", self.scales, 1)
-        filled("scales", self.scales, 1)
-        multiple("values", "dimension 1", length, groups)
-        element_is("scales", self.scales, "f32")
+        filled("values", self.values, 1)
+        element_is("values", self.values, "f32" if self.scales is None else "i8")
+        if self.scales is not None:
+            self._check_scales(rows, length)
         same("metric", "its length", tensor_of(self.metric, "metric", 1)[0], length)
         element_is("metric", self.metric, "f32")
         same("spread", "its length", tensor_of(self.spread, "spread", 1)[0], columns)
@@ -65,16 +64,24 @@ class ScreenedArgmaxOp(Operation, name="screened_argmax", traits=[ext.Pure]):
         same("out", "dimension 0", tensor_of(self.out, "out", 1)[0], rows)
         element_is("out", self.out, "i64")
 
+    def _check_scales(self, rows: int | None, length: int) -> None:
+        given, groups = tensor_of(self.scales, "scales", 2)
+        same("scales", "dimension 0", given, rows)
+        static("scales", self.scales, 1)
+        filled("scales", self.scales, 1)
+        multiple("values", "dimension 1", length, groups)
+        element_is("scales", self.scales, "f32")
+
     @staticmethod
     def reference(
         exact: np.ndarray,
         rough: np.ndarray,
         values: np.ndarray,
-        scales: np.ndarray,
         metric: np.ndarray,
         spread: np.ndarray,
+        scales: np.ndarray | None = None,
     ) -> np.ndarray:
-        """`[R, N]`, `[R, N]`, int8 `[R, K]`, `[R, K/G]`, `[K]`, `[N]` -> int64 `[R]`."""
+        """`[R, N]`, `[R, N]`, `[R, K]`, `[K]`, `[N]`, perhaps `[R, K/G]` -> int64 `[R]`."""
         return ArgmaxOp.reference(exact)
 
     def lower(self) -> ir.Value:

@@ -27,6 +27,7 @@ _TYPES = {
     "f16": torch.float16,
     "bf16": torch.bfloat16,
     "i8": torch.int8,
+    "i16": torch.int16,
     "i64": torch.int64,
 }
 

@@ -22,6 +22,7 @@ _ELEMENTS = {
     np.dtype(np.float16): "f16",
     np.dtype(np.int64): "i64",
     np.dtype(np.int32): "i32",
+    np.dtype(np.int16): "i16",
     np.dtype(np.int8): "i8",
 }
 

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, math
 
-from llmc.dialects import PackedLinearOp, RMSNormOp
+from llmc.dialects import JoinFloatOp, PackedLinearOp, RMSNormOp
 from llmc.dialects.attributes import i64
+from llmc.dialects.float_parts import PARTS, join, split
 from llmc.dialects.index_notation import pointwise, size, slice_of
 from llmc.pipelines.passes import DispatchKernels, LowerLlmc, OutlineLinears, ScheduleKernels
 from llmc.pipelines.schedules.sum_apart import CHAIN
@@ -59,7 +60,8 @@ def _compute(build, arguments: list[np.ndarray], is_open: bool, schedule: str = 
 
 
 def _type(argument: np.ndarray, is_open: bool) -> ir.RankedTensorType:
-    names = {np.dtype(element): name for name, element in _ELEMENTS.items()}
+    elements = {**_ELEMENTS, "i8": np.int8, "i16": np.int16}
+    names = {np.dtype(element): name for name, element in elements.items()}
     shape = [str(extent) for extent in argument.shape]
     if argument.ndim == 3 and argument.shape[0] == 1 and is_open:
         shape[1] = "?"
@@ -125,6 +127,25 @@ def test_single_panel(outputs, stored):
     weight = _random(1, 70, 8).astype(_ELEMENTS[stored])
     actual = _run(x, weight, bias, "")
     np.testing.assert_allclose(actual, _expected(x, weight, bias), rtol=0, atol=3e-5)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("tokens", [1, 9])
+@pytest.mark.parametrize("stored", ["f16", "f32"])
+def test_a_weight_in_parts_is_joined(stored, tokens, whole):
+    x, weight = _random(tokens, 150), _random(6, 150, 8).astype(_ELEMENTS[stored])
+    parts = [split(weight, part) for part in PARTS[: 1 + whole]]
+
+    def build(x: ir.Value, *parts: ir.Value) -> ir.Value:
+        joined = ir.RankedTensorType.get(parts[0].type.shape, x.type.element_type)
+        out = ir.RankedTensorType.get([*x.type.shape[:-1], 48], x.type.element_type)
+        low = parts[1] if whole else None
+        return PackedLinearOp(x, JoinFloatOp(parts[0], joined, low=low).out, i64(1), out).out
+
+    actual = _compute(build, [x[None], *parts], tokens > 1)[0]
+    read = weight if whole else join(parts[0], None)
+    expected = PackedLinearOp.reference(x.astype(np.float64), read.astype(np.float64), 48)
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=3e-5)
 
 
 @pytest.mark.parametrize("tokens", [1, 9])

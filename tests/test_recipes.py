@@ -68,6 +68,15 @@ EXPRESSIONS = {
         """%r = "llmc.scale_columns"(%a, %b) {offset = 0.5}
            : (tensor<3x4x5xf32>, tensor<5xf32>) -> tensor<3x4x5xf32>""",
     ),
+    "high_half": (
+        {"a": "3x4"},
+        """%n = arith.truncf %a : tensor<3x4xf32> to tensor<3x4xf16>
+        %r = "llmc.split_float"(%n) {part = "high"} : (tensor<3x4xf16>) -> tensor<3x4xi8>""",
+    ),
+    "low_half": (
+        {"a": "3x4"},
+        """%r = "llmc.split_float"(%a) {part = "low"} : (tensor<3x4xf32>) -> tensor<3x4xi16>""",
+    ),
     "nested": (
         {"a": "4x6", "b": "6x5", "c": "6"},
         """%o = tensor.empty() : tensor<5x6xf32>
@@ -159,6 +168,7 @@ WRONG = {
     ' operands = [["a"], ["a", "b"]]}',
     "a field that is missing": '{op = "tensor.concat", operands = [["a"]]}',
     "a field of another kind": '{op = "tensor.concat", dim = 0.0, operands = [["a"]]}',
+    "a part that floats have not": '{op = "llmc.split_float", operands = [["a"]], part = "top"}',
     "a part that blocks have not": '{op = "llmc.pack_planes", operands = [["a"]],'
     ' columns = 4 : i64, part = "middle"}',
 }
@@ -189,7 +199,10 @@ MISFITS = {
     " offsets = array<i64: 0, 0>, sizes = array<i64: 6, 4>}",
     "bit planes of floats": '{op = "llmc.pack_planes", operands = [["a"]],'
     ' columns = 4 : i64, part = "high"}',
-    "a metric of floats": '{op = "llmc.plane_metric", operands = [["a"]]}',
+    "a metric of one row": '{op = "llmc.rough_metric", operands = [["b"]]}',
+    "bounds by another metric": '{op = "llmc.rough_spread", operands = [["a"], ["b"]]}',
+    "parts of integers": '{op = "llmc.split_float", part = "high", operands = ['
+    '{op = "llmc.split_float", part = "high", operands = [["a"]]}]}',
     "a scale of another length": '{op = "llmc.scale_columns", operands = [["a"], ["b"]],'
     " offset = 0.0 : f64}",
 }

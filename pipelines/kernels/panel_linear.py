@@ -1,35 +1,52 @@
 """What a linear layer with a weight in panels computes, in the form that its schedules work on."""
 
+from collections.abc import Sequence
+
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
+from llmc.dialects.float_bits import join
 from llmc.dialects.index_notation import pointwise, reduce, slice_of
 from llmc.pipelines.kernels.kernel import multiply_add
 
 
 def panel_linear(
-    x: ir.Value, weight: ir.Value, bias: ir.Value | None = None, parts: int = 1
+    x: ir.Value, weight: Sequence[ir.Value], bias: ir.Value | None = None, parts: int = 1
 ) -> list[ir.Value]:
     """`x [T, K]`, `weight [P, K, J]` and `bias [P, J]` -> as many `[T, P / parts, J]` as `parts`.
 
-    Weights may be narrower than x; sums are not.
+    Weights may be narrower than x; sums are not. A weight is its numbers, or the integers that
+    `llmc.join_float` makes numbers of: the high bits alone, or these and the low ones.
     """
-    return [_product(x, _part(weight, n, parts), _part(bias, n, parts)) for n in range(parts)]
+    return [
+        _product(x, [_part(bits, n, parts) for bits in weight], bias and _part(bias, n, parts))
+        for n in range(parts)
+    ]
 
 
-def _product(x: ir.Value, weight: ir.Value, bias: ir.Value | None) -> ir.Value:
-    def step(x: ir.Value, w: ir.Value, sum_: ir.Value) -> ir.Value:
-        return multiply_add(x, w if w.type == x.type else arith.extf(x.type, w), sum_)
+def _product(x: ir.Value, weight: list[ir.Value], bias: ir.Value | None) -> ir.Value:
+    def step(x: ir.Value, *others: ir.Value) -> ir.Value:
+        *bits, sum_ = others
+        return multiply_add(x, _number(bits, x.type), sum_)
 
-    y = reduce("tk,pkj->tpj", step, 0.0, x, weight)
+    operands = ",".join(["tk", *["pkj"] * len(weight)])
+    y = reduce(f"{operands}->tpj", step, 0.0, x, *weight)
     if bias is None:
         return y
     return pointwise("tpj,pj->tpj", lambda y, b, _: arith.addf(y, b), y, bias)
 
 
-def _part(value: ir.Value | None, number: int, parts: int) -> ir.Value | None:
+def _number(bits: list[ir.Value], wide: ir.Type) -> ir.Value:
+    """A number of a weight, of type `wide`."""
+    first, *_ = bits
+    if isinstance(first.type, ir.IntegerType):
+        return join(*bits)
+    return first if first.type == wide else arith.extf(wide, first)
+
+
+def _part(value: ir.Value, number: int, parts: int) -> ir.Value:
     """The panels of `value` that are part `number` of `parts`."""
-    if value is None or parts == 1:
+    if parts == 1:
         return value
     panels, *rest = value.type.shape
     count = panels // parts

@@ -1,25 +1,32 @@
 """A kernel that finds the largest number of a row, and computes few of the others."""
 
-from math import inf
+from math import gcd, inf
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math, memref, scf, vector
 
 from llmc.dialects.argmax import equal
 from llmc.dialects.index_notation import constant, index
+from llmc.dialects.rough_products import LEAST_SQUARE
 from llmc.pipelines.kernels.best_of_row import choose_best
 from llmc.pipelines.kernels.counters import is_last_done
 from llmc.pipelines.kernels.first_largest import first_places, places
 from llmc.pipelines.kernels.kernel import Kernel, hoist_buffers, load_index, multiply_add
 from llmc.pipelines.kernels.vectors import floats, load, read_bytes, total
 
-# Buffers after the operands.
+# Buffers after the operands, and operands that the search itself reads, of quantised rows one more.
 _AFTER = 5
+_READ = 5
+_LANES = 32
+"""How many numbers of a row that is not quantised count together, at most."""
+
 _NOWHERE = 2**31 - 1
 """A place behind all others."""
 
 
-def refined_argmax(exact: Kernel, row: ir.RankedTensorType, workgroups: int) -> Kernel:
+def refined_argmax(
+    exact: Kernel, row: ir.RankedTensorType, workgroups: int, is_quantized: bool
+) -> Kernel:
     """`llmc.screened_argmax` of the result of `exact`, of type `row [1, P, J]`.
 
     Each workgroup of `exact` computes a panel of J numbers. Here each of `workgroups` looks through
@@ -27,17 +34,18 @@ def refined_argmax(exact: Kernel, row: ir.RankedTensorType, workgroups: int) -> 
     largest, and then those of its share where a number may be as large as what it has found.
 
     Operands are those of `exact`, then `rough [1, N]`, i64 `first [1]` with the place where that is
-    largest, and `values`, `scales`, `metric` and `spread` as the operation has them. Updated is i32
-    `done [1]`, which is 0 before and after. Results are i64 `best [1]`, what each workgroup found,
-    f32 and i32 `[workgroups]`, and room for the row.
+    largest, and `values`, `metric`, `spread` and, where the row `is_quantized`, `scales`, as the
+    operation has them. Updated is i32 `done [1]`, which is 0 before and after. Results are i64
+    `best [1]`, what each workgroup found, f32 and i32 `[workgroups]`, and room for the row.
     """
     _, panels, columns = row.shape
     share = panels // workgroups
+    read = _READ + is_quantized
 
     def build(x: ir.Value, _: ir.Value, extents: list[ir.Value], *buffers: ir.Value) -> None:
-        *operands, rough, first, values, scales, metric, spread = buffers[:-_AFTER]
-        done, best, largest, where, room = buffers[-_AFTER:]
-        search = _Search(room, rough, spread, _length(values, scales, metric), columns)
+        given, (done, best, largest, where, room) = buffers[:-_AFTER], buffers[-_AFTER:]
+        operands, (rough, first, values, metric, spread, *scales) = given[:-read], given[-read:]
+        search = _Search(room, rough, spread, _length(values, metric, *scales), columns)
         begin = arith.muli(x, index(share))
         nowhere = constant(panels * columns, ir.IntegerType.get_signless(32))
         found = [constant(-inf, ir.F32Type.get()), nowhere]
@@ -113,21 +121,30 @@ def _panel_of(first: ir.Value, columns: int) -> ir.Value:
     return arith.divui(place, index(columns))
 
 
-def _length(values: ir.Value, scales: ir.Value, metric: ir.Value) -> ir.Value:
-    """The length of the row that i8 `values [1, K]` and `scales [1, B]`, of groups, stand for.
+def _length(values: ir.Value, metric: ir.Value, scales: ir.Value | None = None) -> ir.Value:
+    """The length of the row `values [1, K]`, each number being multiplied by its own of `metric`.
 
-    Each number is first multiplied by its own of `metric [K]`.
+    Of i8 `values` a group has one of `scales [1, B]`.
     """
     f32 = ir.F32Type.get()
-    groups = scales.type.shape[1]
-    lanes = values.type.shape[1] // groups
-    loop = scf.ForOp(index(0), index(groups), index(1), [constant(0.0, f32)])
+    length = values.type.shape[1]
+    lanes = gcd(length, _LANES) if scales is None else length // scales.type.shape[1]
+    start = [constant(LEAST_SQUARE, f32)]
+    loop = scf.ForOp(index(0), index(length // lanes), index(1), start)
     with ir.InsertionPoint(loop.body):
         group = loop.induction_variable
         at = arith.muli(group, index(lanes))
-        numbers = arith.sitofp(floats(lanes), read_bytes(values, [index(0), at], lanes))
+        numbers = _numbers(values, [index(0), at], lanes)
         measured = arith.mulf(numbers, load(metric, [at], lanes))
-        scale = memref.load(scales, [index(0), group])
-        share = arith.mulf(total(arith.mulf(measured, measured)), arith.mulf(scale, scale))
+        share = total(arith.mulf(measured, measured))
+        if scales is not None:
+            scale = memref.load(scales, [index(0), group])
+            share = arith.mulf(share, arith.mulf(scale, scale))
         scf.YieldOp([arith.addf(loop.inner_iter_args[0], share)])
     return math.sqrt(loop.results[0])
+
+
+def _numbers(values: ir.Value, where: list[ir.Value], lanes: int) -> ir.Value:
+    if isinstance(values.type.element_type, ir.FloatType):
+        return load(values, where, lanes)
+    return arith.sitofp(floats(lanes), read_bytes(values, where, lanes))

@@ -71,13 +71,15 @@ def _search(op: ScreenedArgmaxOp, call: func.CallOp, symbols: ir.SymbolTable) ->
     """Dispatches the kernel that finds where the largest number is."""
     row = call.results[0].type
     workgroups = divisor(row.shape[1], _WORKGROUPS)
-    kernel = refined_argmax(scheduled_kernel(symbols[call.callee.value]), row, workgroups)
+    scales = [] if op.scales is None else [op.scales]
+    exact = scheduled_kernel(symbols[call.callee.value])
+    kernel = refined_argmax(exact, row, workgroups, is_quantized=bool(scales))
     tensors, scalars = split_arguments(list(call.operands))
     first = ArgmaxOp(op.rough, op.out.type).out
     counters = Counters(module_around(op.operation), "refined_argmax.done", 1, 32)
     best, *_, done = dispatch(
         kernel,
-        [*tensors, op.rough, first, op.values, op.scales, op.metric, op.spread],
+        [*tensors, op.rough, first, op.values, op.metric, op.spread, *scales],
         [op.out.type, *part_types(workgroups, row.element_type), row],
         scalars=scalars,
         updated=[counters.load()],

@@ -57,6 +57,17 @@ class Epilogue:
         return list(dict.fromkeys(value for value in reads if value not in made))
 
 
+def is_screened(row: ir.Value) -> bool:
+    """Whether only `llmc.screened_argmax` reads `row`, perhaps reshaped, as its exact numbers."""
+    readers = [(use.owner, use.operand_number) for use in row.uses]
+    if len(readers) != 1:
+        return False
+    ((reader, operand),) = readers
+    if reader.name in ("tensor.collapse_shape", "tensor.expand_shape"):
+        return is_screened(reader.results[0])
+    return reader.name == "llmc.screened_argmax" and operand == 0
+
+
 def find_epilogue(layer: ir.Value) -> Epilogue:
     """The longest epilogue of `layer`, which is empty where nothing can follow it in one kernel.
 

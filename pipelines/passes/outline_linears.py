@@ -20,10 +20,11 @@ from llmc.pipelines.kernels.panel_linear import panel_linear
 from llmc.pipelines.passes.base import Pass, find
 from llmc.pipelines.passes.kernel_functions import KernelFunctions
 from llmc.pipelines.passes.kernel_operands import KernelOperands, Reader, split_last
-from llmc.pipelines.passes.linear_epilogue import Epilogue, find_epilogue, follow
+from llmc.pipelines.passes.linear_epilogue import Epilogue, find_epilogue, follow, is_screened
 from llmc.pipelines.passes.linear_prologue import norm_before, read_lengths_before
 
 MATVEC, MATMUL = "panel_matvec", "panel_matmul"
+PANEL = "single_panel"
 
 _LONGEST = 7168
 """The longest row that, normalised, fits on a workgroup's stack."""
@@ -36,8 +37,10 @@ class OutlineLinears(Pass):
     A kernel computes `[T, P, J]`: the product, and the elementwise operations that follow, be they
     on two halves of the outputs. For one row it is a `panel_matvec`, which also computes the norm
     of the row where the layer alone reads it, and else a `panel_matmul`, for any number of rows.
-    Kernels that are alike share one function. A weight of a single panel makes none for several
-    rows. Changes numerics where there is a norm: the order of a sum.
+    One row of which `llmc.screened_argmax` needs a few panels is a `single_panel`. A weight that
+    `llmc.join_float` makes is joined in the kernel. Kernels that are alike share one function. A
+    weight of a single panel makes none for several rows.
+    Changes numerics where there is a norm: the order of a sum.
     """
 
     name: ClassVar[str] = "outline-linears"
@@ -67,7 +70,10 @@ class _Layer:
         self.outputs = linear.out.type.shape[-1]
         self.is_one_row = _is_one_row(linear)
         self.is_whole = self.panels * self.columns == self.outputs
-        self.norm = norm_before(linear) if self.is_one_row and self.inputs <= _LONGEST else None
+        # Those that read a weight in parts all read the row that another kernel has normalised: so
+        # their numbers are the same, whether a layer or a screened search of its best reads it.
+        norms = self.is_one_row and self.inputs <= _LONGEST and not _is_joined(linear.weight)
+        self.norm = norm_before(linear) if norms else None
         found = find_epilogue(linear.out)
         # A strand of a single panel would make no grid of workgroups.
         count, left = divmod(self.panels, len(found.strands))
@@ -79,7 +85,7 @@ class _Layer:
         operands = KernelOperands()
         x = operands.read(self._rows(self.linear.x if self.norm is None else self.norm.x))
         scale = self._scale(operands)
-        weight = operands.read(self.linear.weight)
+        weight = [operands.read(bits) for bits in _bits(self.linear.weight)]
         bias = self._bias(operands)
         others = [operands.read(self._panels_of(value)) for value in self.epilogue.others()]
 
@@ -88,12 +94,21 @@ class _Layer:
             if self.norm is not None:
                 row = _normalised(row, self.norm, scale and scale(arguments))
             strands = panel_linear(
-                row, weight(arguments), bias and bias(arguments), len(self.epilogue.strands)
+                row,
+                [read(arguments) for read in weight],
+                bias and bias(arguments),
+                len(self.epilogue.strands),
             )
             return [follow(self.epilogue, strands, [read(arguments) for read in others])]
 
-        (y,) = kernels.call(MATVEC if self.is_one_row else MATMUL, operands.values, build)
+        (y,) = kernels.call(self._kind, operands.values, build)
         return self._shaped(y)
+
+    @property
+    def _kind(self) -> str:
+        if not self.is_one_row:
+            return MATMUL
+        return PANEL if is_screened(self.epilogue.result) else MATVEC
 
     def _scale(self, operands: KernelOperands) -> Reader | None:
         """The weight of the norm, if it has one."""
@@ -140,6 +155,16 @@ def _makes_grid(linear: PackedLinearOp) -> bool:
     """Whether there is something to distribute: panels, or a row's columns of a single one."""
     panels, _, columns = linear.weight.type.shape
     return panels > 1 or (_is_one_row(linear) and columns > 1)
+
+
+def _bits(weight: ir.Value) -> list[ir.Value]:
+    """What a kernel reads of `weight`: that, or the parts of its numbers that are joined in it."""
+    return list(weight.owner.operands) if _is_joined(weight) else [weight]
+
+
+def _is_joined(weight: ir.Value) -> bool:
+    """Whether the numbers of `weight` are joined from parts."""
+    return not isinstance(weight.owner, ir.Block) and weight.owner.name == "llmc.join_float"
 
 
 def _is_one_row(linear: PackedLinearOp) -> bool:

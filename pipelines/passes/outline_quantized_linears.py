@@ -21,6 +21,7 @@ from llmc.pipelines.kernels.quantized_linear import Norm, QuantizedRows
 from llmc.pipelines.passes.base import Pass, find
 from llmc.pipelines.passes.kernel_functions import KernelFunctions
 from llmc.pipelines.passes.kernel_operands import KernelOperands, Reader, as_rows, split_last
+from llmc.pipelines.passes.linear_epilogue import is_screened
 from llmc.pipelines.passes.linear_prologue import norm_before, read_lengths_before
 from llmc.pipelines.passes.quantized_layer import QuantizedLayer, as_halves
 from llmc.pipelines.targets.parse import parse_cpu
@@ -134,7 +135,7 @@ class _Layer(QuantizedLayer):
         """The kind of the kernel, where its rows are quantised before."""
         if not self.is_one_row:
             return MATMUL
-        return PANEL if _is_screened(self.epilogue.result) else MATVEC
+        return PANEL if is_screened(self.epilogue.result) else MATVEC
 
     @property
     def quantization(self) -> tuple[object, ...]:
@@ -225,14 +226,3 @@ class _Layer(QuantizedLayer):
 
     def _rows(self, value: ir.Value, width: int) -> ir.Value:
         return as_rows(value, width, dynamic=not self.is_one_row)
-
-
-def _is_screened(row: ir.Value) -> bool:
-    """Whether only `llmc.screened_argmax` reads `row`, perhaps reshaped, as its exact numbers."""
-    readers = [(use.owner, use.operand_number) for use in row.uses]
-    if len(readers) != 1:
-        return False
-    ((reader, operand),) = readers
-    if reader.name in ("tensor.collapse_shape", "tensor.expand_shape"):
-        return _is_screened(reader.results[0])
-    return reader.name == "llmc.screened_argmax" and operand == 0

@@ -13,10 +13,10 @@ from llmc.dialects import (
     PackPlanesOp,
     PlaneEmbeddingOp,
     PlaneLinearOp,
-    PlaneMetricOp,
-    PlaneSpreadOp,
     QuantizedLinearOp,
     QuantizeRowsOp,
+    RoughMetricOp,
+    RoughSpreadOp,
     ScreenedArgmaxOp,
 )
 from llmc.dialects.attributes import i64
@@ -91,16 +91,18 @@ class ScreenArgmax(Pass):
             rough = PlaneLinearOp(linear.x, high, linear.out.type).out
             exact = PlaneLinearOp(linear.x, high, linear.out.type, low=low).out
             outputs, blocks = linear.weight.type.shape
-            metric = PlaneMetricOp(linear.weight, _floats(blocks * Q8_0.values)).out
-            spread = PlaneSpreadOp(linear.weight, metric, _floats(outputs)).out
-            rows = _quantized(linear.x)
+            metric = RoughMetricOp(linear.weight, _floats(blocks * Q8_0.values)).out
+            spread = RoughSpreadOp(linear.weight, metric, _floats(outputs)).out
+            values, scales = _quantized(linear.x)
         with ir.InsertionPoint(argmax), argmax.location:
             flat = []
             for row in (exact, rough):
                 known = {linear.out: row}
                 clone_with(reshape, known)
                 flat.append(known[reshape.results[0]])
-            best = ScreenedArgmaxOp(*flat, *rows, metric, spread, argmax.results[0].type).out
+            best = ScreenedArgmaxOp(
+                *flat, values, metric, spread, argmax.results[0].type, scales=scales
+            ).out
         argmax.results[0].replace_all_uses_with(best)
         for op in (argmax, reshape, linear.operation):
             op.erase()

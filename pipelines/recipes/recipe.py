@@ -18,13 +18,15 @@ from llmc.dialects.blocks import decode
 from llmc.pipelines.recipes.block_field import BlockField
 from llmc.pipelines.recipes.concat import Concat
 from llmc.pipelines.recipes.extract_slice import ExtractSlice
+from llmc.pipelines.recipes.narrow import Narrow
 from llmc.pipelines.recipes.pack import Pack
 from llmc.pipelines.recipes.pack_blocks import PackBlocks
 from llmc.pipelines.recipes.pack_planes import PackPlanes
-from llmc.pipelines.recipes.plane_spread import PlaneMetric, PlaneSpread
 from llmc.pipelines.recipes.quantize import Quantize
 from llmc.pipelines.recipes.rotary_table import RotaryTable
+from llmc.pipelines.recipes.rough_spread import RoughMetric, RoughSpread
 from llmc.pipelines.recipes.scale_columns import ScaleColumns
+from llmc.pipelines.recipes.split_float import SplitFloat
 from llmc.pipelines.recipes.step import RecipeError, Step
 from llmc.pipelines.recipes.transpose import Transpose
 
@@ -34,14 +36,16 @@ STEPS: dict[str, type[Step]] = {
         BlockField,
         Concat,
         ExtractSlice,
+        Narrow,
         Pack,
         PackBlocks,
         PackPlanes,
-        PlaneMetric,
-        PlaneSpread,
         Quantize,
         RotaryTable,
+        RoughMetric,
+        RoughSpread,
         ScaleColumns,
+        SplitFloat,
         Transpose,
     )
 }
@@ -162,7 +166,9 @@ def recipe_of(value: ir.Value) -> Recipe | None:
 def weight_operands(value: ir.Value) -> list[ir.Value]:
     """What a step computes `value` from; nothing where `value` is no result of a step."""
     op = value.owner
-    if isinstance(op, ir.Block) or op.name not in STEPS or not value.type.has_static_shape:
+    if isinstance(op, ir.Block) or op.name not in STEPS:
+        return []
+    if not isinstance(value.type, ir.RankedTensorType) or not value.type.has_static_shape:
         return []
     return list(STEPS[op.name].weights(op))
 

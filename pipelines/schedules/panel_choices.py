@@ -4,12 +4,21 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from llmc.pipelines.schedules.panel_matmul import PanelMatmulParameters, panel_matmul
-from llmc.pipelines.schedules.panel_matvec import PanelMatvecParameters, panel_matvec
+from llmc.pipelines.schedules.panel_matvec import (
+    PanelMatvecParameters,
+    SinglePanelParameters,
+    panel_matvec,
+    single_panel,
+)
 from llmc.pipelines.schedules.schedule import PythonSchedule
 from llmc.pipelines.targets.cpu import CPUTarget
 
 _BYTES_AT_ONCE = 256
 """Bytes that `panel_matvec` reads in a step, from panels that lie apart."""
+
+_ROWS_AHEAD = 32
+_BYTES_AHEAD = 1024
+"""How far ahead memory is asked for: so many rows of a panel, and so many bytes."""
 
 _WORKGROUPS = 16
 """Enough of them that threads of different speed end together."""
@@ -24,16 +33,24 @@ def choose_panel_matvec(kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedu
     Of a single panel, which makes no grid, workgroups have columns.
     """
     panels, columns = kernel.type.results[0].shape[-2:]
-    x, weight = _operands(kernel)
+    x, *weight = _operands(kernel)
     lanes = _divisor(x.shape[-1], _LANES)
     if panels == 1:
         own = _divisor(columns, columns // 2)
         parameters = PanelMatvecParameters(panels=1, rounds=1, lanes=lanes, columns=own)
         return PythonSchedule(panel_matvec, parameters)
-    at_once = _BYTES_AT_ONCE * 8 // (columns * weight.element_type.width)
+    rows = [columns * part.element_type.width // 8 for part in weight]
+    at_once = _BYTES_AT_ONCE // sum(rows)
     together = _divisor(panels, min(at_once, panels // 2))
     rounds = _divisor(panels // together, max(panels // together // _WORKGROUPS, 1))
-    return PythonSchedule(panel_matvec, PanelMatvecParameters(together, rounds, lanes=lanes))
+    ahead = max(_ROWS_AHEAD, _BYTES_AHEAD // min(rows))
+    parameters = PanelMatvecParameters(together, rounds, ahead=ahead, lanes=lanes)
+    return PythonSchedule(panel_matvec, parameters)
+
+
+def choose_single_panel(_kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
+    """The same for all shapes."""
+    return PythonSchedule(single_panel, SinglePanelParameters())
 
 
 def choose_panel_matmul(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
@@ -45,13 +62,13 @@ def choose_panel_matmul(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedul
 
 
 def _operands(kernel: func.FuncOp) -> list[ir.RankedTensorType]:
-    """The types of row and weight of the first product in a kernel."""
+    """The types of the row and of the parts of the weight, of the first product in a kernel."""
     product = next(
         op
         for op in kernel.entry_block
         if op.operation.name == "linalg.generic" and len(op.iterator_types) == len("tpjk")
     )
-    return [product.operation.operands[number].type for number in range(2)]
+    return [value.type for value in product.inputs]
 
 
 def _divisor(number: int, most: int) -> int:

@@ -1,7 +1,7 @@
 """`panel_matvec`: the product of one row and a matrix that is laid out in panels."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, ClassVar
 
 from llmc.pipelines.option_text import Range
@@ -72,31 +72,52 @@ def panel_matvec(payload: Handle, parameters: PanelMatvecParameters) -> None:
     The loops are the one row `t`, panels `p`, their columns `j` and the sum over `k`. Where there
     is a norm of the row, every workgroup computes it. Changes numerics: the order of sums.
     """
-    panels = parameters.panels
     with each(kernels(payload, "panel_matvec")) as kernel:
-        generalize(kernel)
-        _normalise(kernel, parameters.lanes)
-        result = either(
-            match(returned(kernel), "tpj"), match(returned(kernel), "tpjk", reduced="k")
-        )
-        result = distribute(result, p=panels * parameters.rounds, j=parameters.columns)
-        simplify(kernel)
-        fuse(result, p=panels)
-        with each(match(kernel, "tpjk", reduced="k")) as sums:
-            product = partial_sums(sums, k=parameters.chain)
-            weight = widen(product, 1, "pkj")
-            _, loops = tile(product, k=1)
-            fuse_into(loops["k"], weight)
-            unroll(loops["k"], parameters.unroll)
-        drop_unit_loops(kernel)
-        vectorize(operations(kernel, "linalg.generic"))
-        simplify(kernel)
-        splat_reads(kernel)
-        read_in_place(kernel)
-        keep_in_registers(kernel)
-        lower_reductions(kernel)
-        prefetch(kernel, ROWS, parameters.ahead)
-        simplify(kernel)
+        _multiply_row(kernel, parameters)
+
+
+@dataclass(frozen=True)
+class SinglePanelParameters(Parameters):
+    """`unroll`, `ahead` and `chain` are those of `panel_matvec`."""
+
+    unroll: int = 2
+    ahead: int = 32
+    chain: int = CHAIN
+
+
+def single_panel(payload: Handle, parameters: SinglePanelParameters) -> None:
+    """A panel for each workgroup: of a kernel of which `fuse-screened-argmax` runs some.
+
+    Changes numerics: the order of sums, which is that of `panel_matvec`.
+    """
+    alone = PanelMatvecParameters(panels=1, rounds=1, **asdict(parameters))
+    with each(kernels(payload, "single_panel")) as kernel:
+        _multiply_row(kernel, alone)
+
+
+def _multiply_row(kernel: Handle, parameters: PanelMatvecParameters) -> None:
+    panels = parameters.panels
+    generalize(kernel)
+    _normalise(kernel, parameters.lanes)
+    result = either(match(returned(kernel), "tpj"), match(returned(kernel), "tpjk", reduced="k"))
+    result = distribute(result, p=panels * parameters.rounds, j=parameters.columns)
+    simplify(kernel)
+    fuse(result, p=panels)
+    with each(match(kernel, "tpjk", reduced="k")) as sums:
+        product = partial_sums(sums, k=parameters.chain)
+        weight = widen(product, 1, "pkj")
+        _, loops = tile(product, k=1)
+        fuse_into(loops["k"], weight)
+        unroll(loops["k"], parameters.unroll)
+    drop_unit_loops(kernel)
+    vectorize(operations(kernel, "linalg.generic"))
+    simplify(kernel)
+    splat_reads(kernel)
+    read_in_place(kernel)
+    keep_in_registers(kernel)
+    lower_reductions(kernel)
+    prefetch(kernel, ROWS, parameters.ahead)
+    simplify(kernel)
 
 
 def _normalise(kernel: Handle, lanes: int) -> None:

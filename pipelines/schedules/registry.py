@@ -10,7 +10,7 @@ from llmc.pipelines.schedules.matmul import matmul
 from llmc.pipelines.schedules.matvec import matvec
 from llmc.pipelines.schedules.matvec_q4 import matvec_q4
 from llmc.pipelines.schedules.panel_matmul import panel_matmul
-from llmc.pipelines.schedules.panel_matvec import panel_matvec
+from llmc.pipelines.schedules.panel_matvec import panel_matvec, single_panel
 from llmc.pipelines.schedules.quantize_rows import quantize_rows
 from llmc.pipelines.schedules.quantized_experts import (
     quantized_expert_matmul,
@@ -40,6 +40,7 @@ SCHEDULES: dict[str, Callable[..., None]] = {
         quantized_panel,
         reduction,
         row,
+        single_panel,
     )
 }
 

@@ -6,7 +6,11 @@ from math import prod
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
-from llmc.pipelines.schedules.panel_choices import choose_panel_matmul, choose_panel_matvec
+from llmc.pipelines.schedules.panel_choices import (
+    choose_panel_matmul,
+    choose_panel_matvec,
+    choose_single_panel,
+)
 from llmc.pipelines.schedules.quantize_rows import QuantizeRowsParameters, quantize_rows
 from llmc.pipelines.schedules.quantized_experts import (
     quantized_expert_matmul,
@@ -157,6 +161,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "quantized_matmul": (_quantized_matmul(quantized_matmul),),
     "quantized_matvec": (_quantized_matvec(quantized_matvec),),
     "quantized_panel": (_quantized_panel,),
+    "single_panel": (choose_single_panel,),
     "row": (_row,),
 }
 """The rules for each kind of kernel, in the order in which they are tried."""

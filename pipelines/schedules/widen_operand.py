@@ -1,9 +1,10 @@
 """`llmc_transform.widen_operand`: a transform operation of our own, which MLIR lacks."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, ext, linalg, tensor, transform
+from torch_mlir.dialects import ext, linalg, tensor, transform
 
 from llmc.dialects.index_notation import sizes
 from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation, Rewriting
@@ -17,15 +18,21 @@ class Interpretation(Rewriting):
         op: Any, target: ir.Operation, rewriter: transform.TransformRewriter
     ) -> list[ir.Operation]:
         """Takes the widening out."""
-        return _widen(target, op.number.value, rewriter)
+        widening = _widening(target, op.number.value)
+        if widening is None:
+            return []
+        wide = widening.taken_out()
+        rewriter.replace_op(target, widening.rest(wide))
+        return [wide]
 
 
 class WidenOperandOp(Operation, name="widen_operand", traits=[Interpretation, ModifiesPayload]):
     """Takes the widening of an input, as from f16 to f32, out of linalg.generic operations.
 
-    It becomes a linalg.generic of its own before them, whose loops are theirs that the input has,
-    in their order; none where the input is not widened. MLIR makes contractions of operations whose
-    operands are of one type.
+    That is what they make, element by element, of this input and those beside it that have the same
+    loops, be it numbers of their bits. It becomes a linalg.generic of its own before them, whose
+    loops are theirs that the input has, in their order; none where the input is not widened. MLIR
+    makes contractions of operations whose operands are of one type.
 
         %wide = "llmc_transform.widen_operand"(%products) {number = 1 : i64}
               : (!transform.any_op) -> !transform.any_op
@@ -36,43 +43,117 @@ class WidenOperandOp(Operation, name="widen_operand", traits=[Interpretation, Mo
     wide: ext.Result[Any]
 
 
-def _widen(
-    generic: ir.Operation, number: int, rewriter: transform.TransformRewriter
-) -> list[ir.Operation]:
-    narrow = generic.operands[number]
-    argument = generic.regions[0].blocks[0].arguments[number]
-    users = [use.owner.operation for use in argument.uses]
-    dims = _dims(ir.ArrayAttr(generic.attributes["indexing_maps"])[number].value)
-    if [user.name for user in users] != ["arith.extf"] or dims is None:
-        return []
-    (extension,) = users
-    element = extension.results[0].type
-    wide = _elementwise_extension(narrow, element, dims)
-    argument.set_type(element)
-    extension.results[0].replace_all_uses_with(argument)
-    rewriter.erase_op(extension)
-    generic.operands[number] = wide.results[0]
-    return [wide]
+@dataclass(frozen=True)
+class _Widening:
+    """What `members` of the body of a linalg.generic make of `inputs` alone: the value `made`."""
+
+    generic: linalg.GenericOp
+    inputs: list[int]
+    members: list[ir.Operation]
+    made: ir.Value
+
+    @property
+    def block(self) -> ir.Block:
+        """The body."""
+        return self.generic.operation.regions[0].blocks[0]
+
+    @property
+    def maps(self) -> list[ir.AffineMap]:
+        """Where operands are read."""
+        return _maps(self.generic.operation)
+
+    def taken_out(self) -> ir.Operation:
+        """The operation that makes it, here."""
+        given = [self.generic.operands[at] for at in self.inputs]
+        dims = [ir.AffineDimExpr(each).position for each in self.maps[self.inputs[0]].results]
+        loops = sorted(dims)
+        map_ = ir.AffineMap.get(
+            len(loops), 0, [ir.AffineDimExpr.get(loops.index(each)) for each in dims]
+        )
+        kinds = [ir.Attribute.parse("#linalg.iterator_type<parallel>")] * len(loops)
+        room = tensor.empty(sizes(given[0]), self.made.type)
+        op = linalg.GenericOp(
+            [room.type], given, [room], [map_] * (len(given) + 1), ir.ArrayAttr.get(kinds)
+        )
+        arguments = [self.block.arguments[at] for at in self.inputs]
+        known = _begin(op, [*(each.type for each in arguments), self.made.type], arguments)
+        with ir.InsertionPoint(op.regions[0].blocks[0]):
+            for member in self.members:
+                _clone(member, known)
+            linalg.YieldOp([known[self.made]])
+        return op.operation
+
+    def rest(self, wide: ir.Operation) -> ir.Operation:
+        """The operation that reads what `wide` makes, here."""
+        first, *others = self.inputs
+        kept = [at for at in range(len(self.maps)) if at not in others]
+        *given, out = [wide.result if at == first else self.generic.operands[at] for at in kept]
+        op = linalg.GenericOp(
+            [out.type], given, [out], [self.maps[at] for at in kept], self.generic.iterator_types
+        )
+        arguments = [self.made if at == first else self.block.arguments[at] for at in kept]
+        known = _begin(op, [each.type for each in arguments], arguments)
+        with ir.InsertionPoint(op.regions[0].blocks[0]):
+            for inner in self.block:
+                if inner.operation not in self.members or _is_constant(inner.operation):
+                    _clone(inner.operation, known)
+        return op.operation
 
 
-def _dims(map_: ir.AffineMap) -> list[int] | None:
-    """The loops that an operand's dimensions are; None where one is not a loop alone."""
-    if not all(isinstance(each, ir.AffineDimExpr) for each in map_.results):
+def _widening(generic: ir.Operation, number: int) -> _Widening | None:
+    """What is made of input `number` and of those that have its loops, if that is one value."""
+    maps, block = _maps(generic), generic.regions[0].blocks[0]
+    inputs = [at for at, map_ in enumerate(maps[:-1]) if map_ == maps[number]]
+    arguments = [block.arguments[at] for at in inputs]
+    members = _made_of(arguments, block)
+    made = [op.results[0] for op in members if not _is_constant(op)]
+    read = [
+        value
+        for value in (*arguments, *made)
+        if any(use.owner.operation not in members for use in value.uses)
+    ]
+    is_plain = all(isinstance(each, ir.AffineDimExpr) for each in maps[number].results)
+    if not is_plain or len(read) != 1 or read[0] in arguments:
         return None
-    return [ir.AffineDimExpr(each).position for each in map_.results]
+    return _Widening(generic.opview, inputs, members, read[0])
 
 
-def _elementwise_extension(narrow: ir.Value, element: ir.Type, dims: list[int]) -> ir.Operation:
-    loops = sorted(dims)
-    map_ = ir.AffineMap.get(
-        len(loops), 0, [ir.AffineDimExpr.get(loops.index(each)) for each in dims]
-    )
-    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
-    room = tensor.empty(sizes(narrow), element)
-    op = linalg.GenericOp(
-        [room.type], [narrow], [room], [map_, map_], ir.ArrayAttr.get([parallel] * len(loops))
-    )
-    block = op.regions[0].blocks.append(narrow.type.element_type, element, arg_locs=None)
-    with ir.InsertionPoint(block):
-        linalg.YieldOp([arith.extf(element, block.arguments[0])])
-    return op.operation
+def _made_of(arguments: list[ir.Value], block: ir.Block) -> list[ir.Operation]:
+    """Constants, and the operations that read nothing of the block but `arguments` and these."""
+    known, members = set(arguments), list[ir.Operation]()
+    *body, _ = block
+    for op in body:
+        reads = [value for value in op.operands if _block_of(value) == block]
+        if _is_constant(op.operation) or (reads and known.issuperset(reads)):
+            known.update(op.results)
+            members.append(op.operation)
+    return members
+
+
+def _maps(generic: ir.Operation) -> list[ir.AffineMap]:
+    return [each.value for each in ir.ArrayAttr(generic.attributes["indexing_maps"])]
+
+
+def _is_constant(op: ir.Operation) -> bool:
+    return op.name == "arith.constant"
+
+
+def _block_of(value: ir.Value) -> ir.Block:
+    owner = value.owner
+    return owner if isinstance(owner, ir.Block) else owner.operation.block
+
+
+def _begin(
+    op: linalg.GenericOp, types: list[ir.Type], arguments: list[ir.Value]
+) -> dict[ir.Value, ir.Value]:
+    """The body's block; its arguments of these `types`, by those that they stand for."""
+    block = op.regions[0].blocks.append(*types, arg_locs=None)
+    return dict(zip(arguments, block.arguments, strict=False))
+
+
+def _clone(op: ir.Operation, known: dict[ir.Value, ir.Value]) -> None:
+    """Clones an operation on elements, here, which reads what `known` says; adds its results."""
+    clone = op.clone().operation
+    for number, operand in enumerate(op.operands):
+        clone.operands[number] = known.get(operand, operand)
+    known.update(zip(op.results, clone.results, strict=True))

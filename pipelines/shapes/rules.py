@@ -362,6 +362,7 @@ RULES: dict[str, Rule] = {
     "llmc.group_rows": _leading(0),
     "llmc.grouped_expert_linear": _leading(1),
     "llmc.grouped_quantized_expert_linear": _leading(0),
+    "llmc.join_float": _elementwise,
     "llmc.layer_norm": _leading(0),
     "llmc.linear": _leading(0),
     "llmc.packed_embedding": _leading(0),
@@ -379,5 +380,6 @@ RULES: dict[str, Rule] = {
     "llmc.route": _leading(0, but=1),
     "llmc.scale_columns": _leading(0),
     "llmc.screened_argmax": _leading(0),
+    "llmc.split_float": _elementwise,
     "llmc.top_k": _top_k,
 }

@@ -21,6 +21,7 @@ _ELEMENTS = {
     "f16": (np.float16, rt.HalElementType.FLOAT_16),
     "bf16": (np.uint16, rt.HalElementType.BFLOAT_16),
     "i8": (np.int8, rt.HalElementType.SINT_8),
+    "i16": (np.int16, rt.HalElementType.SINT_16),
     "i32": (np.int32, rt.HalElementType.SINT_32),
 }
 

@@ -15,7 +15,7 @@
 // CHECK-LABEL: func.func @row
 // CHECK:         %[[FIRST:.+]] = "llmc.argmax"(%arg1)
 // CHECK-NOT:     call @panel
-// CHECK:         "flow.dispatch"(%arg0, %arg1, %[[FIRST]], %arg2, %arg3, %arg4, %arg5,
+// CHECK:         "flow.dispatch"(%arg0, %arg1, %[[FIRST]], %arg2, %arg4, %arg5, %arg3,
 func.func private @panel(%x: tensor<1x4x16xf32>) -> tensor<1x4x16xf32> attributes {llmc.kernel = "panel"} {
   %room = tensor.empty() : tensor<1x4x16xf32>
   %y = scf.forall (%i) in (4) shared_outs(%out = %room) -> (tensor<1x4x16xf32>) {
@@ -29,8 +29,35 @@ func.func private @panel(%x: tensor<1x4x16xf32>) -> tensor<1x4x16xf32> attribute
 func.func @row(%x: tensor<1x4x16xf32>, %r: tensor<1x64xf32>, %v: tensor<1x64xi8>, %s: tensor<1x2xf32>, %m: tensor<64xf32>, %f: tensor<64xf32>) -> tensor<1xi64> {
   %y = call @panel(%x) : (tensor<1x4x16xf32>) -> tensor<1x4x16xf32>
   %e = tensor.collapse_shape %y [[0], [1, 2]] : tensor<1x4x16xf32> into tensor<1x64xf32>
-  %b = "llmc.screened_argmax"(%e, %r, %v, %s, %m, %f)
-     : (tensor<1x64xf32>, tensor<1x64xf32>, tensor<1x64xi8>, tensor<1x2xf32>, tensor<64xf32>, tensor<64xf32>) -> tensor<1xi64>
+  %b = "llmc.screened_argmax"(%e, %r, %v, %m, %f, %s) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1>}
+     : (tensor<1x64xf32>, tensor<1x64xf32>, tensor<1x64xi8>, tensor<64xf32>, tensor<64xf32>, tensor<1x2xf32>) -> tensor<1xi64>
+  return %b : tensor<1xi64>
+}
+
+// -----
+
+// The length of a row of floats needs no scales.
+// CHECK:         func.func @refined_panel_
+// CHECK-NOT:       arith.sitofp
+// CHECK:           math.sqrt
+// CHECK-LABEL: func.func @floats
+// CHECK:         %[[FIRST:.+]] = "llmc.argmax"(%arg1)
+// CHECK:         "flow.dispatch"(%arg0, %arg1, %[[FIRST]], %arg2, %arg3, %arg4,
+func.func private @panel(%x: tensor<1x4x16xf32>) -> tensor<1x4x16xf32> attributes {llmc.kernel = "panel"} {
+  %room = tensor.empty() : tensor<1x4x16xf32>
+  %y = scf.forall (%i) in (4) shared_outs(%out = %room) -> (tensor<1x4x16xf32>) {
+    %part = tensor.extract_slice %x[0, %i, 0] [1, 1, 16] [1, 1, 1] : tensor<1x4x16xf32> to tensor<1x1x16xf32>
+    scf.forall.in_parallel {
+      tensor.parallel_insert_slice %part into %out[0, %i, 0] [1, 1, 16] [1, 1, 1] : tensor<1x1x16xf32> into tensor<1x4x16xf32>
+    }
+  }
+  return %y : tensor<1x4x16xf32>
+}
+func.func @floats(%x: tensor<1x4x16xf32>, %r: tensor<1x64xf32>, %v: tensor<1x72xf32>, %m: tensor<72xf32>, %f: tensor<64xf32>) -> tensor<1xi64> {
+  %y = call @panel(%x) : (tensor<1x4x16xf32>) -> tensor<1x4x16xf32>
+  %e = tensor.collapse_shape %y [[0], [1, 2]] : tensor<1x4x16xf32> into tensor<1x64xf32>
+  %b = "llmc.screened_argmax"(%e, %r, %v, %m, %f) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0>}
+     : (tensor<1x64xf32>, tensor<1x64xf32>, tensor<1x72xf32>, tensor<72xf32>, tensor<64xf32>) -> tensor<1xi64>
   return %b : tensor<1xi64>
 }
 
@@ -54,8 +81,8 @@ func.func @others(%x: tensor<1x4x16xf32>, %v: tensor<1x64xi8>, %s: tensor<1x2xf3
   %z = call @rough(%x) : (tensor<1x4x16xf32>) -> tensor<1x4x16xf32>
   %e = tensor.collapse_shape %y [[0], [1, 2]] : tensor<1x4x16xf32> into tensor<1x64xf32>
   %r = tensor.collapse_shape %z [[0], [1, 2]] : tensor<1x4x16xf32> into tensor<1x64xf32>
-  %b = "llmc.screened_argmax"(%e, %r, %v, %s, %m, %f)
-     : (tensor<1x64xf32>, tensor<1x64xf32>, tensor<1x64xi8>, tensor<1x2xf32>, tensor<64xf32>, tensor<64xf32>) -> tensor<1xi64>
+  %b = "llmc.screened_argmax"(%e, %r, %v, %m, %f, %s) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1>}
+     : (tensor<1x64xf32>, tensor<1x64xf32>, tensor<1x64xi8>, tensor<64xf32>, tensor<64xf32>, tensor<1x2xf32>) -> tensor<1xi64>
   return %b : tensor<1xi64>
 }
 
@@ -79,7 +106,7 @@ func.func private @panel(%x: tensor<1x4x16xf16>) -> tensor<1x4x16xf16> attribute
 func.func @narrow(%x: tensor<1x4x16xf16>, %r: tensor<1x64xf16>, %v: tensor<1x64xi8>, %s: tensor<1x2xf32>, %m: tensor<64xf32>, %f: tensor<64xf32>) -> tensor<1xi64> {
   %y = call @panel(%x) : (tensor<1x4x16xf16>) -> tensor<1x4x16xf16>
   %e = tensor.collapse_shape %y [[0], [1, 2]] : tensor<1x4x16xf16> into tensor<1x64xf16>
-  %b = "llmc.screened_argmax"(%e, %r, %v, %s, %m, %f)
-     : (tensor<1x64xf16>, tensor<1x64xf16>, tensor<1x64xi8>, tensor<1x2xf32>, tensor<64xf32>, tensor<64xf32>) -> tensor<1xi64>
+  %b = "llmc.screened_argmax"(%e, %r, %v, %m, %f, %s) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1>}
+     : (tensor<1x64xf16>, tensor<1x64xf16>, tensor<1x64xi8>, tensor<64xf32>, tensor<64xf32>, tensor<1x2xf32>) -> tensor<1xi64>
   return %b : tensor<1xi64>
 }

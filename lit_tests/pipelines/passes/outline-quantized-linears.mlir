@@ -159,7 +159,7 @@ func.func @screened(%x: tensor<1x64xf32>, %n: tensor<64xf32>, %h: tensor<4x2x416
   %e = "llmc.plane_linear"(%normed, %h, %l) {operandSegmentSizes = array<i32: 1, 1, 1>}
     : (tensor<1x64xf32>, tensor<4x2x416xi8>, tensor<4x2x128xi8>) -> tensor<1x64xf32>
   %v, %s = "llmc.quantize_rows"(%normed) {group = 32 : i64} : (tensor<1x64xf32>) -> (tensor<1x64xi8>, tensor<1x2xf32>)
-  %b = "llmc.screened_argmax"(%e, %r, %v, %s, %m, %f)
-     : (tensor<1x64xf32>, tensor<1x64xf32>, tensor<1x64xi8>, tensor<1x2xf32>, tensor<64xf32>, tensor<64xf32>) -> tensor<1xi64>
+  %b = "llmc.screened_argmax"(%e, %r, %v, %m, %f, %s) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1>}
+     : (tensor<1x64xf32>, tensor<1x64xf32>, tensor<1x64xi8>, tensor<64xf32>, tensor<64xf32>, tensor<1x2xf32>) -> tensor<1xi64>
   return %b : tensor<1xi64>
 }

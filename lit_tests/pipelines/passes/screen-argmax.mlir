@@ -9,12 +9,12 @@
 // CHECK-DAG:     %[[LOW:.+]] = "llmc.pack_planes"(%[[W]]) {columns = 16 : i64, part = "low"} : (tensor<64x2x!llmc.q8_0>) -> tensor<4x2x128xi8>
 // CHECK:         %[[ROUGH:.+]] = "llmc.plane_linear"(%arg0, %[[HIGH]])
 // CHECK:         %[[EXACT:.+]] = "llmc.plane_linear"(%arg0, %[[HIGH]], %[[LOW]])
-// CHECK:         %[[METRIC:.+]] = "llmc.plane_metric"(%[[W]])
-// CHECK:         %[[SPREAD:.+]] = "llmc.plane_spread"(%[[W]], %[[METRIC]])
+// CHECK:         %[[METRIC:.+]] = "llmc.rough_metric"(%[[W]])
+// CHECK:         %[[SPREAD:.+]] = "llmc.rough_spread"(%[[W]], %[[METRIC]])
 // CHECK:         "llmc.quantize_rows"(%arg0) {group = 32 : i64}
 // CHECK:         %[[E:.+]] = tensor.collapse_shape %[[EXACT]]
 // CHECK:         %[[R:.+]] = tensor.collapse_shape %[[ROUGH]]
-// CHECK:         "llmc.screened_argmax"(%[[E]], %[[R]], %{{.+}}, %{{.+}}, %[[METRIC]], %[[SPREAD]])
+// CHECK:         "llmc.screened_argmax"(%[[E]], %[[R]], %{{.+}}, %[[METRIC]], %[[SPREAD]], %{{.+}})
 // CHECK-LABEL: func.func @step(
 // CHECK:         %[[LOGITS:.+]] = "llmc.plane_linear"(%arg0, %{{.+}}, %{{.+}}) {operandSegmentSizes = array<i32: 1, 1, 1>}
 // CHECK:         %[[ROW:.+]] = tensor.collapse_shape %[[LOGITS]]

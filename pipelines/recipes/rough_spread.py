@@ -1,4 +1,4 @@
-"""`llmc.plane_metric` and `llmc.plane_spread` of blocks."""
+"""`llmc.rough_metric` and `llmc.rough_spread` of a matrix."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,15 +7,15 @@ from typing import ClassVar, Self
 import numpy as np
 from torch_mlir import ir
 
-from llmc.dialects.bit_planes import metric, spread
+from llmc.dialects.rough_products import metric, spread
 from llmc.pipelines.recipes.step import Step
 
 
 @dataclass(frozen=True)
-class PlaneMetric(Step):
-    """The factors for columns of a matrix of blocks by which `PlaneSpread` measures lengths."""
+class RoughMetric(Step):
+    """The factors for columns of a matrix by which `RoughSpread` measures lengths."""
 
-    operation: ClassVar[str] = "llmc.plane_metric"
+    operation: ClassVar[str] = "llmc.rough_metric"
     reads_blocks: ClassVar[bool] = True
 
     @classmethod
@@ -34,10 +34,10 @@ class PlaneMetric(Step):
 
 
 @dataclass(frozen=True)
-class PlaneSpread(Step):
-    """How far rough products by a matrix of blocks may be from whole ones, given its metric."""
+class RoughSpread(Step):
+    """How far rough products by a matrix may be from whole ones, given its metric."""
 
-    operation: ClassVar[str] = "llmc.plane_spread"
+    operation: ClassVar[str] = "llmc.rough_spread"
     operands: ClassVar[int | None] = 2
     reads_blocks: ClassVar[bool] = True
 
