@@ -25,6 +25,12 @@ _WIDENS_ITSELF = {
 _EXACT = ("llmc.rotary_table",)
 
 
+def check_storage(storage: str) -> None:
+    """ValueError where floats are not stored so."""
+    if storage not in STORAGES:
+        raise ValueError(f"storage must be one of {', '.join(STORAGES)}, not '{storage}'")
+
+
 @dataclass(frozen=True)
 class BindParameters(Pass):
     """Makes a global of each weight expression: of what is computed from `llmc.parameter`s alone.
@@ -40,8 +46,7 @@ class BindParameters(Pass):
     storage: str = "f32"
 
     def __post_init__(self) -> None:
-        if self.storage not in STORAGES:
-            raise ValueError(f"storage must be one of {', '.join(STORAGES)}, not '{self.storage}'")
+        check_storage(self.storage)
 
     def apply(self, module: ir.Module) -> None:
         """Replaces the weight expressions of every function."""

@@ -51,32 +51,14 @@ class PackWeights(Pass):
         if open_ or len(transposed) > 1 or len(linears) + len(others) < len(list(weight.uses)):
             return
         is_transposed = transposed == {1}
-        packed = self._pack(weight, is_transposed)
+        with ir.InsertionPoint.after(weight.owner), weight.owner.location:
+            packed = panels_of(weight, self.columns, is_transposed)
         for linear in linears:
             self._replace(linear, packed)
         for embedding in _users(weight, _EMBEDDINGS):
             lower(embedding.operation)
         for lookup in _users(weight, _LOOKUPS):
             self._look_up(lookup, packed, is_transposed)
-
-    def _pack(self, weight: ir.Value, transposed: bool) -> ir.Value:
-        """The panels of `weight`: `[..., N, K]`, or `[..., K, N]` where transposed."""
-        *experts, outputs, inputs = range(weight.type.rank)
-        if transposed:
-            outputs, inputs = inputs, outputs
-        shape, element = weight.type.shape, weight.type.element_type
-        count = shape[outputs]
-        panels = -(-count // self.columns)
-        with ir.InsertionPoint.after(weight.owner), weight.owner.location:
-            room = [*(shape[dim] for dim in experts), panels, shape[inputs], self.columns]
-            return linalg.pack(
-                weight,
-                tensor.empty(room, element),
-                [outputs],
-                [self.columns],
-                padding_value=constant(0.0, element) if count % self.columns else None,
-                outer_dims_perm=[*experts, outputs, inputs],
-            )
 
     def _replace(self, linear: LinearOp | ExpertLinearOp, packed: ir.Value) -> None:
         with ir.InsertionPoint(linear), linear.location:
@@ -100,6 +82,28 @@ class PackWeights(Pass):
             where = [*expert, arith.divui(row, columns), column, arith.remui(row, columns)]
             lookup.result.replace_all_uses_with(tensor.extract(packed, where))
         lookup.operation.erase()
+
+
+def panels_of(weight: ir.Value, columns: int, transposed: bool = False) -> ir.Value:
+    """The panels `[..., N/J, K, J]` of `weight [..., N, K]`, or `[..., K, N]` where transposed.
+
+    J is `columns`. Where that does not divide N the last panel is padded with zeros.
+    """
+    *experts, outputs, inputs = range(weight.type.rank)
+    if transposed:
+        outputs, inputs = inputs, outputs
+    shape, element = weight.type.shape, weight.type.element_type
+    count = shape[outputs]
+    panels = -(-count // columns)
+    zero = 0.0 if isinstance(element, ir.FloatType) else 0
+    return linalg.pack(
+        weight,
+        tensor.empty([*(shape[dim] for dim in experts), panels, shape[inputs], columns], element),
+        [outputs],
+        [columns],
+        padding_value=constant(zero, element) if count % columns else None,
+        outer_dims_perm=[*experts, outputs, inputs],
+    )
 
 
 def _users(weight: ir.Value, places: set[tuple[str, int]]) -> list[Any]:
