@@ -26,7 +26,7 @@ def metric(matrix: np.ndarray) -> np.ndarray:
     factor of a column is 1 over the square root of its root mean square. ValueError where `matrix`
     has no high bits.
     """
-    check(matrix)
+    _check(matrix)
     with np.errstate(all="ignore"):
         sums = sum(np.square(decode(part), dtype=np.float64).sum(0) for part in slabs(matrix))
         mean = np.sqrt(sums / len(matrix))
@@ -44,7 +44,7 @@ def spread(matrix: np.ndarray, factors: np.ndarray) -> np.ndarray:
     row with numbers that are not finite it is infinite, or NaN. ValueError where `matrix` has no
     high bits, or `factors` is none for its columns.
     """
-    check(matrix)
+    _check(matrix)
     columns = matrix.shape[1] * (Q8_0.values if format_of(matrix) else 1)
     if factors.shape != (columns,):
         raise ValueError(f"{factors.shape} is no metric of a matrix of {columns} columns")
@@ -57,12 +57,7 @@ def rounding(count: int) -> float:
     return (count + 4) * 2.0**-23
 
 
-def terms(matrix: np.ndarray) -> int:
-    """How many terms the sum of a row has; of blocks each makes a term, of exact integers."""
-    return matrix.shape[1]
-
-
-def check(matrix: np.ndarray) -> None:
+def _check(matrix: np.ndarray) -> None:
     """ValueError where `matrix` is none of q8_0 blocks, float16 or float32."""
     kinds = (Q8_0.dtype, *(parts.dtype for parts in float_parts.FLOATS))
     if matrix.ndim != 2 or matrix.dtype not in kinds:
@@ -75,5 +70,6 @@ def _spread(matrix: np.ndarray, factors: np.ndarray) -> np.ndarray:
         np.sqrt(np.square(numbers / factors.astype(np.float64)).sum(1))
         for numbers in (decode(matrix), left_out(matrix))
     )
-    rounded = rounding(terms(matrix)) * (whole + part)
+    # A block makes one term, of exact integers.
+    rounded = rounding(matrix.shape[1]) * (whole + part)
     return (SLACK * (part + rounded)).astype(np.float32)

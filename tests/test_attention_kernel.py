@@ -17,8 +17,7 @@ from llmc.dialects.blocks import Q8_0, decode
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.passes.call_kernels import CallKernels
 from llmc.pipelines.passes.store_blocks_as_bytes import StoreBlocksAsBytes
-from llmc.pipelines.targets.cpu import CPUTarget
-from tests.cpu_code import compile_for_cpu
+from tests.cpu_code import BYTES, LANES, OF_256_BITS, compile_for_cpu
 from tests.decode_attention import NOTHING
 from tests.kv_caches import as_cache, as_stored, kept, row_type
 from tests.rounding import rounded_query
@@ -59,9 +58,6 @@ class Shape:
           }}"""
 
 
-LANES, BYTES = CPUTarget().columns, CPUTarget().byte_products
-AVX2 = "vpmaddubsw" if "avx2" in CPUTarget().facts.features else "plain"
-
 SHAPES = [
     Shape(heads=9, key_heads=3, channels=64, value_channels=64),
     Shape(heads=4, key_heads=4, channels=20, value_channels=12, lanes=16),
@@ -73,7 +69,7 @@ SHAPES = [
     Shape(heads=9, key_heads=3, channels=64, value_channels=96, cache="q8_0", lanes=16),
     Shape(9, 3, 64, 96, lanes=LANES, cache="q8_0", instruction=BYTES.instruction),
     Shape(4, 2, 128, 64, 7, 3.0, lanes=LANES, cache="q8_0", instruction=BYTES.instruction),
-    Shape(heads=2, key_heads=2, channels=256, value_channels=256, cache="q8_0", instruction=AVX2),
+    Shape(2, 2, 256, 256, cache="q8_0", instruction=OF_256_BITS),
     Shape(4, 2, 20, 12, window=3, softcap=3.0, first=2, step=4),
     Shape(9, 3, 64, 32, 9, 3.0, LANES, "q8_0", BYTES.instruction, first=1, step=2),
 ]

@@ -11,13 +11,8 @@ from llmc import dialects
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.passes.call_kernels import CallKernels
 from llmc.pipelines.passes.store_blocks_as_bytes import StoreBlocksAsBytes
-from llmc.pipelines.targets.cpu import CPUTarget
-from tests.cpu_code import compile_for_cpu
+from tests.cpu_code import BYTES, LANES, OF_256_BITS, compile_for_cpu
 from tests.decode_attention import COLUMNS_HELD, Shape, check_attention
-
-LANES, BYTES = CPUTarget().columns, CPUTarget().byte_products
-OF_256_BITS = "vpmaddubsw" if "avx2" in CPUTarget().facts.features else "plain"
-
 
 SHAPES = [
     Shape(heads=9, key_heads=3, channels=64, value_channels=64, rotated=64, lanes=16),

@@ -22,6 +22,7 @@ from llmc.pipelines.kernels.kernel import (
     load_index,
     multiply_add,
 )
+from llmc.pipelines.kernels.online_softmax import LEAST
 from llmc.pipelines.kernels.query_rows import QueryRows
 from llmc.pipelines.kernels.vectors import (
     LOG2_E,
@@ -40,8 +41,6 @@ _BLOCK = 32
 _UNROLL = 8
 # Vectors of rows, so that an element of a key or value is read once for two multiplications.
 _VECTORS = 2
-# What weights that are not hidden add up to, at least.
-_LEAST = 1e-30
 
 
 @dataclass(frozen=True)
@@ -115,11 +114,21 @@ class AttentionShape:
             return tiles, arith.muli(extents[0], index(self.key_heads))
         return tiles, self.batch * self.key_heads
 
-    def columns(self, rows: QueryRows, start: ir.Value) -> tuple[ir.Value, ir.Value]:
+    def rows(
+        self, count: int, tile: ir.Value, group: ir.Value, extents: list[ir.Value]
+    ) -> tuple[QueryRows, list[ir.Value]]:
+        """The `count` rows of workgroup `(tile, group)`, and where caches have their key head."""
+        layer, sequence, past = extents[-3:]
+        batch, head = (op(group, index(self.key_heads)) for op in (arith.divui, arith.remui))
+        rows = QueryRows(self.sharing, count, tile, self.tokens(extents), batch, head, past)
+        return rows, [layer, arith.addi(sequence, batch), head]
+
+    def columns(self, rows: QueryRows, starts: ir.Value) -> tuple[ir.Value, ir.Value]:
         """What of the caches `rows` see, from the first column to behind the last.
 
-        `start` is the first column of their sequence.
+        `starts [B]` are the first columns of sequences.
         """
+        start = load_index(starts, rows.batch)
         end = arith.addi(rows.last_column, index(1))
         if self.window:
             start = arith.maxsi(start, arith.subi(rows.first_column, index(self.window - 1)))
@@ -141,7 +150,7 @@ class AttentionShape:
 
 
 def attention(shape: AttentionShape, widest: int, widened: bool) -> Kernel:
-    """Operands `query`, `keys [L, S, G, C, D]`, `values [L, S, G, C, E]`, `start [B]`.
+    """Operands `query`, `keys [L, S, G, C, D]`, `values [L, S, G, C, E]`, `starts [B]`.
 
     Query and result `[B, T, H, E]` are float32, the caches of that or a narrower type. The scalars
     are the layer, the first sequence and the columns held before the query's (see `llmc.attention`
@@ -158,16 +167,11 @@ def attention(shape: AttentionShape, widest: int, widened: bool) -> Kernel:
         query: ir.Value,
         keys: ir.Value,
         values: ir.Value,
-        start: ir.Value,
+        starts: ir.Value,
         out: ir.Value,
     ) -> None:
-        layer, sequence, past = extents[-3:]
-        batch = arith.divui(group, index(shape.key_heads))
-        head = arith.remui(group, index(shape.key_heads))
-        where = [layer, arith.addi(sequence, batch), head]
-        rows = QueryRows(shape.sharing, lanes, tile, shape.tokens(extents), batch, head, past)
-        tile = _Tile(shape, lanes, block, rows, keys, values, where)
-        tile.run(query, load_index(start, batch), out)
+        rows, where = shape.rows(lanes, tile, group, extents)
+        _Tile(shape, lanes, block, rows, keys, values, where).run(query, starts, out)
 
     return Kernel(f"attention_{shape.text}", lambda each: shape.grid(each, lanes), build)
 
@@ -199,14 +203,14 @@ class _Tile:
             widest = max(shape.channels, shape.value_channels)
             self.widened = WidenedColumns(block, widest, where)
 
-    def run(self, query: ir.Value, start: ir.Value, out: ir.Value) -> None:
+    def run(self, query: ir.Value, starts: ir.Value, out: ir.Value) -> None:
         """Loads the queries, walks over the columns they see, and stores the result."""
         self._load_query(query)
         zero = self._splat(0.0)
         for e in scf.for_(index(0), index(self.shape.value_channels)):
             vector.store(zero, self.sums, [e, index(0)])
             scf.yield_([])
-        begin, end = self.shape.columns(self.rows, start)
+        begin, end = self.shape.columns(self.rows, starts)
         loop = scf.ForOp(begin, end, index(self.block), [self._splat(HIDDEN), zero])
         with ir.InsertionPoint(loop.body):
             column, (peak, total) = loop.induction_variable, loop.inner_iter_args
@@ -330,7 +334,7 @@ class _Tile:
 
     def _store(self, total: ir.Value, out: ir.Value) -> None:
         # A row of padding may see no column at all: it becomes 0, not 0/0.
-        factor = arith.divf(self._splat(1.0), maximum(total, self._splat(_LEAST)))
+        factor = arith.divf(self._splat(1.0), maximum(total, self._splat(LEAST)))
         vector.store(factor, self.scores, [index(0), index(0)])
         channels = self.shape.value_channels
         side = width_of(self.lanes, channels)
@@ -345,7 +349,7 @@ class _Tile:
 
     def _store_logarithm(self, peak: ir.Value, total: ir.Value, out: ir.Value) -> None:
         """Behind each row that of the sum of its scores' exponentials; scores are of base 2."""
-        least = self._splat(_LEAST)
+        least = self._splat(LEAST)
         logarithm = math.log2(maximum(total, least))
         natural = arith.mulf(arith.addf(peak, logarithm), self._splat(1 / LOG2_E))
         for lane, place in enumerate(self.rows.outputs):

@@ -5,20 +5,18 @@ read with others as it would be alone: its query and its weights are rounded ali
 """
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, math, memref, scf, vector
+from torch_mlir.dialects import arith, memref, scf, vector
 
 from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.kernels.attention import AttentionShape
 from llmc.pipelines.kernels.byte_softmax import ByteSoftmax
 from llmc.pipelines.kernels.kernel import STACK_BYTES, Kernel, load_index
-from llmc.pipelines.kernels.online_softmax import HEADS, Caches, buffer
+from llmc.pipelines.kernels.online_softmax import HEADS, LEAST, Caches, buffer, logarithm
 from llmc.pipelines.kernels.query_rows import QueryRows
 from llmc.pipelines.kernels.vectors import LOG2_E, floats, load, splat, width_of
 
 # Rows of a workgroup at most: more would leave cores without any.
 _ROWS = 24
-# What weights that are not hidden add up to, at least.
-_LEAST = 1e-30
 
 
 def byte_attention(shape: AttentionShape, widest: int, instruction: str) -> Kernel:
@@ -36,17 +34,14 @@ def byte_attention(shape: AttentionShape, widest: int, instruction: str) -> Kern
         query: ir.Value,
         keys: ir.Value,
         values: ir.Value,
-        start: ir.Value,
+        starts: ir.Value,
         out: ir.Value,
     ) -> None:
-        layer, sequence, past = extents[-3:]
-        batch, head = (op(group, index(shape.key_heads)) for op in (arith.divui, arith.remui))
-        rows = QueryRows(shape.sharing, count, tile, shape.tokens(extents), batch, head, past)
-        caches = Caches(keys, values, [layer, arith.addi(sequence, batch), head])
-        softmax = _RowSoftmax(shape, rows, caches, widest, instruction)
+        rows, head = shape.rows(count, tile, group, extents)
+        softmax = _RowSoftmax(shape, rows, Caches(keys, values, head), widest, instruction)
         softmax.load_query(query)
         softmax.reset()
-        softmax.attend(*shape.columns(rows, load_index(start, batch)))
+        softmax.attend(*shape.columns(rows, starts))
         softmax.store(out)
 
     return Kernel(f"byte_attention_{shape.text}", lambda each: shape.grid(each, count), build)
@@ -117,14 +112,12 @@ class _RowSoftmax(ByteSoftmax):
         lanes = width_of(self._widest, channels)
         for row, place in enumerate(self._rows.outputs):
             # Rows that see no column become 0, not 0/0.
-            total = arith.maximumf(self.total(index(row)), constant(_LEAST, f32))
+            total = arith.maximumf(self.total(index(row)), constant(LEAST, f32))
             factor = vector.broadcast(floats(lanes), arith.divf(constant(1.0, f32), total))
             for e in scf.for_(index(0), index(channels), index(lanes)):
                 sums = load(self.sums, [index(row), e], lanes)
                 vector.store(arith.mulf(sums, factor), out, [*place, e])
                 scf.yield_([])
             if self._shape.part:
-                # Scores are of base 2.
-                logarithm = arith.addf(self.peak(index(row)), math.log2(total))
-                natural = arith.mulf(logarithm, constant(1 / LOG2_E, f32))
-                memref.store(natural, out, [*place, index(channels)])
+                sum_ = logarithm(self.peak(index(row)), total)
+                memref.store(sum_, out, [*place, index(channels)])

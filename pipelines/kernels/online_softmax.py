@@ -33,6 +33,9 @@ from llmc.pipelines.kernels.vectors import (
 BLOCK = 128
 # Heads whose products and sums stay in registers together, at most.
 HEADS = 3
+LEAST = 1e-30
+"""What the weights of a row add up to, at least, unless it sees no column."""
+
 # Columns of a block whose scores become one vector, at least and at most.
 _GROUP = (4, 16)
 
@@ -205,6 +208,12 @@ def group_of(lanes: int) -> int:
     """How many columns' scores are a vector where a register has `lanes` floats."""
     least, most = _GROUP
     return min(max(lanes, least), most)
+
+
+def logarithm(peak: ir.Value, total: ir.Value) -> ir.Value:
+    """That of the sum of exponentials: `total`, of base 2, of what scores lie below `peak`."""
+    both = arith.addf(peak, math.log2(total))
+    return arith.mulf(both, constant(1 / LOG2_E, total.type))
 
 
 def buffer(*shape: int, element: ir.Type | None = None) -> ir.Value:

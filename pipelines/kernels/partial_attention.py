@@ -13,8 +13,8 @@ from llmc.dialects.attention import HIDDEN
 from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.kernels.counters import is_last_done
 from llmc.pipelines.kernels.kernel import multiply_add
-from llmc.pipelines.kernels.online_softmax import OnlineSoftmax
-from llmc.pipelines.kernels.vectors import LOG2_E, floats, load, splat, width_of
+from llmc.pipelines.kernels.online_softmax import LEAST, OnlineSoftmax, logarithm
+from llmc.pipelines.kernels.vectors import floats, load, splat, width_of
 
 # Into how many parts the columns of all heads together are cut at most.
 PARTS = 32
@@ -77,10 +77,8 @@ class Parts:
                 norm = arith.divf(constant(1.0, total.type), total)
                 self._add(head, scales, norm, out, row, at, width_of(lanes, self._channels))
                 if self.logarithms:
-                    # Scores are of base 2.
-                    logarithm = arith.addf(peak, math.log2(total))
-                    natural = arith.mulf(logarithm, constant(1 / LOG2_E, total.type))
-                    memref.store(natural, out, [row, arith.addi(at, index(self._channels))])
+                    where = [row, arith.addi(at, index(self._channels))]
+                    memref.store(logarithm(peak, total), out, where)
                 scf.yield_([])
             scf.yield_([])
 
@@ -121,7 +119,7 @@ class Parts:
             weights = memref.load(self.room, [*where, sum_])
             scf.yield_([multiply_add(weights, scale, loop.inner_iter_args[0])])
         # A row that sees no column becomes 0, not 0/0.
-        return highest, arith.maximumf(loop.results[0], constant(1e-30, f32))
+        return highest, arith.maximumf(loop.results[0], constant(LEAST, f32))
 
     def _add(
         self,

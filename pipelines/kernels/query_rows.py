@@ -23,6 +23,7 @@ class QueryRows:
         key_head: ir.Value,
         past: ir.Value,
     ) -> None:
+        self.batch = batch
         heads = index(sharing)
         last = arith.subi(arith.muli(tokens, heads), index(1))
         first = arith.muli(tile, index(lanes))

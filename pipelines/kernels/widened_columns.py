@@ -31,15 +31,10 @@ class WidenedColumns:
         for offset in scf.for_(index(0), count):
             row = [*self._where, arith.addi(column, offset)]
             for d in scf.for_(index(0), index(channels), index(lanes)):
-                self._store(load(cache, [*row, d], lanes), offset, d, channels)
+                numbers = load(cache, [*row, d], lanes)
+                vector.store(numbers, self._room, [_place(offset, d, channels)])
                 scf.yield_([])
             scf.yield_([])
-        return self._read(channels)
-
-    def _store(self, numbers: ir.Value, offset: ir.Value, channel: ir.Value, channels: int) -> None:
-        vector.store(numbers, self._room, [_place(offset, channel, channels)])
-
-    def _read(self, channels: int) -> Read:
         return lambda offset, d: memref.load(self._room, [_place(offset, d, channels)])
 
 

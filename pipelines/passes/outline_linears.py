@@ -39,8 +39,8 @@ class OutlineLinears(Pass):
     of the row where the layer alone reads it, and else a `panel_matmul`, for any number of rows.
     One row of which `llmc.screened_argmax` needs a few panels is a `single_panel`. A weight that
     `llmc.join_float` makes is joined in the kernel. Kernels that are alike share one function. A
-    weight of a single panel makes none for several rows.
-    Changes numerics where there is a norm: the order of a sum.
+    weight of a single panel makes none for several rows. Changes numerics where there is a norm:
+    the order of a sum.
     """
 
     name: ClassVar[str] = "outline-linears"
