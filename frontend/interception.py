@@ -52,7 +52,7 @@ def _attend(
         raise UserError(f"{type(module).__name__} attends with {what}: llmc cannot compile it")
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     out = torch_ops.attention(query, key, value, scale, window, softcap or 0.0)
-    return out.transpose(1, 2), None
+    return out.transpose(1, 2).contiguous(), None
 
 
 def _experts(module: Any, hidden: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
@@ -165,6 +165,12 @@ def _norms(model: nn.Module) -> Iterator[tuple[nn.Module, float]]:
             yield module, offset
 
 
+def _only_weight(module: nn.Module) -> Tensor | None:
+    """The parameter `weight`; None where the module has another tensor, a bias perhaps, too."""
+    state = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    return state["weight"] if list(state) == ["weight"] else None
+
+
 def _norm_epsilon(module: nn.Module) -> float | None:
     for name in ("variance_epsilon", "eps", "epsilon"):
         if isinstance(value := getattr(module, name, None), float):
@@ -174,8 +180,8 @@ def _norm_epsilon(module: nn.Module) -> float | None:
 
 def _norm_offset(module: nn.Module) -> float | None:
     """0.0 or 1.0 where `module` computes `rms_norm` with that offset, None where it does not."""
-    weight, epsilon = getattr(module, "weight", None), _norm_epsilon(module)
-    if not isinstance(weight, Tensor) or weight.ndim != 1 or epsilon is None:
+    weight, epsilon = _only_weight(module), _norm_epsilon(module)
+    if weight is None or weight.ndim != 1 or epsilon is None:
         return None
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(3, *weight.shape, generator=generator)
@@ -190,9 +196,15 @@ def _norm_offset(module: nn.Module) -> float | None:
     return None
 
 
-def _norm_forward(module: nn.Module, offset: float) -> Callable[[Tensor], Tensor]:
-    epsilon = _norm_epsilon(module)
-    return lambda x: torch_ops.rms_norm(x, module.weight, epsilon, offset)
+def _norm_forward(module: nn.Module, offset: float) -> Callable[..., Tensor]:
+    epsilon, theirs = _norm_epsilon(module), module.forward
+
+    def norm(x: Tensor, *more: Any, **named: Any) -> Tensor:
+        if more or named:  # a gate: no norm alone
+            return theirs(x, *more, **named)
+        return torch_ops.rms_norm(x, module.weight, epsilon, offset)
+
+    return norm
 
 
 def _routers(model: nn.Module) -> Iterator[tuple[nn.Module, bool]]:
@@ -204,8 +216,8 @@ def _routers(model: nn.Module) -> Iterator[tuple[nn.Module, bool]]:
 
 def _normalises(module: nn.Module) -> bool | None:
     """Whether a router scales the weights that it chooses; None where it is no `route`."""
-    weight, count = getattr(module, "weight", None), getattr(module, "top_k", None)
-    if not isinstance(weight, Tensor) or weight.ndim != 2 or not isinstance(count, int):
+    weight, count = _only_weight(module), getattr(module, "top_k", None)
+    if weight is None or weight.ndim != 2 or not isinstance(count, int):
         return None
     generator = torch.Generator().manual_seed(0)
     x, trial = (torch.randn(n, weight.shape[1], generator=generator) for n in (3, len(weight)))

@@ -76,11 +76,13 @@ def export_variant(model: PreTrainedModel, variant: Variant, context: int) -> Va
         probe = study_layers(model, *(size + 2 * (size > 1) for size in sizes))
         open_dims = _open_dims(variant, sizes, context)
         trunk = _export_trunk(model, layers, variant, open_dims, sizes)
-        require_positions(trunk.exported.graph_module, positions=1)
         kinds = tuple(
             _export_layer(layers, probe, kind, variant, open_dims)
             for kind in range(len(layers.representatives))
         )
+        if variant.tokens is None:
+            for program in (trunk, *kinds):
+                require_positions(program.exported.graph_module)
     return VariantPrograms(variant, layers, trunk, kinds)
 
 

@@ -30,13 +30,23 @@ def require_local_layers(layers: Layers) -> None:
             )
 
 
-def require_positions(graph_module: torch.fx.GraphModule, positions: int) -> None:
-    """Refuses a trunk that counts tokens by itself and ignores its input number `positions`."""
-    nodes = list(graph_module.graph.nodes)
-    inputs = [node for node in nodes if node.op == "placeholder"]
-    counts = any(getattr(node.target, "overloadpacket", None) in _COUNTING for node in nodes)
-    if counts and not inputs[positions].users:
-        raise UserError("this model computes positions by itself: llmc cannot compile it")
+def require_positions(graph_module: torch.fx.GraphModule) -> None:
+    """Refuses a program whose result depends on a count of its tokens: it ignores those before."""
+    needed = set(graph_module.graph.output_node().all_input_nodes)
+    for node in reversed(graph_module.graph.nodes):
+        if node in needed:
+            needed.update(node.all_input_nodes)
+            if _counts_tokens(node):
+                raise UserError("this model computes positions by itself: llmc cannot compile it")
+
+
+def _counts_tokens(node: torch.fx.Node) -> bool:
+    """Whether `node` counts along a dimension whose extent is open."""
+    operation = getattr(node.target, "overloadpacket", None)
+    if operation not in _COUNTING:
+        return False
+    along = node.args[1] if operation is torch.ops.aten.cumsum else 0
+    return isinstance(node.meta["val"].shape[along], torch.SymInt)
 
 
 def _is_local(module: nn.Module, call: LayerCall) -> bool:

@@ -2,7 +2,9 @@
 
 import pytest
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, masking_utils
+from torch import Tensor
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, masking_utils
+from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
 from llmc.frontend.compile import compile_model
 from llmc.frontend.interception import IMPLEMENTATION, llmc_operations
@@ -31,8 +33,15 @@ def tiny(family: str, **settings: object):
     return model
 
 
-def test_layers_that_mix_tokens_without_attention_are_refused():
-    model = tiny("lfm2", layer_types=["conv", "full_attention"])
+@pytest.mark.parametrize(
+    ("family", "settings"),
+    [
+        ("lfm2", {"layer_types": ["conv", "full_attention"]}),
+        ("bamba", {"attn_layer_indices": [1], "mamba_n_heads": 4, "mamba_d_head": 32}),
+    ],
+)
+def test_layers_that_mix_tokens_without_attention_are_refused(family, settings):
+    model = tiny(family, **settings)
     model.set_attn_implementation(IMPLEMENTATION)
     with pytest.raises(UserError, match="mixes tokens outside"):
         export_variant(model, VARIANTS[0], 512)
@@ -62,10 +71,52 @@ def test_attention_sinks_are_refused():
         export_variant(model, VARIANTS[0], 512)
 
 
-@torch.no_grad()
+def test_a_model_that_counts_positions_from_0_is_refused():
+    model = tiny("mbart", d_model=64, decoder_layers=2, decoder_attention_heads=4, is_decoder=True)
+    model.set_attn_implementation(IMPLEMENTATION)
+    with pytest.raises(UserError, match="positions by itself"):
+        export_variant(model, VARIANTS[0], 512)
+
+
 @pytest.mark.parametrize("family", ["phimoe", "mistral", "cohere2"])
 def test_a_window_that_only_the_mask_knows_is_kept(family):
-    model = tiny(family, sliding_window=8)
+    keeps_its_logits(tiny(family, sliding_window=8))
+
+
+def test_a_router_with_more_than_a_weight_is_left_alone():
+    model = tiny("ernie4_5_moe", moe_intermediate_size=32, moe_num_experts=8, moe_k=2)
+    router = model.model.layers[1].mlp.gate
+    router.moe_statics.e_score_correction_bias.data.zero_()  # as before weights are loaded
+    with llmc_operations(model):
+        assert "forward" not in vars(router)
+
+
+class GatedRMSNorm(LlamaRMSNorm):
+    """A norm that some calls give a gate."""
+
+    def forward(self, x: Tensor, gate: Tensor | None = None) -> Tensor:
+        """The norm of `x`, by the gate if there is one."""
+        return super().forward(x) if gate is None else super().forward(x) * gate.sigmoid()
+
+
+def test_the_gate_of_a_norm_is_kept():
+    model = tiny("llama")
+    model.model.norm = norm = GatedRMSNorm(64)
+    x, gate = torch.randn(2, 1, 64)
+    expected = norm(x, gate)
+    with llmc_operations(model):
+        assert "forward" in vars(norm)
+        torch.testing.assert_close(norm(x, gate), expected)
+
+
+def test_attention_that_is_gated_before_it_is_projected_is_kept():
+    sizes = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+    keeps_its_logits(tiny("afmoe", **sizes, head_dim=16))
+
+
+@torch.no_grad()
+def keeps_its_logits(model: PreTrainedModel) -> None:
+    """What the model computes in llmc operations is what it computes without."""
     ids, positions = torch.randint(3, 255, (1, 20)), torch.arange(20)[None]
     arguments = {"input_ids": ids, "position_ids": positions, "use_cache": False}
     expected = model(**arguments).logits
