@@ -6,22 +6,24 @@ name; both are wrapped in torch_c casts, which the type conversion in `llmc-impo
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import torch
-from torch._decomp import get_decompositions
 from torch_mlir import ir
-from torch_mlir.dialects import func
-from torch_mlir.extras.fx_decomp_util import get_decomposition_table
+from torch_mlir.dialects import func, tensor
 from torch_mlir.extras.fx_importer import FxImporter
 
 from llmc import dialects
 from llmc.dialects.attributes import f64, i64
+from llmc.dialects.index_notation import index
 from llmc.dialects.parameter import STORED
 from llmc.frontend import torch_ops
+from llmc.frontend.decompositions import decompositions
 from llmc.frontend.locations import trace_to_model
 from llmc.frontend.programs import Program, VariantPrograms
 from llmc.pipelines.passes.base import find
+
+# Makes of the arguments of a `torch.operator`, and of the types of its results, what replaces it.
+_Build = Callable[..., ir.OpView | list[ir.Value]]
 
 
 def import_programs(
@@ -64,7 +66,7 @@ def _import_program(
     sources: Callable[[str], list[str]],
     visibility: str | None,
 ) -> ir.Operation:
-    exported = program.exported.run_decompositions(_decompositions())
+    exported = program.exported.run_decompositions(decompositions())
     _drop_metadata_assertions(exported.graph_module)
     trace_to_model(exported.graph_module.graph, program.module)
     importer = FxImporter(module=module)
@@ -79,12 +81,6 @@ def _import_program(
             for operator in _torch_operators(function, name):
                 _replace_operator(operator, build)
     return function
-
-
-def _decompositions() -> dict[Any, Callable[..., Any]]:
-    # torch-mlir's own lowering of the tanh form of GELU takes sqrt(2/pi) to be 0.797724.
-    gelu = get_decompositions([torch.ops.aten.gelu])
-    return {**get_decomposition_table(), **gelu}
 
 
 def _drop_metadata_assertions(graph_module: torch.fx.GraphModule) -> None:
@@ -136,12 +132,13 @@ def _torch_operators(root: ir.Operation, name: str) -> list[ir.Operation]:
     ]
 
 
-def _replace_operator(operator: ir.Operation, build: Callable[..., ir.OpView]) -> None:
+def _replace_operator(operator: ir.Operation, build: _Build) -> None:
     """Replaces a `torch.operator` by the llmc operation that `build` makes of its arguments."""
     with ir.InsertionPoint(operator), operator.location:
         arguments = [_argument(operand) for operand in operator.operands]
         op = build(*arguments, *(_builtin_type(result.type) for result in operator.results))
-        for old, new in zip(operator.results, op.results, strict=True):
+        results = op.results if isinstance(op, ir.OpView) else op
+        for old, new in zip(operator.results, results, strict=True):
             old.replace_all_uses_with(_to_torch(new, old.type))
     operator.erase()
 
@@ -190,7 +187,17 @@ def _to_torch(value: ir.Value, type_: ir.Type) -> ir.Value:
     ).result
 
 
-_BUILDERS: dict[str, Callable[..., ir.OpView]] = {
+def _top_k(x: ir.Value, count: int, *types: ir.RankedTensorType) -> list[ir.Value]:
+    """`llmc.top_k`, to which the count is a value, of a count that is known."""
+    dynamic = ir.ShapedType.get_dynamic_size()
+    found = [
+        ir.RankedTensorType.get([type_.shape[0], dynamic], type_.element_type) for type_ in types
+    ]
+    op = dialects.TopKOp(x, index(count), *found)
+    return [tensor.cast(type_, result) for type_, result in zip(types, op.results, strict=True)]
+
+
+_BUILDERS: dict[str, _Build] = {
     "attention": lambda query, key, value, scale, window, softcap, out: dialects.AttentionOp(
         query, key, value, f64(scale), i64(window), f64(softcap), out
     ),
@@ -212,4 +219,5 @@ _BUILDERS: dict[str, Callable[..., ir.OpView]] = {
     "route": lambda logits, _count, normalised, weights, experts: dialects.RouteOp(
         logits, i64(int(normalised)), weights, experts
     ),
+    "top_k": _top_k,
 }

@@ -148,6 +148,19 @@ def _(logits: Tensor, count: int, normalised: bool) -> tuple[Tensor, Tensor]:
     return logits.new_empty(shape), logits.new_empty(shape, dtype=torch.int64)
 
 
+@custom_op(f"{NAMESPACE}::top_k", mutates_args=())
+def top_k(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The `count` largest numbers of each row of `x [R, N]`, and their places, int64."""
+    order = torch.argsort(x, dim=-1, descending=True, stable=True)[:, :count]
+    return x.gather(-1, order), order
+
+
+@top_k.register_fake
+def _(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    shape = (x.shape[0], count)
+    return x.new_empty(shape), x.new_empty(shape, dtype=torch.int64)
+
+
 @custom_op(f"{NAMESPACE}::combine_experts", mutates_args=())
 def combine_experts(y: Tensor, weights: Tensor) -> Tensor:
     """Row r of the result `[R, N]`: the sum of `weights[r, c] * y[r * C + c]`, C numbers of them.

@@ -44,6 +44,7 @@ from llmc.pipelines.passes import (
     PersistLayers,
     PropagateShardings,
     QuantizeWeights,
+    RefuseUnsupported,
     RemoveDeadParameters,
     ReturnBestToken,
     ScheduleKernels,
@@ -113,6 +114,7 @@ class ImportStage(Stage):
             "func.func(torch-fuse-quantized-ops,convert-torch-to-tmtensor,canonicalize,"
             "convert-torch-to-linalg,canonicalize,convert-torch-to-scf,convert-torch-to-arith,"
             "convert-torch-to-tensor)",
+            RefuseUnsupported(),
             "convert-torch-conversion-to-mlprogram",
             "func.func(canonicalize,resolve-shaped-type-result-dims,cse)",
             "torch-func-backend-type-conversion",

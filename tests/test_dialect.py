@@ -278,6 +278,10 @@ def test_top_k(arrays):
     assert places[1, :3].tolist() == [2, 5, 8]
     assert places[2].tolist() == [0, 1, 2, 3]
     assert_same(values, torch.from_numpy(x).topk(4).values.numpy())
+    for found, expected in zip(
+        torch_ops.top_k(torch.from_numpy(x), 4), (values, places), strict=True
+    ):
+        assert_same(found.numpy(), expected, tolerance=0)
     results = [Operand(values, "rk"), Operand(places, "rk")]
     operands = [Operand(x, "rn"), Operand(4)]
     case = Case("top", "llmc.top_k", operands, "", results, dynamic="k", tolerance=0)

@@ -40,6 +40,7 @@ OTHERS = [
     ("gpt_neox", "tp=2"),
     ("olmo2", "tp=2"),
     ("mixtral", "tp=4"),
+    ("deepseek_v3", "ep=2,tp=2"),
 ]
 OVERLAPPED = {"gpt2", "qwen3_moe", "gpt_neox", "mixtral"}
 

@@ -31,8 +31,22 @@ _DECODER: dict[str, Any] = {
     "max_position_embeddings": 128,
 }
 _EXPERTS: dict[str, Any] = {"num_experts": 4, "num_experts_per_tok": 2}
+_LATENT: dict[str, Any] = {
+    "num_key_value_heads": 4,
+    "q_lora_rank": 16,
+    "kv_lora_rank": 16,
+    "qk_nope_head_dim": 16,
+    "qk_rope_head_dim": 8,
+    "v_head_dim": 16,
+    "moe_intermediate_size": 32,
+    "n_routed_experts": 8,
+    "num_experts_per_tok": 2,
+    "n_group": 2,
+    "topk_group": 1,
+    "first_k_dense_replace": 1,
+}
 # What exercises the family: windows shorter than the tests' texts, softcaps that bite, both kinds
-# of layers, tied embeddings.
+# of layers, groups of experts, tied embeddings.
 _FAMILIES: dict[str, dict[str, Any]] = {
     "llama": _DECODER,
     "qwen2": {**_DECODER, "tie_word_embeddings": True},
@@ -77,6 +91,8 @@ _FAMILIES: dict[str, dict[str, Any]] = {
         "moe_intermediate_size": 32,
         "norm_topk_prob": True,
     },
+    "deepseek_v2": {**_DECODER, **_LATENT, "topk_method": "group_limited_greedy"},
+    "deepseek_v3": {**_DECODER, **_LATENT, "num_hidden_layers": 3},
 }
 FAMILIES = tuple(_FAMILIES)
 

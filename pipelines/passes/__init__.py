@@ -45,6 +45,7 @@ from llmc.pipelines.passes.propagate_shapes import PropagateShapes
 from llmc.pipelines.passes.propagate_shardings import PropagateShardings
 from llmc.pipelines.passes.quantize_activations import QuantizeActivations
 from llmc.pipelines.passes.quantize_weights import QuantizeWeights
+from llmc.pipelines.passes.refuse_unsupported import RefuseUnsupported
 from llmc.pipelines.passes.remove_dead_parameters import RemoveDeadParameters
 from llmc.pipelines.passes.return_best_token import ReturnBestToken
 from llmc.pipelines.passes.round_activations import RoundActivations
@@ -110,6 +111,7 @@ PASSES: dict[str, type[Pass]] = {
         QuantizeActivations,
         QuantizeWeights,
         PropagateShapes,
+        RefuseUnsupported,
         RemoveDeadParameters,
         ReturnBestToken,
         RoundActivations,

@@ -1,7 +1,6 @@
 """torch and torch_c: each operation by PyTorch's own of its name, on tensors held as arrays."""
 
 from collections.abc import Callable
-from functools import cmp_to_key
 from typing import Any
 
 import numpy as np
@@ -88,25 +87,3 @@ def _assert(frame: Frame, op: ir.Operation) -> Values:
     (holds,) = frame.operands(op)
     assert holds, op.attributes["message"]
     return []
-
-
-@evaluates("tm_tensor.sort")
-def _sort(frame: Frame, op: ir.Operation) -> Values:
-    """Sorts rows of all operands alike."""
-    arrays, axis = frame.operands(op), ir.IntegerAttr(op.attributes["dimension"]).value
-    rows = [np.moveaxis(array, axis, -1) for array in arrays]
-    order = np.zeros(rows[0].shape, np.int64)
-    for which in np.ndindex(*order.shape[:-1]):
-        order[which] = _order(frame, op, [array[which] for array in rows])
-    return [np.moveaxis(np.take_along_axis(array, order, -1), -1, axis) for array in rows]
-
-
-def _order(frame: Frame, op: ir.Operation, rows: Values) -> list[int]:
-    """Which place of `rows` comes first, by what the region says of two."""
-
-    def compare(a: int, b: int) -> int:
-        pair = [row[place] for row in rows for place in (a, b)]
-        (is_before,) = frame.run(op.regions[0].blocks[0], pair)
-        return -1 if is_before else 1
-
-    return sorted(range(len(rows[0])), key=cmp_to_key(compare))

@@ -121,12 +121,22 @@ def _experts(x: Tensor, parameter: Parameter) -> Tensor:
     return (y.view(-1, 2, WIDTH) * weight[..., None]).sum(1).view(x.shape)
 
 
+def _expert_groups(x: Tensor, parameter: Parameter) -> Tensor:
+    scores = torch_ops.linear(x.reshape(-1, WIDTH), parameter(6, WIDTH), None, False).sigmoid()
+    groups = scores.view(-1, 3, 2)
+    best = torch.topk(groups.topk(2).values.sum(-1), 2, sorted=False).indices
+    kept = torch.zeros_like(groups[..., 0]).scatter(1, best, 1.0)
+    scores = scores.masked_fill(~(kept.bool().unsqueeze(-1).expand_as(groups).reshape(-1, 6)), 0.0)
+    return x + scores.topk(2, dim=-1, largest=False).values.sum(-1).view(*x.shape[:2], 1)
+
+
 STEPS: dict[str, TorchStep] = {
     step.__name__.lstrip("_"): step
     for step in (
         _attention,
         _clipped,
         _embedded,
+        _expert_groups,
         _experts,
         _from_the_mean,
         _gated,
