@@ -18,7 +18,11 @@ from transformers import PreTrainedModel
 from llmc.frontend.interception import llmc_operations
 from llmc.frontend.layers import Layers, only_tensor, opaque_layers, study_layers
 from llmc.frontend.loaded_model import one_line
-from llmc.frontend.soundness import require_local_layers, require_positions
+from llmc.frontend.soundness import (
+    require_local_layers,
+    require_positions,
+    require_positions_from_0,
+)
 from llmc.runtime import abi
 from llmc.runtime.errors import UserError
 
@@ -73,6 +77,7 @@ def export_variant(model: PreTrainedModel, variant: Variant, context: int) -> Va
         layers = study_layers(model, *sizes)
         if variant.tokens is None:
             require_local_layers(layers)
+            require_positions_from_0(model)
         probe = study_layers(model, *(size + 2 * (size > 1) for size in sizes))
         open_dims = _open_dims(variant, sizes, context)
         trunk = _export_trunk(model, layers, variant, open_dims, sizes)

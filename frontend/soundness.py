@@ -30,6 +30,15 @@ def require_local_layers(layers: Layers) -> None:
             )
 
 
+def require_positions_from_0(model: nn.Module) -> None:
+    """Refuses a model that, given none, counts positions from behind its padding token's number."""
+    for module in model.modules():
+        if hasattr(module, "create_position_ids_from_input_ids"):
+            raise UserError(
+                f"{type(module).__name__} does not count positions from 0: llmc cannot compile it"
+            )
+
+
 def require_positions(graph_module: torch.fx.GraphModule) -> None:
     """Refuses a program whose result depends on a count of its tokens: it ignores those before."""
     needed = set(graph_module.graph.output_node().all_input_nodes)

@@ -71,10 +71,17 @@ def test_attention_sinks_are_refused():
         export_variant(model, VARIANTS[0], 512)
 
 
-def test_a_model_that_counts_positions_from_0_is_refused():
-    model = tiny("mbart", d_model=64, decoder_layers=2, decoder_attention_heads=4, is_decoder=True)
+@pytest.mark.parametrize(
+    ("family", "settings", "reason"),
+    [
+        ("mbart", {"d_model": 64, "decoder_layers": 2, "decoder_attention_heads": 4}, "by itself"),
+        ("roberta", {}, "from 0"),
+    ],
+)
+def test_positions_that_are_not_those_given_are_refused(family, settings, reason):
+    model = tiny(family, **settings, is_decoder=True)
     model.set_attn_implementation(IMPLEMENTATION)
-    with pytest.raises(UserError, match="positions by itself"):
+    with pytest.raises(UserError, match=reason):
         export_variant(model, VARIANTS[0], 512)
 
 
