@@ -59,7 +59,6 @@ from llmc.pipelines.passes import (
 )
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.bind_parameters import STORAGES
-from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.pipelines.targets.gpu import GPUTarget
 from llmc.pipelines.targets.parse import parse_target
 
@@ -235,17 +234,13 @@ class WeightsStage(Stage):
             FuseQKV(),
             FuseGateUp(),
             *(() if is_plain else (QuantizeWeights(format=self.storage),)),
-            # Half of a float32 head took no less time to read.
-            *(() if floats == "f32" else (self._screen(target, floats),)),
+            ScreenArgmax(columns=target.columns, tile=target.rows, storage=floats),
             *(() if is_plain else (PackBlocks(columns=target.columns),)),
             PackWeights(columns=target.columns, rows=target.rows),
             BindParameters(storage=floats),
             _SIMPLIFY,
             RemoveDeadParameters(),
         )
-
-    def _screen(self, target: CPUTarget, floats: str) -> ScreenArgmax:
-        return ScreenArgmax(columns=target.columns, tile=target.rows, storage=floats)
 
 
 @dataclass(frozen=True)

@@ -140,7 +140,7 @@ class Engine(Runner):
         self.room.require_batch([[token] for token in tokens], past, starts)
         self.room.require_columns(past, count)
         name = abi.GREEDY if len(tokens) == 1 else abi.GREEDY_BATCH
-        if count == 1 or name not in self._functions or not self._queues_steps:
+        if name not in self._functions or not self._queues_steps:
             return [self.decode(tokens, past, starts).best]
         with self._together("greedy", tokens, past, starts, count):
             results = self._call(name, self._given(tokens), starts, 0, past, count)

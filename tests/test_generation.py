@@ -72,7 +72,17 @@ def test_several_greedy_steps_are_those_of_single_ones(model, sequences):
             steps += engine.greedy(steps[-1], len(steps) - 1, starts, count)
         return steps
 
-    assert run([2, 5]) == run([7]) == run([1] * 7)
+    engine.reset(sequences, 8)
+    alone = [list(range(5, 5 + sequences))]
+    for past in range(7):
+        alone.append(engine.decode(alone[-1], past, starts).best)
+    assert run([2, 5]) == run([7]) == run([1] * 7) == alone
+
+
+def test_a_single_greedy_step_computes_no_logits(model, monkeypatch):
+    model.engine.reset(1, 4)
+    monkeypatch.setattr(type(model.engine), "decode", None)  # which returns them
+    assert len(model.engine.greedy([5], 0, [0], 1)) == 1
 
 
 @pytest.mark.parametrize("end", [2, 3, 4, 9])
