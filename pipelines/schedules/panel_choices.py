@@ -16,6 +16,12 @@ from llmc.pipelines.targets.cpu import CPUTarget
 _BYTES_AT_ONCE = 256
 """Bytes that `panel_matvec` reads in a step, from panels that lie apart."""
 
+_PANELS_AT_ONCE = 8
+"""Panels whose sums stay in registers, of which AVX2 has 16."""
+
+_LINE = 64
+"""Bytes of a line of the cache, which is asked for by as few instructions as rounds allow."""
+
 _ROWS_AHEAD = 32
 _BYTES_AHEAD = 1024
 """How far ahead memory is asked for: so many rows of a panel, and so many bytes."""
@@ -23,6 +29,7 @@ _BYTES_AHEAD = 1024
 _WORKGROUPS = 16
 """Enough of them that threads of different speed end together."""
 
+_LEAST_UNROLLED = 2
 _LANES = 64
 _COLUMNS_OF_AVX2 = 8
 
@@ -40,11 +47,12 @@ def choose_panel_matvec(kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedu
         parameters = PanelMatvecParameters(panels=1, rounds=1, lanes=lanes, columns=own)
         return PythonSchedule(panel_matvec, parameters)
     rows = [columns * part.element_type.width // 8 for part in weight]
-    at_once = _BYTES_AT_ONCE // sum(rows)
+    at_once = min(_BYTES_AT_ONCE // sum(rows), _PANELS_AT_ONCE)
     together = _divisor(panels, min(at_once, panels // 2))
     rounds = _divisor(panels // together, max(panels // together // _WORKGROUPS, 1))
     ahead = max(_ROWS_AHEAD, _BYTES_AHEAD // min(rows))
-    parameters = PanelMatvecParameters(together, rounds, ahead=ahead, lanes=lanes)
+    unroll = max(_LEAST_UNROLLED, _LINE // min(rows))
+    parameters = PanelMatvecParameters(together, rounds, unroll, ahead, lanes)
     return PythonSchedule(panel_matvec, parameters)
 
 

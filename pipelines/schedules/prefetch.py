@@ -15,6 +15,11 @@ PANELS, ROWS = -3, -2
 
 _SECOND_CACHE = 2
 """What memref calls it to be wanted there: the first is too small for what comes so much later."""
+_LINE = 64
+"""Bytes of a line of the cache."""
+
+_Line = tuple[ir.Value, tuple[tuple[ir.Value, ...], ...], int]
+"""Of what, where but for constants, and how many lines the constants come to."""
 
 
 class Interpretation(Rewriting):
@@ -23,16 +28,18 @@ class Interpretation(Rewriting):
     @staticmethod
     def rewrite(op: Any, target: ir.Operation, _rewriter: transform.TransformRewriter) -> None:
         """Prefetches what the reads in it will want."""
+        asked: set[_Line] = set()
         for read in transfer_reads(target):
             if _walks(read, op.dimension.value):
                 with ir.InsertionPoint(read), read.location:
-                    _prefetch(read, op.dimension.value, op.ahead.value)
+                    _prefetch(read, op.dimension.value, op.ahead.value, asked)
 
 
 class PrefetchOp(Operation, name="prefetch", traits=[Interpretation, ModifiesPayload]):
     """Asks memory for what loops read of arguments `ahead` further along `dimension`, -1 the last.
 
-    The CPU does so by itself, but only up to the end of a page of memory.
+    The CPU does so by itself, but only up to the end of a page of memory. What lies in a line of
+    the cache is asked for once, as far as constants tell.
 
         "llmc_transform.prefetch"(%scope) {dimension = -2 : i64, ahead = 32 : i64}
               : (!transform.any_op) -> ()
@@ -58,16 +65,50 @@ def _is_moved(position: ir.Value) -> bool:
     return any(map(_is_moved, position.owner.operands))
 
 
-def _prefetch(read: vector.TransferReadOp, dimension: int, ahead: int) -> None:
+def _prefetch(read: vector.TransferReadOp, dimension: int, ahead: int, asked: set[_Line]) -> None:
+    """Asks for all lines that are not among those `asked` for, and adds them."""
     type_ = ir.RankedTensorType(read.base.type)
-    buffer = bufferization.to_buffer(
-        ir.MemRefType.get(type_.shape, type_.element_type), read.base, read_only=True
-    )
     *dims, _ = zip(read.permutation_map.value.results, read.vector.type.shape, strict=True)
     outer = [(ir.AffineDimExpr(dim).position, extent) for dim, extent in dims if is_dim(dim)]
     for place in product(*(range(extent) for _, extent in outer)):
-        position = list(read.indices)
-        position[dimension] = arith.addi(position[dimension], index(ahead))
+        offsets = [0] * type_.rank
         for (dim, _), offset in zip(outer, place, strict=True):
-            position[dim] = arith.addi(position[dim], index(offset))
+            offsets[dim] = offset
+        line = _line(read, offsets)
+        if line in asked:
+            continue
+        asked.add(line)
+        offsets[dimension] += ahead
+        position = [
+            arith.addi(each, index(offset)) if offset else each
+            for each, offset in zip(read.indices, offsets, strict=True)
+        ]
+        buffer = bufferization.to_buffer(
+            ir.MemRefType.get(type_.shape, type_.element_type), read.base, read_only=True
+        )
         memref.prefetch(buffer, position, False, _SECOND_CACHE, True)
+
+
+def _line(read: vector.TransferReadOp, offsets: list[int]) -> _Line:
+    """The line that `read` finds at `offsets`, if the rest of the position begins one."""
+    type_ = ir.RankedTensorType(read.base.type)
+    terms, stride, distance = [], type_.element_type.width // 8, 0
+    for dim in reversed(range(type_.rank)):
+        added, constant = _sum(read.indices[dim])
+        terms.append(tuple(sorted(added, key=hash)))
+        distance += (constant + offsets[dim]) * stride
+        stride *= 1 if type_.is_dynamic_dim(dim) else type_.shape[dim]
+    return read.base, tuple(terms), distance // _LINE
+
+
+def _sum(position: ir.Value) -> tuple[list[ir.Value], int]:
+    """The terms that are added to make `position`, and the sum of the constant ones."""
+    op = position.owner
+    if isinstance(op, ir.Block):
+        return [position], 0
+    if op.name == "arith.constant":
+        return [], op.opview.literal_value
+    if op.name != "arith.addi":
+        return [position], 0
+    (left, first), (right, second) = map(_sum, op.operands)
+    return [*left, *right], first + second
