@@ -66,3 +66,27 @@ func.func @other(%x: tensor<1x4x16xf32>) -> tensor<1x4x16xf32> attributes {llmc.
   } -> tensor<1x4x16xf32>
   return %y : tensor<1x4x16xf32>
 }
+
+// Of AVX2's 16 registers 8 hold sums. Four rows of a panel are a line of the cache.
+// RUN: llmc-opt %s --schedule-kernels='target=cpu:haswell' | filecheck %s --check-prefix=AVX2
+// AVX2-LABEL: func.func @many
+// AVX2:         scf.for {{.*}} step %c4 iter_args({{.*}}) -> (vector<8x8xf32>)
+// AVX2-COUNT-8:   memref.prefetch
+// AVX2-NOT:       memref.prefetch
+// AVX2:           scf.yield {{.*}} : vector<8x8xf32>
+func.func @many(%x: tensor<1x32xf32>, %w: tensor<24x32x8xf16>) -> tensor<1x24x8xf32>
+    attributes {llmc.kernel = "panel_matvec"} {
+  %zero = arith.constant 0.0 : f32
+  %room = tensor.empty() : tensor<1x24x8xf32>
+  %zeros = linalg.fill ins(%zero : f32) outs(%room : tensor<1x24x8xf32>) -> tensor<1x24x8xf32>
+  %y = linalg.generic {indexing_maps = [#x, #w, #y],
+                       iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<1x32xf32>, tensor<24x32x8xf16>) outs(%zeros : tensor<1x24x8xf32>) {
+  ^bb0(%a: f32, %b: f16, %sum: f32):
+    %wide = arith.extf %b : f16 to f32
+    %product = arith.mulf %a, %wide : f32
+    %next = arith.addf %sum, %product : f32
+    linalg.yield %next : f32
+  } -> tensor<1x24x8xf32>
+  return %y : tensor<1x24x8xf32>
+}
