@@ -6,9 +6,7 @@ from torch_mlir.dialects import arith, memref
 from llmc.dialects.cache_cells import COLUMNS, CellFormat
 from llmc.dialects.index_notation import index
 from llmc.pipelines.kernels.vectors import read_bytes
-
-# Bytes that memory gives at once.
-_LINE = 64
+from llmc.pipelines.targets.cpu import CACHE_LINE
 
 
 class CellPanels:
@@ -47,6 +45,6 @@ class CellPanels:
         They are wanted in no cache for long: a token reads them once.
         """
         begin = self.begin(column, index(0))
-        for offset in range(part * _LINE, self._bytes, parts * _LINE):
+        for offset in range(part * CACHE_LINE, self._bytes, parts * CACHE_LINE):
             where = [arith.addi(begin, index(offset))]
             memref.prefetch(self._buffer, where, False, 2, True)

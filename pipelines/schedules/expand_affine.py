@@ -23,8 +23,9 @@ class Interpretation(Rewriting):
 class ExpandAffineOp(Operation, name="expand_affine", traits=[Interpretation, ModifiesPayload]):
     """Makes arith operations of the affine.apply operations in an operation.
 
-    What is tiled next then has an extent that is a value of its own. Tiling writes the map of an
-    extent out in those of its tiles, and peeling does not see through these.
+    What is tiled next then has an extent that is a value of its own: tiling writes the map of an
+    extent out in those of its tiles, and peeling does not see through these. Nor does `prefetch`
+    see through maps, which adds up the constants in places.
 
         "llmc_transform.expand_affine"(%loop) : (!transform.any_op) -> ()
     """

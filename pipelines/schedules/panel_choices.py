@@ -11,16 +11,13 @@ from llmc.pipelines.schedules.panel_matvec import (
     single_panel,
 )
 from llmc.pipelines.schedules.schedule import PythonSchedule
-from llmc.pipelines.targets.cpu import CPUTarget
+from llmc.pipelines.targets.cpu import CACHE_LINE, CPUTarget
 
 _BYTES_AT_ONCE = 256
 """Bytes that `panel_matvec` reads in a step, from panels that lie apart."""
 
 _PANELS_AT_ONCE = 8
 """Panels whose sums stay in registers, of which AVX2 has 16."""
-
-_LINE = 64
-"""Bytes of a line of the cache, which is asked for by as few instructions as rounds allow."""
 
 _ROWS_AHEAD = 32
 _BYTES_AHEAD = 1024
@@ -29,7 +26,6 @@ _BYTES_AHEAD = 1024
 _WORKGROUPS = 16
 """Enough of them that threads of different speed end together."""
 
-_LEAST_UNROLLED = 2
 _LANES = 64
 _COLUMNS_OF_AVX2 = 8
 
@@ -51,7 +47,8 @@ def choose_panel_matvec(kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedu
     together = _divisor(panels, min(at_once, panels // 2))
     rounds = _divisor(panels // together, max(panels // together // _WORKGROUPS, 1))
     ahead = max(_ROWS_AHEAD, _BYTES_AHEAD // min(rows))
-    unroll = max(_LEAST_UNROLLED, _LINE // min(rows))
+    # A round reads a line of the cache at least, which is asked for once then.
+    unroll = max(PanelMatvecParameters.unroll, CACHE_LINE // min(rows))
     parameters = PanelMatvecParameters(together, rounds, unroll, ahead, lanes)
     return PythonSchedule(panel_matvec, parameters)
 

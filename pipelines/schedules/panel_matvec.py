@@ -20,7 +20,6 @@ from llmc.pipelines.schedules.sum_apart import CHAIN
 from llmc.pipelines.schedules.verbs import (
     distribute,
     drop_unit_loops,
-    expand_affine,
     fuse,
     fuse_into,
     generalize,
@@ -117,7 +116,6 @@ def _multiply_row(kernel: Handle, parameters: PanelMatvecParameters) -> None:
     read_in_place(kernel)
     keep_in_registers(kernel)
     lower_reductions(kernel)
-    expand_affine(kernel)
     prefetch(kernel, ROWS, parameters.ahead)
     simplify(kernel)
 

@@ -9,14 +9,13 @@ from torch_mlir.dialects import arith, bufferization, ext, memref, scf, transfor
 from llmc.dialects.index_notation import index
 from llmc.pipelines.schedules.splat_reads import is_dim, transfer_reads
 from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation, Rewriting
+from llmc.pipelines.targets.cpu import CACHE_LINE
 
 PANELS, ROWS = -3, -2
 """Dimensions of a weight in panels, `[..., P, K, J]`."""
 
 _SECOND_CACHE = 2
 """What memref calls it to be wanted there: the first is too small for what comes so much later."""
-_LINE = 64
-"""Bytes of a line of the cache."""
 
 _Line = tuple[ir.Value, tuple[tuple[ir.Value, ...], ...], int]
 """Of what, where but for constants, and how many lines the constants come to."""
@@ -95,10 +94,10 @@ def _line(read: vector.TransferReadOp, offsets: list[int]) -> _Line:
     terms, stride, distance = [], type_.element_type.width // 8, 0
     for dim in reversed(range(type_.rank)):
         added, constant = _sum(read.indices[dim])
-        terms.append(tuple(sorted(added, key=hash)))
+        terms.append(tuple(added))
         distance += (constant + offsets[dim]) * stride
         stride *= 1 if type_.is_dynamic_dim(dim) else type_.shape[dim]
-    return read.base, tuple(terms), distance // _LINE
+    return read.base, tuple(terms), distance // CACHE_LINE
 
 
 def _sum(position: ir.Value) -> tuple[list[ir.Value], int]:

@@ -12,7 +12,6 @@ from llmc.pipelines.schedules.schedule import MOST, Parameters, share_evenly
 from llmc.pipelines.schedules.verbs import (
     distribute,
     drop_unit_loops,
-    expand_affine,
     fuse,
     fuse_into,
     keep_in_registers,
@@ -86,7 +85,6 @@ def multiply_row(kernel: Handle, parameters: QuantizedMatvecParameters) -> None:
             vectorize_late(step)
     quantize_block_by_block(kernel)
     kernel = into_registers(kernel)
-    expand_affine(kernel)
     for dimension, ahead in (
         (PANELS, parameters.ahead * parameters.together),
         (ROWS, parameters.blocks),

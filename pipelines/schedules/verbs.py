@@ -305,7 +305,7 @@ def prefetch(scope: Handle, dimension: int, ahead: int) -> None:
 
     The last dimension is -1.
     """
-    load(scope.value.context)
+    expand_affine(scope)
     i64 = ir.IntegerType.get_signless(64)
     numbers = [ir.IntegerAttr.get(i64, number) for number in (dimension, ahead)]
     PrefetchOp(scope.value, *numbers)

@@ -10,6 +10,9 @@ from llmc.runtime.devices import host_arch, missing_features, usable_cpus
 from llmc.runtime.errors import UserError
 from llmc.runtime.manifest import CPU_ARCHS, TargetFacts
 
+CACHE_LINE = 64
+"""Bytes of a line of the cache, which is what memory gives at once."""
+
 # Innermost loops begin with a line of the cache, 2^6 bytes: where they happen to begin else made
 # the same code 2 to 4% slower.
 _LOOP_ALIGNMENT = "--x86-experimental-pref-innermost-loop-alignment=6"
