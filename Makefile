@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Python compiles a module when it first imports it, and most of them nobody imports.
 INSTALL := $(BIN)/pip install -q --no-compile
-PROMPT ?= What is the capital of France?
+PROMPT ?= What is the capital of Japan?
 
 # Every command starts Python anew, which reads its modules three times faster from bytecode.
 unexport PYTHONDONTWRITEBYTECODE
@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: demo test test-thorough lint format docs clean
 
 demo: $(VENV)/.compile
-	$(BIN)/llmc run smollm2 --prompt "$(PROMPT)"
+	$(BIN)/llmc run smollm2 --dtype as-is --prompt "$(PROMPT)"
 
 test: $(VENV)/.dev lint
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --all-families

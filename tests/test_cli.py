@@ -10,9 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from gguf import GGMLQuantizationType
 
 import llmc.runtime
 from llmc.tools.llmc import main
+from tests.tiny_gguf import write_gguf
+from tests.tiny_models import tiny_config, tiny_model
 
 LLMC = Path(sys.executable).with_name("llmc")
 
@@ -133,6 +136,15 @@ def test_inspect(llmc_out, tiny_bundle):
     assert "params.irpa" in text
     (code,) = manifest["modules"]
     assert f"{code['dispatches']['decode']} for each token" in text
+
+
+def test_compile_tells_of_narrower_weights_who_chose_none(capfd, tmp_path):
+    model = tmp_path / "model.gguf"
+    write_gguf(model, tiny_model(tiny_config("llama")), GGMLQuantizationType.Q8_0)
+    for chosen, told in (((), True), (("--dtype", "f32"), False)):
+        output = tmp_path / f"bundle-{len(chosen)}"
+        assert main(["compile", str(model), "-o", str(output), "--context", "64", *chosen]) == 0
+        assert ("--dtype as-is" in capfd.readouterr().err) == told
 
 
 def test_devices(llmc_out):

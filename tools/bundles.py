@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from llmc.frontend.options import Progress
+from llmc.frontend.options import CompileOptions, Progress
 from llmc.runtime import UserError
 from llmc.runtime.manifest import MANIFEST, MODULE
 from llmc.tools.arguments import compile_options, given_compile_options
-from llmc.tools.terminal import stage_display
+from llmc.tools.terminal import note, stage_display
+
+# An archive of so many times the bytes of the model's files is worth a word.
+_MUCH_LARGER = 1.5
 
 
 def find_bundle(arguments: argparse.Namespace) -> tuple[Path, float]:
@@ -33,6 +36,8 @@ def find_bundle(arguments: argparse.Namespace) -> tuple[Path, float]:
         cached = cached_bundle(
             arguments.model, options, progress=progress, dump_ir=arguments.dump_ir
         )
+    if cached.compile_s:
+        advise_on_dtype(arguments, cached.folder)
     return cached.folder, cached.compile_s
 
 
@@ -47,6 +52,27 @@ def is_bundle(arguments: argparse.Namespace) -> bool:
     if found and (given := given_compile_options(arguments)):
         raise UserError(f"{folder} is compiled already: {given[0]} is for a model that is not")
     return found
+
+
+def advise_on_dtype(arguments: argparse.Namespace, bundle: Path) -> None:
+    """Tells who chose no `--dtype` of a better one, where the model's files hold fewer bits.
+
+    Raises UserError where a file of either cannot be read.
+    """
+    from llmc.frontend.source import source_files
+
+    if arguments.dtype is not None:
+        return
+    try:
+        read = sum(file.stat().st_size for file in source_files(arguments.model))
+        written = sum(file.stat().st_size for file in bundle.glob("*.irpa"))
+    except OSError as error:
+        raise UserError(f"cannot read {error.filename}: {error.strerror}") from error
+    if written > _MUCH_LARGER * read:
+        note(
+            f"stored as {CompileOptions.dtype}, {written / 1e6:.0f} MB; the model's files have "
+            f"{read / 1e6:.0f} MB: --dtype as-is keeps their weights, for faster text"
+        )
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from llmc.frontend.output_folder import appearing, writing
 from llmc.runtime import UserError
 from llmc.runtime.manifest import MANIFEST, Manifest
 from llmc.tools.arguments import add_compile_options, add_model, add_verbose, compile_options
-from llmc.tools.bundles import compiling, find_bundle, is_bundle
+from llmc.tools.bundles import advise_on_dtype, compiling, find_bundle, is_bundle
 from llmc.tools.commands.inspect import describe
 from llmc.tools.terminal import note, write
 
@@ -66,6 +66,7 @@ def run(arguments: argparse.Namespace) -> None:
                 dump_ir=arguments.dump_ir,
                 start_from=arguments.start_from,
             )
+        advise_on_dtype(arguments, folder)
     manifest = Manifest.read(folder)
     if arguments.verbose:
         note("\n".join(describe(manifest)))
