@@ -3,7 +3,8 @@
 Of a cache with a part of the columns it also says how much what it gives weighs.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import iree.runtime
 import numpy as np
@@ -81,14 +82,17 @@ SHAPES = [
     ids=lambda shape: f"{shape.heads}x{shape.channels}_{shape.instruction}_{shape.step}",
 )
 def compiled(request):
+    return request.param, compile_kernel(request.param)
+
+
+def compile_kernel(shape: Shape) -> Callable[..., iree.runtime.DeviceArray]:
     context = ir.Context()
     dialects.load(context)
-    module = ir.Module.parse(request.param.function, context)
-    kernels = CallKernels(lanes=request.param.lanes, instruction=request.param.instruction)
+    module = ir.Module.parse(shape.function, context)
+    kernels = CallKernels(lanes=shape.lanes, instruction=shape.instruction)
     run((kernels, StoreBlocksAsBytes()), module)
     binary = compile_for_cpu(module)
-    loaded = iree.runtime.load_vm_flatbuffer(binary, driver="local-task")
-    return request.param, loaded.attend
+    return iree.runtime.load_vm_flatbuffer(binary, driver="local-task").attend
 
 
 def reference(query: Tensor, keys: Tensor, values: Tensor, shape: Shape, start: int, past: int):
@@ -142,3 +146,26 @@ def test_kernel(compiled, tokens, past, start):
     # Scores of about 40 are summed in float32; weights of bytes are rounded to a 16383rd of 1.
     tolerance = 1e-3 if in_bytes else 2e-5
     torch.testing.assert_close(found, expected, atol=tolerance, rtol=0)
+
+
+@pytest.mark.parametrize("window", [0, 100])
+@pytest.mark.parametrize(
+    ("cache", "lanes", "instruction"),
+    [("f32", LANES, "plain"), ("q8_0", LANES, BYTES.instruction), ("q8_0", 8, OF_256_BITS)],
+)
+def test_a_head_is_the_same_whatever_is_beside_it(cache, lanes, instruction, window):
+    """On ranks that share a key head, which have some of its query heads, too."""
+    shared = Shape(6, 2, 64, 64, window, lanes=lanes, cache=cache, instruction=instruction)
+    attend, attend_alone = map(compile_kernel, (shared, replace(shared, heads=2)))
+    generator = torch.Generator().manual_seed(0)
+    for tokens, past, start in ((16, 0, 0), (7, 128, 0), (64, 600, 0), (40, 200, 37)):
+        query = 3 * torch.randn(1, 6, tokens, 64, generator=generator)
+        rows = torch.randn(2, 2, 3, 2, past + tokens, 64, generator=generator).numpy()
+        caches = [
+            as_stored(as_cache(kept(row, cache), cache, which))
+            for row, which in zip(rows, ("keys", "values"), strict=True)
+        ]
+        places = np.array([start], np.int64), 1, 2, past
+        together = attend(query.numpy(), *caches, *places).to_host()
+        alone = attend_alone(query[:, ::3].contiguous().numpy(), *caches, *places).to_host()
+        np.testing.assert_array_equal(together[:, ::3], alone)

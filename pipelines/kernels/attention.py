@@ -123,15 +123,19 @@ class AttentionShape:
         rows = QueryRows(self.sharing, count, tile, self.tokens(extents), batch, head, past)
         return rows, [layer, arith.addi(sequence, batch), head]
 
-    def columns(self, rows: QueryRows, starts: ir.Value) -> tuple[ir.Value, ir.Value]:
+    def columns(self, rows: QueryRows, starts: ir.Value, block: int) -> tuple[ir.Value, ir.Value]:
         """What of the caches `rows` see, from the first column to behind the last.
 
-        `starts [B]` are the first columns of sequences.
+        `starts [B]` are the first columns of sequences. Whole blocks of `block` columns are left
+        out of them, so that a row sums as it does in any other workgroup.
         """
         start = load_index(starts, rows.batch)
         end = arith.addi(rows.last_column, index(1))
         if self.window:
-            start = arith.maxsi(start, arith.subi(rows.first_column, index(self.window - 1)))
+            first = arith.subi(rows.first_column, index(self.window - 1))
+            hidden = arith.maxsi(arith.subi(first, start), index(0))
+            blocks = arith.divui(hidden, index(block))
+            start = arith.addi(start, arith.muli(blocks, index(block)))
         return (start, end) if self.part is None else (self.part.held(start), self.part.held(end))
 
     def tile(self, widest: int, widened: bool) -> tuple[int, int]:
@@ -210,7 +214,7 @@ class _Tile:
         for e in scf.for_(index(0), index(self.shape.value_channels)):
             vector.store(zero, self.sums, [e, index(0)])
             scf.yield_([])
-        begin, end = self.shape.columns(self.rows, starts)
+        begin, end = self.shape.columns(self.rows, starts, self.block)
         loop = scf.ForOp(begin, end, index(self.block), [self._splat(HIDDEN), zero])
         with ir.InsertionPoint(loop.body):
             column, (peak, total) = loop.induction_variable, loop.inner_iter_args

@@ -11,7 +11,7 @@ from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.kernels.attention import AttentionShape
 from llmc.pipelines.kernels.byte_softmax import ByteSoftmax
 from llmc.pipelines.kernels.kernel import STACK_BYTES, Kernel, load_index
-from llmc.pipelines.kernels.online_softmax import HEADS, LEAST, Caches, buffer, logarithm
+from llmc.pipelines.kernels.online_softmax import BLOCK, HEADS, LEAST, Caches, buffer, logarithm
 from llmc.pipelines.kernels.query_rows import QueryRows
 from llmc.pipelines.kernels.vectors import LOG2_E, floats, load, splat, width_of
 
@@ -41,7 +41,7 @@ def byte_attention(shape: AttentionShape, widest: int, instruction: str) -> Kern
         softmax = _RowSoftmax(shape, rows, Caches(keys, values, head), widest, instruction)
         softmax.load_query(query)
         softmax.reset()
-        softmax.attend(*shape.columns(rows, starts))
+        softmax.attend(*shape.columns(rows, starts, BLOCK))
         softmax.store(out)
 
     return Kernel(f"byte_attention_{shape.text}", lambda each: shape.grid(each, count), build)

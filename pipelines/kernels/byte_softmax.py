@@ -35,7 +35,7 @@ from llmc.pipelines.schedules.byte_instructions import splat as integers
 # Bits of a digit, of which a weight has two.
 _BITS = 7
 _DIGITS = range(2)
-# What the largest of a block's queries becomes, and a weight of 1 by the largest scale.
+# What the largest of a block's queries becomes, and of its weights by scales.
 _QUERY, _WEIGHT = 127.0, 2.0 ** (2 * _BITS) - 1
 # What a number is taken for at least, so that it divides.
 _LEAST = 1e-30
@@ -50,7 +50,8 @@ class ByteSoftmax(OnlineSoftmax):
 
     Buffers of the queries: `rounded [heads, cells, 32]`, of which 1 is worth `steps [heads,
     cells]`, and `starts [heads, cells]` for the sums of products. Of a block of columns: digits of
-    weights by scales `shares [heads, cells, 2, columns]`, of which 1 is worth `units [cells]`.
+    weights by scales `shares [heads, cells, 2, columns]`, of which 1 is worth `units [heads,
+    cells]`: what is beside a head in a workgroup has no part in how its numbers are rounded.
     """
 
     def __init__(
@@ -68,15 +69,15 @@ class ByteSoftmax(OnlineSoftmax):
         self.rounded = buffer(heads, in_key, Q8_0.values, element=byte)
         self.steps, self.starts = buffer(heads, in_key), buffer(heads, in_key, element=i32)
         self.shares = buffer(heads, in_value, len(_DIGITS), BLOCK, element=byte)
-        self.units = buffer(in_value)
+        self.units = buffer(heads, in_value)
 
     @staticmethod
     def bytes(heads: int, channels: int, value_channels: int, lanes: int) -> int:
         """What the buffers take."""
         in_key, in_value = channels // Q8_0.values, value_channels // Q8_0.values
-        of_head = in_key * (Q8_0.values + 8) + in_value * 2 * BLOCK
+        of_head = in_key * (Q8_0.values + 8) + in_value * (2 * BLOCK + 4)
         floats_ = OnlineSoftmax.bytes(heads, channels, value_channels, lanes)
-        return floats_ + heads * of_head + 4 * in_value
+        return floats_ + heads * of_head
 
     def attend(self, begin: ir.Value, end: ir.Value) -> None:
         """Takes in columns `begin` to `end - 1`, if there are any, by whole panels."""
@@ -157,7 +158,7 @@ class ByteSoftmax(OnlineSoftmax):
         together = divisor(self.heads, HEADS)
         chunks = self.caches.value_channels // self.lanes
         wide = divisor(chunks, _SUMS[self.lanes] // (len(_DIGITS) * together))
-        (cells,) = self.units.type.shape
+        _, cells = self.units.type.shape
         ask = partial(self._prefetch_next_keys, parts=cells + chunks // wide)
         for first in scf.for_(index(0), index(self.heads), index(together)):
             heads = [arith.addi(first, index(i)) for i in range(together)]
@@ -231,15 +232,14 @@ class ByteSoftmax(OnlineSoftmax):
         count: ir.Value,
         ask: Callable[[ir.Value], None],
     ) -> None:
-        """Makes digits of a block's weights by the scales of values; the weights are 1 at most."""
+        """Makes digits of a block's weights by the scales of values."""
         stored = ir.VectorType.get([self.lanes], self.shares.type.element_type)
-        inverse = vector.broadcast(floats(self.lanes), self._unit(cell, column, count))
+        inverses = self._units(heads, cell, column, count)
         for at in scf.for_(index(0), count, index(self.lanes)):
             ask(arith.addi(column, at))
-            factor = arith.mulf(self._value_scales(cell, column, at), inverse)
-            for head in heads:
-                weight = load(self.scores, [head, at], self.lanes)
-                nearest = multiply_add(weight, factor, splat(0.5, self.lanes))
+            weights = self._scaled_weights(heads, cell, column, at)
+            for head, weight, inverse in zip(heads, weights, inverses, strict=True):
+                nearest = multiply_add(weight, inverse, splat(0.5, self.lanes))
                 whole = arith.fptosi(self.words, nearest)
                 high = arith.shrui(whole, integers(_BITS, self.words))
                 low = arith.andi(whole, integers(2**_BITS - 1, self.words))
@@ -248,21 +248,34 @@ class ByteSoftmax(OnlineSoftmax):
                     vector.store(arith.trunci(stored, part), self.shares, place)
             scf.yield_([])
 
-    def _value_scales(self, cell: int, column: ir.Value, at: ir.Value) -> ir.Value:
-        """Scales of the columns from `column + at` on, 0 of those that do not count."""
-        scales = self._scales(self.values, arith.addi(column, at), index(cell))
-        return arith.select(self.asked_for(arith.addi(column, at)), scales, splat(0.0, self.lanes))
+    def _scaled_weights(
+        self, heads: list[ir.Value], cell: int, column: ir.Value, at: ir.Value
+    ) -> list[ir.Value]:
+        """Weights of the columns from `column + at` on by their values' scales.
 
-    def _unit(self, cell: int, column: ir.Value, count: ir.Value) -> ir.Value:
-        """Stores what 1 in the digits is worth, and gives its inverse."""
-        loop = scf.ForOp(index(0), count, index(self.lanes), [splat(_LEAST, self.lanes)])
+        They are 0 for columns that do not count.
+        """
+        place = arith.addi(column, at)
+        scales = self._scales(self.values, place, index(cell))
+        scales = arith.select(self.asked_for(place), scales, splat(0.0, self.lanes))
+        weights = (load(self.scores, [head, at], self.lanes) for head in heads)
+        return [arith.mulf(weight, scales) for weight in weights]
+
+    def _units(
+        self, heads: list[ir.Value], cell: int, column: ir.Value, count: ir.Value
+    ) -> list[ir.Value]:
+        """Stores what 1 in the digits is worth, and gives for each head a vector of its inverse."""
+        least = [splat(_LEAST, self.lanes)] * len(heads)
+        loop = scf.ForOp(index(0), count, index(self.lanes), least)
         with ir.InsertionPoint(loop.body):
-            scales = self._value_scales(cell, column, loop.induction_variable)
-            scf.yield_([maximum(loop.inner_iter_args[0], scales)])
-        largest = vector.extract(highest(loop.results[0]), [], [0])
-        most = constant(_WEIGHT, largest.type)
-        memref.store(arith.divf(largest, most), self.units, [index(cell)])
-        return arith.divf(most, largest)
+            weights = self._scaled_weights(heads, cell, column, loop.induction_variable)
+            scf.yield_(list(map(maximum, loop.inner_iter_args, weights)))
+        most, inverses = splat(_WEIGHT, self.lanes), []
+        for head, largest in zip(heads, map(highest, loop.results), strict=True):
+            unit = vector.extract(arith.divf(largest, most), [], [0])
+            memref.store(unit, self.units, [head, index(cell)])
+            inverses.append(arith.divf(most, largest))
+        return inverses
 
     def _add_chunks(
         self,
@@ -317,12 +330,13 @@ class ByteSoftmax(OnlineSoftmax):
             vector.broadcast(sum_.type, memref.load(factors, place))
             for factors, place in (
                 (self.shrinks, [head, index(0)]),
-                (self.units, [index(chunk * self.lanes // Q8_0.values)]),
+                (self.units, [head, index(chunk * self.lanes // Q8_0.values)]),
             )
         )
         place = [head, index(chunk * self.lanes)]
         before = arith.mulf(load(self.sums, place, self.lanes), shrink)
-        vector.store(multiply_add(sum_, unit, before), self.sums, place)
+        # Not `multiply_add`: of two products LLVM adds now one and now the other without rounding.
+        vector.store(vector.fma(sum_, unit, before), self.sums, place)
 
     def _word(self, bytes_: ir.Value, where: list[ir.Value]) -> ir.Value:
         """Four of `bytes_`, in every lane."""
