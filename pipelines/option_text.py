@@ -138,7 +138,9 @@ def _text(value: Any) -> str:
     if isinstance(value, tuple):
         return ",".join(map(_text, value))
     text = str(value)
-    return f'"{text}"' if re.search(r"[\s{}]", text) else text
+    if not re.search(r"""[\s{},"']""", text):
+        return text
+    return f"'{text}'" if '"' in text else f'"{text}"'
 
 
 def _is_missing(field: Field[Any], values: dict[str, Any]) -> bool:

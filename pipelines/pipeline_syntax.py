@@ -14,6 +14,8 @@ ANY = "any"
 _OPEN, _CLOSE = "({", ")}"
 _NAME = re.compile(r"[\w.-]+")
 _QUOTED = re.compile(r'"[^"]*"|\'[^\']*\'')
+# Quoted text, so that no blanks in it are found, or blanks.
+_BLANKS = re.compile(rf"({_QUOTED.pattern})|\s+")
 _DEEPEST = 64
 
 
@@ -54,7 +56,9 @@ def _element(text: str, depth: int) -> Element:
     if name and not rest:
         return Element(name[0])
     if name and rest[0] == "{" and _closes_at_end(rest):
-        return Element(name[0], options=" ".join(rest[1:-1].split()))
+        return Element(
+            name[0], options=_BLANKS.sub(lambda each: each[1] or " ", rest[1:-1]).strip()
+        )
     if name and rest[0] == "(" and _closes_at_end(rest):
         return Element(name[0], nested=_parse(rest[1:-1], depth + 1))
     raise UserError(f"a pipeline takes PASS, PASS{{OPTIONS}} or ANCHOR(...), not '{text}'")

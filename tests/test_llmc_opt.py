@@ -9,7 +9,7 @@ import pytest
 from torch_mlir import ir
 
 from llmc.pipelines.option_text import options_text
-from llmc.pipelines.passes import PASSES
+from llmc.pipelines.passes import PASSES, AnnotateShardings
 from llmc.pipelines.registry import parse_pipeline
 
 LLMC_OPT = Path(sys.executable).with_name("llmc-opt")
@@ -68,8 +68,17 @@ def test_a_reader_that_has_seen_enough_is_no_error_of_ours():
     assert done.stderr == b""
 
 
-@pytest.mark.parametrize("name", PASSES)
-def test_the_text_of_a_pass_is_read_back(name):
-    pass_ = PASSES[name]()
-    text = f"builtin.module({name}{options_text(pass_)})"
+@pytest.mark.parametrize(
+    "pass_",
+    [
+        *(each() for each in PASSES.values()),
+        *(
+            AnnotateShardings(plan=plan, grid="dp=2,tp=2")
+            for plan in ("a  b.json", "it's.json", '12".json', "{x}.json")
+        ),
+    ],
+    ids=lambda pass_: pass_.name,
+)
+def test_the_text_of_a_pass_is_read_back(pass_):
+    text = f"builtin.module({pass_.name}{options_text(pass_)})"
     assert parse_pipeline(text, ir.Context()).steps == (pass_,)
