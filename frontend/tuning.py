@@ -20,6 +20,7 @@ from llmc.pipelines.pipeline import LinalgStage, WeightsStage
 from llmc.pipelines.targets.parse import parse_cpu
 from llmc.pipelines.tuning.candidates import candidates
 from llmc.pipelines.tuning.database import Database, Entry
+from llmc.pipelines.tuning.operands import can_make
 from llmc.pipelines.tuning.subject import subjects
 from llmc.pipelines.tuning.tune import tune_kernel
 
@@ -51,6 +52,7 @@ def tune_model(
             subject
             for subject in subjects(module)
             if re.search(pattern, subject.kind)
+            and can_make(subject)
             and len(candidates(subject.kind, subject.kernel, target)) > 1
         ]
         for number, subject in enumerate(chosen):

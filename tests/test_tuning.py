@@ -10,6 +10,8 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from llmc.dialects import PackedLinearOp
+from llmc.frontend.options import CompileOptions
+from llmc.frontend.tuning import tune_model
 from llmc.pipelines.passes import (
     DispatchKernels,
     LowerLlmc,
@@ -32,6 +34,7 @@ from llmc.pipelines.tuning.tune import tune_kernel
 from llmc.runtime.errors import UserError
 from tests.scheduled import load, new_context
 from tests.test_quantized_kernels import Case
+from tests.tiny_models import save_tiny_model
 
 ENTRY = Entry(
     key=Key("matvec", "(tensor<4xf32>) -> tensor<4xf32>", "c0de", "x86_64 znver3 0", "v1"),
@@ -255,6 +258,12 @@ def test_fastest_of_noisy_timers():
     assert 3 <= found.seconds < 3.3 and 5 <= found.first_seconds < 5.5
     assert fastest([timer(seconds) for seconds in (3.0, 5.0, 4.0)]).number == 0
     assert fastest([timer(3.0)]).number == 0
+
+
+def test_experts_are_not_tuned_for_their_operands_are_not_any(tmp_path):
+    save_tiny_model("qwen3_moe", tmp_path)
+    options = CompileOptions(dtype="q8_0", context=64)
+    assert list(tune_model(str(tmp_path), options, 1, pattern="expert")) == []
 
 
 def test_a_kernel_is_tuned():
