@@ -121,9 +121,14 @@ def layer_functions(module: ir.Module) -> list[func.FuncOp]:
 
 def is_layer(function: func.FuncOp) -> bool:
     """Whether `function` is a layer's, and neither a kernel's nor a part of a public function."""
-    visibility = function.attributes.get("sym_visibility")
-    is_private = visibility is not None and ir.StringAttr(visibility).value == "private"
-    return is_private and KIND not in function.attributes and PART not in function.attributes
+    of_another = KIND in function.attributes or PART in function.attributes
+    return is_private(function.operation) and not of_another
+
+
+def is_private(op: ir.Operation) -> bool:
+    """Whether the symbol that `op` defines is seen in its module alone."""
+    visibility = op.attributes.get("sym_visibility")
+    return visibility is not None and ir.StringAttr(visibility).value == "private"
 
 
 def calls_of(module: ir.Module, function: func.FuncOp) -> list[func.CallOp]:

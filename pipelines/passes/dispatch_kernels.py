@@ -10,7 +10,7 @@ from llmc.dialects.index_notation import as_value, size
 from llmc.pipelines.kernels.best_of_row import part_types, with_best
 from llmc.pipelines.kernels.counters import Counters
 from llmc.pipelines.kernels.kernel import Kernel, dispatch, module_around, under_view
-from llmc.pipelines.passes.base import Pass, fail, functions, is_layer, symbol_users
+from llmc.pipelines.passes.base import Pass, fail, functions, is_private, symbol_users
 from llmc.pipelines.passes.kernel_functions import is_distributed, kind_of
 from llmc.pipelines.passes.scheduled_kernel import (
     has_best,
@@ -37,13 +37,17 @@ class DispatchKernels(Pass):
         users = symbol_users(module)
         for function in functions(module):
             if kind_of(function) is not None and is_distributed(function):
-                _dispatch(function, users[function.sym_name.value])
+                named_by = users[function.sym_name.value]
+                if calls := [user.opview for user in named_by if user.name == "func.call"]:
+                    _dispatch(function, calls)
+                if is_private(function.operation):
+                    function.operation.erase()
 
 
-def _dispatch(function: func.FuncOp, users: list[ir.Operation]) -> None:
+def _dispatch(function: func.FuncOp, calls: list[func.CallOp]) -> None:
     kernel = scheduled_kernel(function)
     run = _run_with_best if has_best(function) else _run
-    for call in (user.opview for user in users if user.name == "func.call"):
+    for call in calls:
         operands = list(call.operands)
         with ir.InsertionPoint(call), call.location:
             results = run(kernel, function, call)
@@ -53,8 +57,6 @@ def _dispatch(function: func.FuncOp, users: list[ir.Operation]) -> None:
         for operand in dict.fromkeys(operands):
             if under_view(operand) != operand and not any(True for _ in operand.uses):
                 operand.owner.erase()
-    if is_layer(function):
-        function.operation.erase()
 
 
 def _run(kernel: Kernel, function: func.FuncOp, call: func.CallOp) -> list[ir.Value]:

@@ -10,6 +10,7 @@ from llmc.pipelines.passes.base import (
     Pass,
     calls_of,
     find,
+    is_private,
     layer_functions,
     set_arguments,
     symbol_users,
@@ -59,7 +60,7 @@ def _remove_globals(module: ir.Module) -> bool:
     dead = [
         op
         for op in find(module.operation, *_GLOBALS)
-        if _is_private(op) and all(user.name in _STORES for user in users[_name(op)])
+        if is_private(op) and all(user.name in _STORES for user in users[_name(op)])
     ]
     for op in dead:
         for store in users[_name(op)]:
@@ -130,11 +131,6 @@ def _set_results(function: func.FuncOp, kept: list[int]) -> None:
 def _layer_argument(function: func.FuncOp) -> int | None:
     number = function.attributes.get(LAYER)
     return number.value if isinstance(number, ir.IntegerAttr) else None
-
-
-def _is_private(op: ir.Operation) -> bool:
-    visibility = op.attributes.get("sym_visibility")
-    return visibility is not None and ir.StringAttr(visibility).value == "private"
 
 
 def _name(op: ir.Operation) -> str:

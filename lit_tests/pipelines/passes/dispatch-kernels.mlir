@@ -1,6 +1,7 @@
 // RUN: llmc-opt %s --dispatch-kernels --split-input-file --verify-diagnostics | filecheck %s
 
 // The grid becomes workgroups, the tensors buffers, what comes before the grid every workgroup's.
+// CHECK-NOT:   @double(
 // CHECK-LABEL: "stream.executable"()
 // CHECK:         "stream.executable.export"()
 // CHECK:         ^bb0(%[[LENGTH:.*]]: index, %{{.*}}: index):
@@ -13,7 +14,7 @@
 // CHECK:           scf.for
 // CHECK:             memref.load %[[IN]]
 // CHECK:             memref.store %{{.*}}, %[[OUT]]
-// CHECK-NOT:     func.func private
+// CHECK-NOT:     @double(
 // CHECK-LABEL: func.func @caller
 // CHECK:         "flow.dispatch"
 // CHECK-SAME:    entry_points = [@double_Dxf32_Dxf32::@double_Dxf32_Dxf32]
@@ -99,6 +100,25 @@ func.func private @other(%x: tensor<4xf32>) -> tensor<4xf32> attributes {llmc.ke
     }
   }
   return %x : tensor<4xf32>
+}
+func.func @calls_other(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = call @other(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+
+// -----
+
+// One that nothing calls is gone.
+// CHECK-NOT: @unused
+func.func private @unused(%x: tensor<4xf32>) -> tensor<4xf32> attributes {llmc.kernel = "unused"} {
+  %room = tensor.empty() : tensor<4xf32>
+  %y = scf.forall (%i) in (4) shared_outs(%out = %room) -> (tensor<4xf32>) {
+    %part = tensor.extract_slice %x[%i] [1] [1] : tensor<4xf32> to tensor<1xf32>
+    scf.forall.in_parallel {
+      tensor.parallel_insert_slice %part into %out[%i] [1] [1] : tensor<1xf32> into tensor<4xf32>
+    }
+  }
+  return %y : tensor<4xf32>
 }
 
 // -----
