@@ -6,6 +6,8 @@ from typing import Annotated, ClassVar
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, scf, tensor
 
+from llmc.dialects.block_types import cell_format
+from llmc.dialects.cache_cells import COLUMNS
 from llmc.dialects.index_notation import as_value, filled, index, insert, size, slice_of
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import (
@@ -118,8 +120,11 @@ class TilePrefill(Pass):
             func.ReturnOp(_call_tile(trunk, last))
 
     def _make_room(self, allocate: ir.OpView) -> None:
+        more = self.tokens - 1
+        if cell_format(allocate.out.type):
+            more = -(-more // COLUMNS)
         with ir.InsertionPoint(allocate), allocate.location:
-            room = arith.addi(allocate.capacity, index(self.tokens - 1))
+            room = arith.addi(allocate.capacity, index(more))
         allocate.operation.operands[1] = room
 
 

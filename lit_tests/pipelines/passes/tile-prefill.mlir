@@ -24,6 +24,9 @@
 // CHECK-LABEL: func.func @reset
 // CHECK:         %[[ROOM:.+]] = arith.addi %arg1, %c3
 // CHECK:         "llmc.cache_allocate"(%arg0, %[[ROOM]])
+// A cell has 16 columns.
+// CHECK:         %[[CELLS:.+]] = arith.addi %arg2, %c1
+// CHECK:         "llmc.cache_allocate"(%arg0, %[[CELLS]])
 func.func private @prefill.layer0(%x: tensor<1x?x6xf32>) -> tensor<1x?x6xf32> {
   %w = "llmc.parameter"() {sources = ["norm"]} : () -> tensor<6xf32>
   %y = "llmc.rms_norm"(%x, %w) {operandSegmentSizes = array<i32: 1, 1>, epsilon = 1.0e-5, offset = 0.0} : (tensor<1x?x6xf32>, tensor<6xf32>) -> tensor<1x?x6xf32>
@@ -39,8 +42,9 @@ func.func @prefill(%tokens: tensor<1x?xi64>, %start: tensor<1xi64>, %sequence: i
   %last = tensor.extract_slice %y[0, %row, 0] [1, 1, 6] [1, 1, 1] : tensor<1x?x6xf32> to tensor<1x6xf32>
   return %last : tensor<1x6xf32>
 }
-func.func @reset(%sequences: index, %capacity: index) {
+func.func @reset(%sequences: index, %capacity: index, %cells: index) {
   %cache = "llmc.cache_allocate"(%sequences, %capacity) : (index, index) -> tensor<2x?x1x?x6xf32>
+  %of_cells = "llmc.cache_allocate"(%sequences, %cells) : (index, index) -> tensor<2x?x1x?x2x!llmc.q8_0_keys>
   return
 }
 
