@@ -10,7 +10,7 @@ from llmc.pipelines.schedules.panel_matvec import (
     panel_matvec,
     single_panel,
 )
-from llmc.pipelines.schedules.schedule import PythonSchedule
+from llmc.pipelines.schedules.schedule import MOST, PythonSchedule
 from llmc.pipelines.targets.cpu import CACHE_LINE, CPUTarget
 
 _BYTES_AT_ONCE = 256
@@ -43,10 +43,10 @@ def choose_panel_matvec(kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedu
         parameters = PanelMatvecParameters(panels=1, rounds=1, lanes=lanes, columns=own)
         return PythonSchedule(panel_matvec, parameters)
     rows = [columns * part.element_type.width // 8 for part in weight]
-    at_once = min(_BYTES_AT_ONCE // sum(rows), _PANELS_AT_ONCE)
+    at_once = max(1, min(_BYTES_AT_ONCE // sum(rows), _PANELS_AT_ONCE))
     together = _divisor(panels, min(at_once, panels // 2))
     rounds = _divisor(panels // together, max(panels // together // _WORKGROUPS, 1))
-    ahead = max(_ROWS_AHEAD, _BYTES_AHEAD // min(rows))
+    ahead = min(max(_ROWS_AHEAD, _BYTES_AHEAD // min(rows)), MOST)
     # A round reads a line of the cache at least, which is asked for once then.
     unroll = max(PanelMatvecParameters.unroll, CACHE_LINE // min(rows))
     parameters = PanelMatvecParameters(together, rounds, unroll, ahead, lanes)
