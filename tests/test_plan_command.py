@@ -87,12 +87,33 @@ def test_a_plan_is_costed_again(tiny_folder, device, tmp_path, capfd):
         ([], "give the number of ranks or their grid"),
         (["--grid", "tp=16"], "has no link for 16 ranks"),
         (["--grid", "2", "--pin", "q_proj"], "must be PATTERN=DIM"),
+        (["--grid", "pp=3"], "2 layers"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(words, says, tiny_folder, device, capfd):
     assert main(["plan", str(tiny_folder), "--device", str(device), *words]) == 2
     error = capfd.readouterr().err.splitlines()[-1]
     assert says in error
+
+
+@pytest.mark.parametrize(
+    ("weight", "says"),
+    [
+        ({"dim": 0, "axis": "tp"}, "match"),
+        ({"match": "*", "dim": -1, "axis": "tp"}, "dim"),
+        ({"match": "*", "dim": 0, "axis": "tp", "ranges": [[0, 1, 2]]}, "ranges[0]"),
+        ({"match": "*q_proj*", "dim": 0, "axis": "tp", "ranges": [[-5, 10], [10, 64]]}, "q_proj"),
+        ({"match": "*q_proj*", "dim": 0, "axis": "tp", "ranges": [[0, 10], [20, 64]]}, "q_proj"),
+        (None, "is no plan"),
+    ],
+)
+def test_a_plan_file_is_checked(weight, says, tiny_folder, tmp_path, capfd):
+    path = tmp_path / "plan.json"
+    deep = "[" * 100_000
+    path.write_text(json.dumps({"grid": "tp=2", "weights": [weight]}) if weight else deep)
+    output = tmp_path / "bundle"
+    assert main(["compile", str(tiny_folder), "--plan", str(path), "-o", str(output)]) == 2
+    assert says in capfd.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

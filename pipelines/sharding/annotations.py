@@ -144,7 +144,7 @@ def layout_of(op: shard.ShardOp, grid: Grid) -> Layout:
             split = Split(each[0], tuple((begin, end) for begin, end in ranges.pop(0)))
         else:
             split = even_split(each[0], ranks, extent)
-        if len(split.ranges) != ranks or split.extent != extent:
+        if len(split.ranges) != ranks or not split.covers(extent):
             fail(op, f"the parts of {ranks} ranks do not make up the {extent} elements")
         layout.append(split)
     return tuple(layout)

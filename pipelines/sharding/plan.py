@@ -15,11 +15,14 @@ import json
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 from llmc.pipelines.sharding.split import Layout, Range, Split, even_split
 from llmc.runtime.errors import UserError
+from llmc.runtime.fields import Count, PositiveCount, Rule, converted
 from llmc.runtime.ranks.grid import Grid
+
+_Pair = Annotated[Range, Rule(lambda pair: len(pair) == 2, "must be a pair of numbers")]
 
 
 @dataclass(frozen=True)
@@ -27,11 +30,11 @@ class Pin:
     """The weights whose names match the pattern `match` are split in dimension `dim`."""
 
     match: str
-    dim: int
+    dim: Count
     axis: str
-    unit: int = 1
-    ranges: tuple[Range, ...] = ()
-    part: int | None = None
+    unit: PositiveCount = 1
+    ranges: tuple[_Pair, ...] = ()
+    part: Count | None = None
 
     def layout(self, grid: Grid, shape: list[int]) -> Layout:
         """The layout of a weight of `shape`. UserError where it cannot be split so."""
@@ -43,8 +46,7 @@ class Pin:
             raise UserError(f"{self.match} has {len(shape)} dimensions: none has number {self.dim}")
         extent, ranks = shape[self.dim], grid.axes[axis].size
         split = Split(axis, self.ranges) if self.ranges else self._even(axis, ranks, extent)
-        is_cover = len(split.ranges) == ranks and split.extent == extent and _is_cover(split)
-        if not is_cover:
+        if len(split.ranges) != ranks or not split.covers(extent):
             raise UserError(
                 f"the ranges of {self.match} are no parts of {extent} for {ranks} ranks"
             )
@@ -55,14 +57,6 @@ class Pin:
             return even_split(axis, ranks, extent, self.unit)
         except ValueError as error:
             raise UserError(f"{self.match}: {error}") from error
-
-
-def _is_cover(split: Split) -> bool:
-    ends = [0, *(end for _, end in split.ranges)]
-    return all(
-        begin <= before <= end and begin < end
-        for (begin, end), before in zip(split.ranges, ends, strict=False)
-    )
 
 
 @dataclass(frozen=True)
@@ -115,55 +109,20 @@ class Plan:
 def read_plan(path: Path) -> Plan:
     """The plan in the file `path`. UserError where it holds none."""
     try:
-        return _plan(json.loads(path.read_text(encoding="utf-8")))
+        held: _PlanFile = converted(json.loads(path.read_text(encoding="utf-8")), _PlanFile)
     except OSError as error:
         raise UserError(f"cannot read the plan {path}: {error.strerror}") from error
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path} is no plan: {error}") from error
+    return Plan(Grid.parse(held.grid), held.weights, held.inputs, held.stages, held.complete)
 
 
-_NAMES = ("grid", "weights", "inputs", "stages", "complete")
+@dataclass(frozen=True)
+class _PlanFile:
+    """The fields of `Plan` as a file has them."""
 
-
-def _plan(value: Any) -> Plan:
-    if not isinstance(value, dict) or not set(value) <= set(_NAMES):
-        raise ValueError(f"it must be an object of {', '.join(_NAMES)}")
-    grid, stages, inputs = value.get("grid"), value.get("stages", []), value.get("inputs", [])
-    complete = value.get("complete", False)
-    if not isinstance(grid, str):
-        raise ValueError("'grid' must be a text, as tp=2")
-    if not isinstance(stages, list) or any(type(stage) is not int for stage in stages):
-        raise ValueError("'stages' must be a list of whole numbers")
-    if not isinstance(inputs, list) or any(type(name) is not str for name in inputs):
-        raise ValueError("'inputs' must be a list of patterns")
-    if type(complete) is not bool:
-        raise ValueError("'complete' must be true or false")
-    weights = tuple(map(_pin, value.get("weights", [])))
-    return Plan(Grid.parse(grid), weights, tuple(inputs), tuple(stages), complete)
-
-
-_FIELDS = {
-    "match": (str,),
-    "dim": (int,),
-    "axis": (str,),
-    "unit": (int,),
-    "ranges": (list,),
-    "part": (int, type(None)),
-}
-
-
-def _pin(value: Any) -> Pin:
-    if not isinstance(value, dict):
-        raise ValueError("a weight is an object")
-    for name, field in value.items():
-        if name not in _FIELDS or type(field) not in _FIELDS[name]:
-            raise ValueError(f"of a weight, {name!r} cannot be {field!r}")
-    ranges = value.pop("ranges", [])
-    if not all(
-        isinstance(each, list) and [type(edge) for edge in each] == [int, int] for each in ranges
-    ):
-        raise ValueError("'ranges' must be pairs of whole numbers")
-    pin = Pin(**value, ranges=tuple((begin, end) for begin, end in ranges))
-    if pin.unit < 1:
-        raise ValueError("'unit' must be at least 1")
-    return pin
+    grid: str
+    weights: tuple[Pin, ...] = ()
+    inputs: tuple[str, ...] = ()
+    stages: tuple[Count, ...] = ()
+    complete: bool = False

@@ -28,6 +28,14 @@ class Split:
         """The size of the whole dimension."""
         return self.ranges[-1][1]
 
+    def covers(self, extent: int) -> bool:
+        """Whether the ranges are ascending parts of `extent` elements that leave none out."""
+        ends = [0, *(end for _, end in self.ranges)]
+        return ends[-1] == extent and all(
+            0 <= begin <= before <= end and begin < end
+            for (begin, end), before in zip(self.ranges, ends, strict=False)
+        )
+
     @property
     def is_even(self) -> bool:
         """Whether all ranks have parts of the same size, and none an element of another's."""

@@ -103,8 +103,14 @@ class Search:
     def best(self, grids: Sequence[Grid]) -> Found:
         """The plan with the shortest step, and of those with the least memory.
 
-        UserError where no grid's devices hold the model.
+        UserError where a grid has more stages than the model layers, or no grid's devices hold it.
         """
+        for grid in grids:
+            if (stages := _size(grid, "pp")) > len(self._layers):
+                raise UserError(
+                    f"{len(self._layers)} layers cannot be split among {stages} stages: give fewer "
+                    "in pp"
+                )
         solved = [self.solve(each) for each in grids]
         found = [each for each in solved if isinstance(each, Found)]
         if found:
