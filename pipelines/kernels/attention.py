@@ -15,6 +15,7 @@ from llmc.dialects import AttentionOp, AttentionPartOp, CachedAttentionOp
 from llmc.dialects.attention import HIDDEN
 from llmc.dialects.dealt_columns import DealtColumns
 from llmc.dialects.index_notation import Size, index
+from llmc.pipelines.divisor import divisor
 from llmc.pipelines.kernels.kernel import (
     STACK_BYTES,
     Kernel,
@@ -316,7 +317,7 @@ class _Tile:
     def _add_values(self, values: Read, count: ir.Value, shrink: ir.Value) -> None:
         """Shrinks the sums to the new peaks and adds the block's values by their weights."""
         channels = self.shape.value_channels
-        together = next(count for count in range(_UNROLL, 0, -1) if channels % count == 0)
+        together = divisor(channels, _UNROLL)
         for e in scf.for_(index(0), index(channels), index(together)):
             places = [arith.addi(e, index(j)) for j in range(together)]
             before = [vector.load(self.type, self.sums, [place, index(0)]) for place in places]

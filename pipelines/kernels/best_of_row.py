@@ -7,10 +7,10 @@ from torch_mlir.dialects import arith, memref, scf, vector
 
 from llmc.dialects.argmax import is_finite
 from llmc.dialects.index_notation import constant, index
+from llmc.pipelines.divisor import divisor
 from llmc.pipelines.kernels.counters import is_last_done
 from llmc.pipelines.kernels.first_largest import Read, first_largest, read_row
 from llmc.pipelines.kernels.kernel import Kernel, binding_under
-from llmc.pipelines.kernels.vectors import divisor
 
 # Numbers that are compared together: some registers of any CPU.
 _TOGETHER = 64

@@ -17,11 +17,11 @@ from llmc.dialects.block_panels import PART
 from llmc.dialects.blocks import Q8_0
 from llmc.dialects.cache_cells import COLUMNS, INTEGERS, KEYS, VALUES
 from llmc.dialects.index_notation import constant, index
+from llmc.pipelines.divisor import divisor
 from llmc.pipelines.kernels.cell_panels import CellPanels
 from llmc.pipelines.kernels.kernel import multiply_add
 from llmc.pipelines.kernels.online_softmax import BLOCK, HEADS, Caches, OnlineSoftmax, buffer
 from llmc.pipelines.kernels.vectors import (
-    divisor,
     floats,
     highest,
     load,

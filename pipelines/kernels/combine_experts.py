@@ -4,6 +4,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf, vector
 
 from llmc.dialects.index_notation import constant, index
+from llmc.pipelines.divisor import divisor
 from llmc.pipelines.kernels.kernel import Kernel, multiply_add
 
 _WORKGROUPS = 4
@@ -13,8 +14,8 @@ _WORKGROUPS = 4
 def combine_experts(out: ir.RankedTensorType, lanes: int) -> Kernel:
     """Operands `y [R * C, N]`, `weights [R, C]`, result `[R, N]`."""
     rows, columns = out.shape
-    width = _divisor(columns, lanes)
-    parts = _divisor(columns // width, _WORKGROUPS)
+    width = divisor(columns, lanes)
+    parts = divisor(columns // width, _WORKGROUPS)
 
     def build(
         part: ir.Value,
@@ -39,8 +40,3 @@ def combine_experts(out: ir.RankedTensorType, lanes: int) -> Kernel:
             scf.yield_([])
 
     return Kernel("combine_experts", lambda _: (parts, rows), build)
-
-
-def _divisor(number: int, most: int) -> int:
-    """The largest divisor of `number` that is at most `most`."""
-    return next(count for count in range(most, 0, -1) if number % count == 0)

@@ -16,6 +16,7 @@ from llmc.dialects import DecodeAttentionOp, DecodeAttentionPartOp
 from llmc.dialects.cache_cells import COLUMNS, KEYS, VALUES
 from llmc.dialects.dealt_columns import DealtColumns
 from llmc.dialects.index_notation import Size, index
+from llmc.pipelines.divisor import divisor
 from llmc.pipelines.kernels.byte_softmax import ByteSoftmax
 from llmc.pipelines.kernels.cache_rows import RowWriter, holds_cells
 from llmc.pipelines.kernels.float_softmax import FloatSoftmax
@@ -23,7 +24,7 @@ from llmc.pipelines.kernels.head_row import HeadNorm, HeadRow, Rotation
 from llmc.pipelines.kernels.kernel import STACK_BYTES, Kernel, in_symbol, load_index
 from llmc.pipelines.kernels.online_softmax import BLOCK, Caches, OnlineSoftmax
 from llmc.pipelines.kernels.partial_attention import PARTS, Parts
-from llmc.pipelines.kernels.vectors import LOG2_E, divisor, splat
+from llmc.pipelines.kernels.vectors import LOG2_E, splat
 
 # Up to so many columns are no parts: memory does not yet expect to be asked for a part's first.
 _WHOLE = 512

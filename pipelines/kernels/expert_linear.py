@@ -11,6 +11,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf, vector
 
 from llmc.dialects.index_notation import Size, index
+from llmc.pipelines.divisor import divisor
 from llmc.pipelines.kernels.kernel import Kernel, load_index, multiply_add
 from llmc.pipelines.schedules.sum_apart import CHAIN
 
@@ -25,7 +26,7 @@ def expert_matvec(weight: ir.RankedTensorType, top_k: int, rows: int | None) -> 
 
     Row r is row r / top_k of x times the matrix `expert[r]`. `rows` is R, None where dynamic.
     """
-    panels = _divisor(weight.shape[1], _PANELS_OF_ONE_ROW)
+    panels = divisor(weight.shape[1], _PANELS_OF_ONE_ROW)
 
     def grid(extents: list[ir.Value]) -> tuple[Size, Size]:
         return weight.shape[1] // panels, extents[-1] if rows is None else rows
@@ -52,7 +53,7 @@ def expert_matmul(weight: ir.RankedTensorType, top_k: int, tile: int) -> Kernel:
     A workgroup computes all of them, `tile` together, with a few panels that thus come from memory
     once.
     """
-    panels = _divisor(weight.shape[1], _PANELS_OF_ROWS)
+    panels = divisor(weight.shape[1], _PANELS_OF_ROWS)
 
     def grid(_extents: list[ir.Value]) -> tuple[Size, Size]:
         return weight.shape[1] // panels, weight.shape[0]
@@ -146,8 +147,3 @@ def _zero(type_: ir.VectorType) -> ir.Attribute:
 def _consecutive(group: ir.Value, count: int) -> list[ir.Value]:
     base = arith.muli(group, index(count))
     return [arith.addi(base, index(i)) for i in range(count)]
-
-
-def _divisor(number: int, most: int) -> int:
-    """The largest divisor of `number` that is at most `most`."""
-    return next(count for count in range(most, 0, -1) if number % count == 0)

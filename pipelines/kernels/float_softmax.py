@@ -4,10 +4,10 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf, vector
 
 from llmc.dialects.index_notation import index
+from llmc.pipelines.divisor import divisor
 from llmc.pipelines.kernels.kernel import multiply_add
 from llmc.pipelines.kernels.online_softmax import BLOCK, HEADS, Caches, OnlineSoftmax, buffer
 from llmc.pipelines.kernels.vectors import (
-    divisor,
     floats,
     join_quads,
     load,
@@ -15,6 +15,7 @@ from llmc.pipelines.kernels.vectors import (
     splat,
     width_of,
 )
+from llmc.pipelines.targets.cpu import CACHE_LINE
 
 # Columns whose scores are summed together, as `quad` wants them.
 _COLUMNS = 4
@@ -86,7 +87,7 @@ class FloatSoftmax(OnlineSoftmax):
     def _prefetch(self, cache: ir.Value, column: ir.Value) -> None:
         """Asks memory for a column that is soon read, for caches are read but once for a token."""
         *_, channels = cache.type.shape
-        line = 512 // cache.type.element_type.width
+        line = 8 * CACHE_LINE // cache.type.element_type.width
         for d in range(0, channels, line):
             where = [*self.caches.head, column, index(d)]
             memref.prefetch(cache, where, False, 3, True)

@@ -15,10 +15,10 @@ from torch_mlir.dialects import arith, math, memref, scf, vector
 
 from llmc.dialects.attention import HIDDEN
 from llmc.dialects.index_notation import constant, index
+from llmc.pipelines.divisor import divisor
 from llmc.pipelines.kernels.cache_rows import channels_of
 from llmc.pipelines.kernels.vectors import (
     LOG2_E,
-    divisor,
     exp2_of_negative,
     floats,
     highest,

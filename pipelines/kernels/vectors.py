@@ -27,11 +27,6 @@ def width_of(widest: int, *extents: int) -> int:
     return widest
 
 
-def divisor(number: int, most: int) -> int:
-    """The largest divisor of `number` that is at most `most`."""
-    return next(count for count in range(most, 0, -1) if number % count == 0)
-
-
 def floats(lanes: int) -> ir.VectorType:
     """The type of a vector of `lanes` numbers."""
     return ir.VectorType.get([lanes], ir.F32Type.get())

@@ -14,8 +14,9 @@ from torch_mlir.dialects import arith, math, memref, scf, vector
 
 from llmc.dialects.attention import HIDDEN
 from llmc.dialects.index_notation import constant, index
+from llmc.pipelines.divisor import divisor
 from llmc.pipelines.kernels.kernel import multiply_add
-from llmc.pipelines.kernels.online_softmax import Caches
+from llmc.pipelines.kernels.online_softmax import LEAST, Caches
 from llmc.pipelines.kernels.threads import (
     LANES,
     load_one,
@@ -28,7 +29,6 @@ from llmc.pipelines.kernels.threads import (
 )
 from llmc.pipelines.kernels.vectors import (
     LOG2_E,
-    divisor,
     load,
     maximum,
     splat,
@@ -71,7 +71,7 @@ class State:
 
     def mean(self, row: int) -> list[ir.Value]:
         """The sums of a row by its weights; 0 of one that has seen nothing."""
-        total = arith.maximumf(self.totals[row], constant(1e-30, ir.F32Type.get()))
+        total = arith.maximumf(self.totals[row], constant(LEAST, ir.F32Type.get()))
         return [arith.divf(sum_, total) for sum_ in self.sums[row]]
 
     def of(self, values: list[ir.Value]) -> "State":

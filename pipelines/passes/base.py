@@ -66,6 +66,13 @@ def clone_with(op: ir.Operation, known: dict[ir.Value, ir.Value]) -> None:
     known.update(zip(op.results, clone.results, strict=True))
 
 
+def made_by(value: ir.Value, name: str) -> ir.Operation | None:
+    """The operation that makes `value`, if it is called `name`."""
+    owner = value.owner
+    is_it = not isinstance(owner, ir.Block) and owner.operation.name == name
+    return owner.operation if is_it else None
+
+
 def upwards(op: ir.Operation) -> Iterator[ir.Operation]:
     """The operation and those that hold it, the innermost first."""
     yield op

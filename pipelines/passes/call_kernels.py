@@ -41,8 +41,8 @@ from llmc.pipelines.kernels.rotary import rotary
 from llmc.pipelines.kernels.route import route
 from llmc.pipelines.kernels.top_k import top_k
 from llmc.pipelines.option_text import Range
-from llmc.pipelines.passes.base import Pass, find, is_used, upwards
-from llmc.pipelines.passes.head_rows import heads_of, made_by, where_they_lie
+from llmc.pipelines.passes.base import Pass, find, is_used, made_by, upwards
+from llmc.pipelines.passes.head_rows import heads_of, where_they_lie
 from llmc.pipelines.schedules.byte_instructions import INSTRUCTIONS
 from llmc.pipelines.schedules.handles import KIND
 
@@ -64,6 +64,7 @@ class CallKernels(Pass):
     instruction: str = "plain"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.instruction not in INSTRUCTIONS:
             known = ", ".join(INSTRUCTIONS)
             raise ValueError(f"instruction must be one of {known}, not '{self.instruction}'")

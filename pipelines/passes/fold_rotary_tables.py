@@ -9,7 +9,7 @@ from torch_mlir.dialects import tensor
 from llmc.dialects import EmbeddingOp, RotaryTableOp
 from llmc.dialects.attributes import f64, i64
 from llmc.pipelines.option_text import Range
-from llmc.pipelines.passes.base import Pass, find
+from llmc.pipelines.passes.base import Pass, find, made_by
 from llmc.pipelines.passes.generics import applied, is_elementwise, maps
 
 _FUNCTIONS = {"math.cos": "cos", "math.sin": "sin"}
@@ -74,7 +74,7 @@ class _Angles:
 
 def _angles(value: ir.Value) -> _Angles | None:
     """The positions and frequencies whose products `value` holds; None where it does not."""
-    concat = _made_by(value, "tensor.concat")
+    concat = made_by(value, "tensor.concat")
     parts = [value]
     if concat is not None and concat.opview.dim.value == value.type.rank - 1:
         parts = list(concat.operands)
@@ -87,12 +87,12 @@ def _angles(value: ir.Value) -> _Angles | None:
 
 def _product(value: ir.Value) -> tuple[ir.Value, ir.Value] | None:
     """The positions and the frequencies that `value [B, T, F]` is the product of."""
-    op = _made_by(value, "linalg.generic")
+    op = made_by(value, "linalg.generic")
     if op is None or applied(op) != "arith.mulf" or maps(op) != _product_maps():
         return None
     x, frequencies, _ = op.operands
     positions = _positions(x)
-    if positions is None or _made_by(frequencies, "llmc.parameter") is None:
+    if positions is None or made_by(frequencies, "llmc.parameter") is None:
         return None
     return positions, frequencies
 
@@ -105,10 +105,10 @@ def _product_maps() -> list[ir.AffineMap]:
 
 def _positions(value: ir.Value) -> ir.Value | None:
     """The integers `[B, T]` that `value [B, T, 1]` holds as floats."""
-    convert = _made_by(value, "linalg.generic")
+    convert = made_by(value, "linalg.generic")
     if convert is None or applied(convert) != "arith.sitofp" or not is_elementwise(convert):
         return None
-    expand = _made_by(convert.operands[0], "tensor.expand_shape")
+    expand = made_by(convert.operands[0], "tensor.expand_shape")
     if expand is None:
         return None
     groups = [[dim.value for dim in group] for group in expand.opview.reassociation]
@@ -136,12 +136,5 @@ def _factor(op: ir.Operation) -> float | None:
         return None
     if product.operands[0] != body.arguments[0] or terminator.operands[0] != product.results[0]:
         return None
-    factor = _made_by((narrowing[0] if narrowing else product).operands[-1], "arith.constant")
+    factor = made_by((narrowing[0] if narrowing else product).operands[-1], "arith.constant")
     return factor and ir.FloatAttr(factor.attributes["value"]).value
-
-
-def _made_by(value: ir.Value, name: str) -> ir.Operation | None:
-    """The operation that makes `value`, if it is called `name`."""
-    owner = value.owner
-    is_it = not isinstance(owner, ir.Block) and owner.operation.name == name
-    return owner.operation if is_it else None

@@ -9,9 +9,8 @@ from torch_mlir.dialects import tensor
 
 from llmc.dialects import RotaryOp
 from llmc.dialects.index_notation import Size
-from llmc.pipelines.passes.base import Pass, find
+from llmc.pipelines.passes.base import Pass, find, made_by
 from llmc.pipelines.passes.generics import is_constant
-from llmc.pipelines.passes.head_rows import made_by
 
 
 @dataclass(frozen=True)

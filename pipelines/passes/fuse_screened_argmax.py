@@ -7,11 +7,11 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from llmc.dialects import ArgmaxOp, ScreenedArgmaxOp
+from llmc.pipelines.divisor import divisor
 from llmc.pipelines.kernels.best_of_row import part_types
 from llmc.pipelines.kernels.counters import Counters
 from llmc.pipelines.kernels.kernel import dispatch, module_around
 from llmc.pipelines.kernels.refined_argmax import refined_argmax
-from llmc.pipelines.kernels.vectors import divisor
 from llmc.pipelines.passes.base import Pass, find, is_used
 from llmc.pipelines.passes.kernel_functions import call_of_row
 from llmc.pipelines.passes.scheduled_kernel import (

@@ -7,6 +7,7 @@ from torch_mlir.dialects import linalg, tensor
 
 from llmc.dialects.index_notation import Size, collapse
 from llmc.pipelines.kernels.token_heads import TokenHeads
+from llmc.pipelines.passes.base import made_by
 
 
 @dataclass(frozen=True)
@@ -19,13 +20,6 @@ class HeadRows:
     value: ir.Value
     offset: int
     stride: int = 0
-
-
-def made_by(value: ir.Value, name: str) -> ir.Operation | None:
-    """The operation that makes `value`, if it is called `name`."""
-    owner = value.owner
-    is_it = not isinstance(owner, ir.Block) and owner.operation.name == name
-    return owner.operation if is_it else None
 
 
 def heads_of(rows: ir.Value, tokens: Size) -> ir.Value:

@@ -10,6 +10,7 @@ from llmc.pipelines.passes.base import (
     Pass,
     ancestor_in,
     calls_of,
+    clone_with,
     is_used,
     layer_functions,
     set_arguments,
@@ -68,7 +69,7 @@ def _hoist(function: func.FuncOp, calls: list[func.CallOp]) -> None:
     moved = _needed_for(wanted, alike)
     with ir.InsertionPoint(calls[0]):
         for op in moved:
-            values |= zip(op.results, _clone(op, values).results, strict=True)
+            clone_with(op, values)
     every = list(range(len(function.arguments)))
     for value, argument in zip(
         wanted, set_arguments(function, every, [value.type for value in wanted]), strict=True
@@ -124,12 +125,3 @@ def _needed_for(wanted: list[ir.Value], alike: list[ir.Operation]) -> list[ir.Op
             ops.append(op)
             needed.update(_read_by(op))
     return ops[::-1]
-
-
-def _clone(op: ir.Operation, values: dict[ir.Value, ir.Value]) -> ir.Operation:
-    """`op` with `values` in the place of what it reads."""
-    new = op.clone()
-    for inner in (new, *walk(new)):
-        for number, operand in enumerate(inner.operands):
-            inner.operands[number] = values.get(operand, operand)
-    return new

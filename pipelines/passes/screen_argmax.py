@@ -40,6 +40,7 @@ class ScreenArgmax(Pass):
     storage: str = "f32"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_storage(self.storage)
 
     def apply(self, module: ir.Module) -> None:

@@ -18,6 +18,7 @@ from llmc.dialects.index_notation import (
     reduce,
     size,
 )
+from llmc.pipelines.divisor import divisor
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass, find
 
@@ -37,7 +38,7 @@ class SplitArgmax(Pass):
         """Rewrites operation by operation."""
         for op in find(module.operation, "llmc.argmax"):
             total = op.operands[0].type.shape[1]
-            width = max(each for each in range(1, self.columns + 1) if total % each == 0)
+            width = divisor(total, min(self.columns, total))
             if 1 < width < total:
                 with ir.InsertionPoint(op), op.location:
                     best = _find_best(op.opview, width)

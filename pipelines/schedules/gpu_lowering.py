@@ -62,11 +62,6 @@ def set_lone_threads(generic: ir.Operation, name: str, threads: int, kind: Kind)
     set_schedule(generic, name, tiles, _distribute(kind), threads)
 
 
-def divisor(number: int, most: int) -> int:
-    """The largest divisor of `number` that is at most `most`."""
-    return next(count for count in range(most, 0, -1) if number % count == 0)
-
-
 def _plain_tiles(*levels: Sequence[int]) -> ir.Attribute:
     """The tiles of workgroups and then of threads, a number for each loop."""
     text = ", ".join(str(list(level)) for level in levels)

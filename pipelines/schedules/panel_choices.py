@@ -3,6 +3,7 @@
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
+from llmc.pipelines.divisor import divisor
 from llmc.pipelines.schedules.panel_matmul import PanelMatmulParameters, panel_matmul
 from llmc.pipelines.schedules.panel_matvec import (
     PanelMatvecParameters,
@@ -37,15 +38,15 @@ def choose_panel_matvec(kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedu
     """
     panels, columns = kernel.type.results[0].shape[-2:]
     x, *weight = _operands(kernel)
-    lanes = _divisor(x.shape[-1], _LANES)
+    lanes = divisor(x.shape[-1], _LANES)
     if panels == 1:
-        own = _divisor(columns, columns // 2)
+        own = divisor(columns, columns // 2)
         parameters = PanelMatvecParameters(panels=1, rounds=1, lanes=lanes, columns=own)
         return PythonSchedule(panel_matvec, parameters)
     rows = [columns * part.element_type.width // 8 for part in weight]
     at_once = max(1, min(_BYTES_AT_ONCE // sum(rows), _PANELS_AT_ONCE))
-    together = _divisor(panels, min(at_once, panels // 2))
-    rounds = _divisor(panels // together, max(panels // together // _WORKGROUPS, 1))
+    together = divisor(panels, min(at_once, panels // 2))
+    rounds = divisor(panels // together, max(panels // together // _WORKGROUPS, 1))
     ahead = min(max(_ROWS_AHEAD, _BYTES_AHEAD // min(rows)), MOST)
     # A round reads a line of the cache at least, which is asked for once then.
     unroll = max(PanelMatvecParameters.unroll, CACHE_LINE // min(rows))
@@ -62,7 +63,7 @@ def choose_panel_matmul(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedul
     """Two panels, and as many rows as leave registers for a number of each and of both panels."""
     panels = kernel.type.results[0].shape[-2]
     rows = 6 if target.columns == _COLUMNS_OF_AVX2 else 12
-    together = _divisor(panels, min(2, panels // 2))
+    together = divisor(panels, min(2, panels // 2))
     return PythonSchedule(panel_matmul, PanelMatmulParameters(rows, together))
 
 
@@ -74,8 +75,3 @@ def _operands(kernel: func.FuncOp) -> list[ir.RankedTensorType]:
         if op.operation.name == "linalg.generic" and len(op.iterator_types) == len("tpjk")
     )
     return [value.type for value in product.inputs]
-
-
-def _divisor(number: int, most: int) -> int:
-    """The largest divisor of `number` that is at most `most`."""
-    return next(count for count in range(most, 0, -1) if number % count == 0)

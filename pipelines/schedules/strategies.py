@@ -6,6 +6,7 @@ from math import prod
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
+from llmc.pipelines.divisor import divisor
 from llmc.pipelines.schedules.panel_choices import (
     choose_panel_matmul,
     choose_panel_matvec,
@@ -62,7 +63,7 @@ def _quantized_matvec(schedule: Callable[..., None]) -> Rule:
         is_one_stream = target.reads_in_order
         parameters = QuantizedMatvecParameters(
             panels=panels,
-            together=1 if is_one_stream else _divisor(panels, _STREAMS),
+            together=1 if is_one_stream else divisor(panels, _STREAMS),
             ahead=0 if is_one_stream else 1,
             blocks=max(1, _SOON // weight.shape[-1]) if is_one_stream else 0,
             instruction=products.instruction,
@@ -100,10 +101,10 @@ def _quantized_matmul(schedule: Callable[..., None]) -> Rule:
         parameters = QuantizedMatmulParameters(
             panels=panels,
             rows=target.rows // 2,
-            together=_divisor(panels, 2),
+            together=divisor(panels, 2),
             instruction=products.instruction,
             lanes=products.lanes,
-            blocks=_divisor(weight.shape[-2], max(1, _UNPACKED // _values(kernel))),
+            blocks=divisor(weight.shape[-2], max(1, _UNPACKED // _values(kernel))),
         )
         return PythonSchedule(schedule, parameters)
 
@@ -118,7 +119,7 @@ def _row(kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
     """Two workgroups: more would but repeat the reductions more often."""
     (length,) = kernel.type.results[0].shape
     half = -(-length // 2)
-    lanes = _divisor(half, _LANES)
+    lanes = divisor(half, _LANES)
     return PythonSchedule(row, RowParameters(lanes, min(half // lanes, MOST)))
 
 
@@ -143,7 +144,7 @@ def _shared_evenly(panels: int, most: int, cores: int) -> int:
 
     The greatest of all where none does that is at least half of it.
     """
-    greatest = _divisor(panels, most)
+    greatest = divisor(panels, most)
     even = (
         divisor
         for divisor in range(greatest, max(greatest // 2, 1) - 1, -1)
@@ -171,11 +172,6 @@ def choose_schedule(kind: str, kernel: func.FuncOp, target: CPUTarget) -> Python
     """The schedule of the first rule that applies; None where none does."""
     chosen = (rule(kernel, target) for rule in RULES.get(kind, ()))
     return next((schedule for schedule in chosen if schedule is not None), None)
-
-
-def _divisor(number: int, most: int) -> int:
-    """The greatest divisor of `number` that is not more than `most`."""
-    return next(divisor for divisor in range(most, 0, -1) if number % divisor == 0)
 
 
 def _values(kernel: func.FuncOp) -> int:
