@@ -8,7 +8,7 @@ from torch_mlir.dialects import arith, tensor
 
 from llmc.dialects import BitcastOp, BlockFieldOp
 from llmc.dialects.blocks import BlockFormat
-from llmc.dialects.index_notation import constant, expand, size
+from llmc.dialects.index_notation import constant
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,3 @@ class BlockFields:
         """What the integer of that `number` stands for in the block at the place `block`."""
         integer = tensor.extract(self.integers, [*block, number])
         return self.value(integer, *(tensor.extract(each, block) for each in self.halves))
-
-
-def in_blocks(x: ir.Value, format_: BlockFormat) -> ir.Value:
-    """`[T, B, G]` of `x [T, K]`."""
-    return expand(x, [[size(x, 0)], [x.type.shape[1] // format_.values, format_.values]])

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from torch_mlir import ir
-from torch_mlir.dialects import tensor
+from torch_mlir.dialects import arith, tensor
 
-from llmc.dialects.index_notation import collapse, expand, sizes, slice_of
+from llmc.dialects.index_notation import Size, collapse, expand, pointwise, size, slice_of
+from llmc.dialects.quantize import in_rows
 
 Reader = Callable[[Sequence[ir.Value]], ir.Value]
 """Gives a value within a kernel, from the kernel's arguments."""
@@ -43,7 +45,12 @@ class KernelOperands:
 
 
 def as_rows(value: ir.Value, width: int, dynamic: bool = False) -> ir.Value:
-    """`value [..., N]` as `[T, N / width, width]`, all leading dimensions merged.
+    """`value [..., N]` as `[T, N / width, width]`; T is as `as_matrix` has it."""
+    return in_rows(as_matrix(value, dynamic), width)
+
+
+def as_matrix(value: ir.Value, dynamic: bool = False) -> ir.Value:
+    """`value [..., N]` as `[T, N]`, all leading dimensions merged.
 
     With `dynamic` T is so even where it is known: a kernel is the same for all numbers of rows.
     """
@@ -52,13 +59,30 @@ def as_rows(value: ir.Value, width: int, dynamic: bool = False) -> ir.Value:
     if dynamic and not rows.type.is_dynamic_dim(0):
         shape = [ir.ShapedType.get_dynamic_size(), rows.type.shape[1]]
         rows = tensor.cast(ir.RankedTensorType.get(shape, rows.type.element_type), rows)
-    return split_last(rows, width)
+    return rows
 
 
-def split_last(value: ir.Value, width: int) -> ir.Value:
-    """`value [..., N]` as `[..., N / width, width]`."""
-    *leading, length = sizes(value)
-    return expand(value, [*([extent] for extent in leading), [length // width, width]])
+def from_panels(
+    y: ir.Value,
+    leading: list[Size],
+    outputs: int,
+    bias: ir.Value | None,
+    type_: ir.RankedTensorType,
+) -> ir.Value:
+    """The first `outputs` of a row of `y [T, P, J]`, with `bias` if any, as `type_ [..., N]`.
+
+    `leading` are the extents of T.
+    """
+    y = collapse(y, [1, 2])
+    if all(isinstance(extent, int) for extent in leading):
+        rows = [prod(leading), y.type.shape[1]]
+        y = tensor.cast(ir.RankedTensorType.get(rows, y.type.element_type), y)
+    if outputs < y.type.shape[1]:
+        extents = [size(y, 0), outputs]
+        y = slice_of(y, [0, 0], extents, extents)
+    if bias is not None:
+        y = pointwise("tn,n->tn", lambda x, b, _: arith.addf(x, b), y, bias)
+    return y if len(leading) == 1 else expand(y, [leading, [type_.shape[-1]]])
 
 
 def _stack_and_number(value: ir.Value) -> tuple[ir.Value, ir.Value | None]:

@@ -5,21 +5,22 @@ from math import prod
 from typing import ClassVar
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, tensor
 
 from llmc.dialects import PackedLinearOp, RMSNormOp
 from llmc.dialects.index_notation import (
-    collapse,
-    expand,
-    pointwise,
-    size,
     sizes,
-    slice_of,
 )
+from llmc.dialects.quantize import in_rows
 from llmc.pipelines.kernels.panel_linear import panel_linear
 from llmc.pipelines.passes.base import Pass, find
 from llmc.pipelines.passes.kernel_functions import KernelFunctions
-from llmc.pipelines.passes.kernel_operands import KernelOperands, Reader, split_last
+from llmc.pipelines.passes.kernel_operands import (
+    KernelOperands,
+    Reader,
+    as_matrix,
+    as_rows,
+    from_panels,
+)
 from llmc.pipelines.passes.linear_epilogue import Epilogue, find_epilogue, follow, is_screened
 from llmc.pipelines.passes.linear_prologue import norm_before, read_lengths_before
 
@@ -83,7 +84,8 @@ class _Layer:
     def call(self, kernels: KernelFunctions) -> ir.Value:
         """Calls, here, a kernel; returns what takes the place of the epilogue's result."""
         operands = KernelOperands()
-        x = operands.read(self._rows(self.linear.x if self.norm is None else self.norm.x))
+        rows = self.linear.x if self.norm is None else self.norm.x
+        x = operands.read(as_matrix(rows, dynamic=not self.is_one_row))
         scale = self._scale(operands)
         weight = [operands.read(bits) for bits in _bits(self.linear.weight)]
         bias = self._bias(operands)
@@ -102,7 +104,9 @@ class _Layer:
             return [follow(self.epilogue, strands, [read(arguments) for read in others])]
 
         (y,) = kernels.call(self._kind, operands.values, build)
-        return self._shaped(y)
+        outside = None if self.is_whole else self.linear.bias
+        leading = sizes(self.linear.x)[:-1]
+        return from_panels(y, leading, self.outputs, outside, self.epilogue.result.type)
 
     @property
     def _kind(self) -> str:
@@ -120,35 +124,11 @@ class _Layer:
         """The bias `[P, J]`; None where there is none, or it is added outside."""
         if self.linear.bias is None or not self.is_whole:
             return None
-        return operands.read(self.linear.bias, lambda bias: split_last(bias, self.columns))
-
-    def _rows(self, value: ir.Value) -> ir.Value:
-        """`value [..., N]` as `[T, N]`, several rows being a number that is not known."""
-        rank, length = value.type.rank, value.type.shape[-1]
-        rows = collapse(value, [rank - 1, 1]) if rank > 2 else value
-        if self.is_one_row or rows.type.is_dynamic_dim(0):
-            return rows
-        shape = [ir.ShapedType.get_dynamic_size(), length]
-        return tensor.cast(ir.RankedTensorType.get(shape, value.type.element_type), rows)
+        return operands.read(self.linear.bias, lambda bias: in_rows(bias, self.columns))
 
     def _panels_of(self, value: ir.Value) -> ir.Value:
         """`value [..., N]` as `[T, N/J, J]`."""
-        return split_last(self._rows(value), self.columns)
-
-    def _shaped(self, y: ir.Value) -> ir.Value:
-        """The kernel's result `[T, P, J]` as the epilogue's."""
-        type_ = self.epilogue.result.type
-        y = collapse(y, [1, 2])
-        if not self.is_whole:
-            extents = [size(y, 0), self.outputs]
-            y = slice_of(y, [0, 0], extents, extents)
-            if self.linear.bias is not None:
-                y = pointwise("tn,n->tn", lambda x, b, _: arith.addf(x, b), y, self.linear.bias)
-        leading, outputs = sizes(self.linear.x)[:-1], type_.shape[-1]
-        if all(isinstance(extent, int) for extent in leading):
-            shape = [prod(leading), outputs]
-            y = tensor.cast(ir.RankedTensorType.get(shape, type_.element_type), y)
-        return y if len(leading) == 1 else expand(y, [leading, [outputs]])
+        return as_rows(value, self.columns, dynamic=not self.is_one_row)
 
 
 def _makes_grid(linear: PackedLinearOp) -> bool:

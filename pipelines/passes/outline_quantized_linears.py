@@ -6,21 +6,19 @@ from math import prod
 from typing import ClassVar
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, tensor
+from torch_mlir.dialects import tensor
 
 from llmc.dialects import PackedQuantizedLinearOp, PlaneLinearOp
 from llmc.dialects.index_notation import (
     collapse,
     expand,
-    pointwise,
-    size,
     sizes,
-    slice_of,
 )
+from llmc.dialects.quantize import in_rows
 from llmc.pipelines.kernels.quantized_linear import Norm, QuantizedRows
 from llmc.pipelines.passes.base import Pass, find
 from llmc.pipelines.passes.kernel_functions import KernelFunctions
-from llmc.pipelines.passes.kernel_operands import KernelOperands, Reader, as_rows, split_last
+from llmc.pipelines.passes.kernel_operands import KernelOperands, Reader, as_rows, from_panels
 from llmc.pipelines.passes.linear_epilogue import is_screened
 from llmc.pipelines.passes.linear_prologue import norm_before, read_lengths_before
 from llmc.pipelines.passes.quantized_layer import QuantizedLayer, as_halves
@@ -154,7 +152,7 @@ class _Layer(QuantizedLayer):
         def normed(arguments: Sequence[ir.Value]) -> QuantizedRows:
             factors = None if weight is None else weight(arguments)
             if factors is not None:
-                factors = split_last(factors, self.format.values)
+                factors = in_rows(factors, self.format.values)
             return self.quantize(x(arguments), Norm(norm.epsilon.value, factors, norm.offset.value))
 
         return normed
@@ -203,20 +201,8 @@ class _Layer(QuantizedLayer):
 
     def shaped(self, y: ir.Value) -> ir.Value:
         """The kernel's result `[T, P, J]` as the layer's, or the epilogue's."""
-        type_ = self.epilogue.result.type
-        y = collapse(y, [1, 2])
-        leading = sizes(self.x)[:-1]
-        if all(isinstance(extent, int) for extent in leading):
-            rows = [prod(leading), y.type.shape[1]]
-            y = tensor.cast(ir.RankedTensorType.get(rows, y.type.element_type), y)
-        if not self.is_whole:
-            extents = [size(y, 0), self.outputs]
-            y = slice_of(y, [0, 0], extents, extents)
-            if self.bias is not None:
-                y = pointwise("tn,n->tn", lambda x, b, _: arith.addf(x, b), y, self.bias)
-        if type_.rank == 2:
-            return y
-        return expand(y, [leading, [type_.shape[-1]]])
+        outside = None if self.is_whole else self.bias
+        return from_panels(y, sizes(self.x)[:-1], self.outputs, outside, self.epilogue.result.type)
 
     def _bias(self, operands: KernelOperands) -> Reader | None:
         """The bias `[P, J]`; None where there is none, or it is added outside."""

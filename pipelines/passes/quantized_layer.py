@@ -15,6 +15,7 @@ from llmc.dialects import (
 from llmc.dialects.bit_planes import HIGH
 from llmc.dialects.blocks import FORMATS, Q8_0
 from llmc.dialects.index_notation import pointwise, slice_of
+from llmc.dialects.quantize import in_rows
 from llmc.pipelines.kernels.quantized_linear import (
     Norm,
     Panels,
@@ -23,7 +24,6 @@ from llmc.pipelines.kernels.quantized_linear import (
     name_result,
     quantize,
 )
-from llmc.pipelines.passes.kernel_operands import split_last
 from llmc.pipelines.passes.linear_epilogue import Epilogue, find_epilogue, follow
 
 Linear = (
@@ -99,7 +99,7 @@ class QuantizedLayer:
 
     def bias_panels(self, bias: ir.Value) -> ir.Value:
         """`bias [N]` as `[P, J]`."""
-        return split_last(bias, self.columns)
+        return in_rows(bias, self.columns)
 
     def _part(self, value: ir.Value, strand: int) -> ir.Value:
         """The panels of `value` that belong to a strand."""

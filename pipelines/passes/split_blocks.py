@@ -21,9 +21,10 @@ from llmc.dialects.index_notation import (
     size,
     sizes,
 )
+from llmc.dialects.quantize import in_rows
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass, find
-from llmc.pipelines.passes.block_fields import BlockFields, in_blocks
+from llmc.pipelines.passes.block_fields import BlockFields
 from llmc.pipelines.recipes.recipe import recipe_of
 
 
@@ -65,7 +66,7 @@ class SplitBlocks(Pass):
         *leading, _ = sizes(linear.x)
         merged = len(leading) > 1
         x = collapse(linear.x, [len(leading), 1]) if merged else linear.x
-        x = in_blocks(x, fields.format)
+        x = in_rows(x, fields.format.values)
         known = all(isinstance(extent, int) for extent in leading)
         many = known and prod(leading) % self.rows == 0
         y = _multiply_halves(x, fields) if many else _multiply_read(x, fields)
@@ -106,7 +107,7 @@ def _multiply_chosen(op: ExpertLinearOp, fields: BlockFields) -> ir.Value:
     count, top_k = size(op.expert, 0), op.top_k.value
     rows = count // top_k if isinstance(count, int) else as_value(size(op.x, 0))
     chosen = expand(op.expert, [[rows, top_k]])
-    x, outputs = in_blocks(op.x, fields.format), op.out.type.shape[-1]
+    x, outputs = in_rows(op.x, fields.format.values), op.out.type.shape[-1]
     y = reduce("rbv,rc->rcn", multiply_add, 0.0, x, chosen, n=outputs)
     return collapse(y, [2, 1])
 
