@@ -126,6 +126,22 @@ def test_no_sum_over_blocks_is_made_in_parts(bundles):
     np.testing.assert_array_equal(ranks.logits(halved), alone.logits(halved))
 
 
+def test_what_ranks_that_share_a_key_head_round_is_what_one_device_does(tmp_path):
+    model, bundles = make("qwen3"), (tmp_path / "alone", tmp_path / "ranks")
+    for bundle, grid in zip(bundles, ("", "tp=4"), strict=True):
+        options = CompileOptions(dtype="q8_0", kv_dtype="q8_0", context=CONTEXT, grid=grid)
+        compile_model(as_loaded(model), options, bundle)
+    alone = llmc.runtime.load(bundles[0], threads=1)
+    ranks = llmc.runtime.load(bundles[1], threads=1, local=True)
+    for tokens in (random_tokens(PROMPT), random_tokens(CONTEXT)):
+        steps = []
+        for engine in (alone.engine, ranks.engine):
+            engine.reset(1, CONTEXT)
+            first = engine.prefill(tokens[:-1], 0).logits
+            steps.append((*first, *engine.decode(tokens[-1:], len(tokens) - 1, [0]).logits))
+        np.testing.assert_array_equal(*steps)
+
+
 def test_halves_of_a_prompt_send_what_the_whole_does(bundles):
     ranks = llmc.runtime.load(bundles / "ranks", threads=1, local=True)
 
