@@ -10,7 +10,7 @@ import iree.runtime as rt
 import numpy as np
 
 from llmc.runtime import abi
-from llmc.runtime.errors import UserError
+from llmc.runtime.errors import IREE_ERRORS, UserError, first_line
 from llmc.runtime.room import Room
 from llmc.runtime.runner import Output, Runner, Together, Top, alone, joined
 from llmc.runtime.vm_function import Integers, Results, VmFunction
@@ -83,8 +83,9 @@ class Engine(Runner):
             program = rt.VmModule.copy_buffer(instance, module.read_bytes())
             hal = rt.create_hal_module(instance, device)
             self._context = rt.VmContext(instance, modules=[weights, hal, *imports, program])
-        except (RuntimeError, ValueError, OSError) as error:
-            raise UserError(f"{module.parent}: IREE cannot load it: {_brief(error)}") from error
+        except IREE_ERRORS as error:
+            reason = first_line(error)
+            raise UserError(f"{module.parent}: IREE cannot load it: {reason}") from error
         self._starts: list[int] = []  # those of the last call, for the next one mostly has the same
         self._uploaded_starts: rt.HalBufferView | None = None
         self._chosen: list[int] = []  # by the last call, and mostly what the next one is given
@@ -105,8 +106,8 @@ class Engine(Runner):
         self.require_room(sequences, capacity)
         self.room = Room(self.room.vocabulary)  # none, should it fail
         with self._together("reset", sequences, capacity):
-            self._functions[abi.RESET](1, 1)  # lets the old cache go before there is a new one
-            self._functions[abi.RESET](sequences, capacity)
+            self._allocate(1, 1)  # lets the old cache go before there is a new one
+            self._allocate(sequences, capacity)
         self.room = replace(self.room, sequences=sequences, capacity=capacity)
         return self.claim()
 
@@ -149,6 +150,15 @@ class Engine(Runner):
         self._keep(steps[-1], results)
         return steps
 
+    def _allocate(self, sequences: int, capacity: int) -> None:
+        try:
+            self._functions[abi.RESET](sequences, capacity)
+        except IREE_ERRORS as error:
+            raise UserError(
+                f"the device has no room for {sequences * capacity} tokens: give a smaller "
+                f"--context or --dtype: {first_line(error)}"
+            ) from error
+
     def _prefill(self, tokens: list[int], past: int, sequence: int, start: int) -> Output:
         for at in range(0, len(tokens), PREFILL_CHUNK):
             piece = tokens[at : at + PREFILL_CHUNK]
@@ -189,7 +199,3 @@ class Engine(Runner):
         if tokens == self._chosen:
             return self._chosen_view
         return self._functions[abi.DECODE].upload(tokens, len(tokens), 1)
-
-
-def _brief(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]

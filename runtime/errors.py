@@ -1,4 +1,7 @@
-"""The exceptions that a user is meant to read."""
+"""The exceptions that a user is meant to read, and those that become them."""
+
+# What IREE's bindings raise, by the kind of failure.
+IREE_ERRORS = (RuntimeError, ValueError, IndexError, OSError)
 
 
 class UserError(Exception):
@@ -10,3 +13,8 @@ class UserError(Exception):
 
 class RankError(UserError):
     """One of the ranks that run a model together is lost, and the model with it."""
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what `error` says; its type's name where it says nothing."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -10,6 +10,8 @@ from typing import Literal
 
 import iree.runtime as rt
 
+from llmc.runtime.errors import IREE_ERRORS
+
 Driver = Literal["vulkan", "cuda"]
 
 DRIVERS: tuple[Driver, ...] = ("cuda", "vulkan")
@@ -42,7 +44,7 @@ def find_gpus(driver: Driver) -> tuple[GPU, ...]:
         found = rt.get_driver(driver)
         devices = found.query_available_devices()
         dumps = [found.dump_device_info(device["device_id"]) for device in devices]
-    except (RuntimeError, ValueError):  # IREE's errors where the driver's library is absent
+    except IREE_ERRORS:  # the driver's library is absent
         return ()
     parse = parse_vulkan if driver == "vulkan" else parse_cuda
     gpus = [

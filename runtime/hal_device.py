@@ -4,7 +4,7 @@ from functools import cache
 
 import iree.runtime as rt
 
-from llmc.runtime.errors import UserError
+from llmc.runtime.errors import IREE_ERRORS, UserError, first_line
 from llmc.runtime.gpus import GPU
 from llmc.runtime.worker_cpus import worker_cpus
 
@@ -27,8 +27,8 @@ def gpu_device(gpu: GPU) -> rt.HalDevice:
     """The device of a GPU. UserError where its driver refuses."""
     try:
         return rt.get_driver(gpu.driver).create_device_by_uri(f"{gpu.driver}://{gpu.path}")
-    except (RuntimeError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
+    except IREE_ERRORS as error:
+        reason = first_line(error)
         raise UserError(f"{gpu.driver}: {gpu.name} cannot be used: {reason}") from error
 
 

@@ -176,6 +176,12 @@ def edit_target(folder: Path, **facts: object) -> None:
     edit(folder / "manifest.json", modules=[{**code, "target": {**code["target"], **facts}}])
 
 
+def with_offset_past_the_end(folder: Path) -> None:
+    with (folder / "params.irpa").open("r+b") as archive:
+        archive.seek(40)
+        archive.write((2**40).to_bytes(8, "little"))
+
+
 def for_another_cpu(folder: Path) -> None:
     edit_target(folder, name="zen9", features=["avx4096"])
 
@@ -193,6 +199,7 @@ BAD_BUNDLES = {
     "another architecture": (for_another_architecture, "recompile"),
     "a GPU that is not here": (for_another_gpu, "has code for cuda"),
     "weights cut short": (lambda f: os.truncate(f / "params.irpa", 1000), "params.irpa"),
+    "weights past their end": (with_offset_past_the_end, "cannot load"),
     "no weights": (lambda f: (f / "params.irpa").unlink(), "params.irpa"),
     "no module": (lambda f: (f / "module.vmfb").unlink(), "module.vmfb"),
     "no manifest": (lambda f: (f / "manifest.json").unlink(), "manifest.json"),

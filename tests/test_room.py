@@ -55,3 +55,14 @@ def test_what_does_not_fit_is_refused(model, call, message):
 def test_the_engine_has_no_room_before_it_is_told(endless_bundle):
     with pytest.raises(UserError, match="room for 0 sequences"):
         llmc.runtime.load(endless_bundle).engine.prefill([5], 0)
+
+
+def test_what_the_device_cannot_allocate_is_refused(model, monkeypatch):
+    engine = model.engine
+    monkeypatch.setattr(engine, "_memory", None)  # as where nobody knows how much there is
+    with pytest.raises(UserError):
+        engine.reset(1, 1 << 44)
+    with pytest.raises(UserError, match="room for 0 sequences"):
+        engine.prefill([5], 0)
+    engine.reset(2, CAPACITY)
+    run(engine)
