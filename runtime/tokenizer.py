@@ -43,16 +43,14 @@ class Tokenizer:
         """
         self.facts = facts
         self._tokenizer = _load(source)
-        # Hugging Face's `tokenizer(text)` neither truncates nor pads, whatever the file asks for.
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
         added = self._tokenizer.get_added_tokens_decoder()
         self._special_ids = frozenset(id_ for id_, token in added.items() if token.special)
 
     def encode(self, text: str, special: bool = True) -> list[int]:
         """Token ids of `text`; `special` adds what the model starts (and ends) a text with.
 
-        UserError for text that is not valid Unicode, as arguments in another encoding become.
+        UserError for text that is not valid Unicode, as arguments in another encoding become, and
+        for text that needs what the vocabulary lacks.
         """
         try:
             text.encode("utf-8")
@@ -60,7 +58,10 @@ class Tokenizer:
             raise UserError(
                 f"the text is not valid Unicode at character {error.start}: pass it as UTF-8"
             ) from error
-        return self._tokenizer.encode(text, add_special_tokens=special).ids
+        try:
+            return self._tokenizer.encode(text, add_special_tokens=special).ids
+        except Exception as error:  # `tokenizers` raises no other class
+            raise UserError(f"tokenizer.json cannot encode the text: {_one_line(error)}") from error
 
     def decode(self, ids: Sequence[int], skip_special: bool = True) -> str:
         """Text of `ids`; ids outside the vocabulary and, by default, special tokens give none."""
@@ -127,9 +128,16 @@ def _load(source: Path | str) -> tokenizers.Tokenizer:
     except UnicodeDecodeError as error:
         raise UserError(f"{name} is not a tokenizer: it is not UTF-8 text") from error
     try:
-        return tokenizers.Tokenizer.from_str(text)
-    except Exception as error:  # the only class that `tokenizers` raises
+        tokenizer = tokenizers.Tokenizer.from_str(text)
+        # Hugging Face's `tokenizer(text)` neither truncates nor pads, whatever the file asks for.
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        tokenizer.encode("")  # which tells of special tokens that it adds and does not define
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # as panics are, that `tokenizers` raises beside Exception
         raise UserError(f"{name} is not a tokenizer: {_one_line(error)}") from error
+    return tokenizer
 
 
 def _template_environment() -> ImmutableSandboxedEnvironment:
@@ -181,5 +189,5 @@ def _strftime_now(format_: str) -> str:
     return datetime.now().strftime(format_)
 
 
-def _one_line(error: Exception) -> str:
+def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__

@@ -4,6 +4,7 @@ from datetime import datetime
 
 import pytest
 from tokenizers import Tokenizer as Backend
+from tokenizers import models
 from transformers import PreTrainedTokenizerFast
 
 from llmc.runtime.errors import UserError
@@ -152,14 +153,46 @@ def without_model() -> str:
     return json.dumps(tokenizer)
 
 
+def without_special_tokens() -> str:
+    tokenizer = json.loads(byte_level())
+    tokenizer["post_processor"]["special_tokens"] = {}
+    return json.dumps(tokenizer)
+
+
 @pytest.mark.parametrize(
-    "content", [b"", b"{}", b"\xff\xfe", byte_level().encode()[:5000], without_model().encode()]
+    "content",
+    [
+        b"",
+        b"{}",
+        b"\xff\xfe",
+        byte_level().encode()[:5000],
+        without_model().encode(),
+        without_special_tokens().encode(),
+    ],
 )
 def test_broken_file_is_one_line(tmp_path, content):
     path = tmp_path / "tokenizer.json"
     path.write_bytes(content)
     with pytest.raises(UserError, match=r"tokenizer\.json is not a tokenizer") as caught:
         Tokenizer(path, NO_FACTS)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        models.WordLevel({"a": 0}, unk_token="<unk>"),
+        models.WordPiece({"a": 0}, unk_token="<unk>"),
+        models.BPE({"a": 0}, [], unk_token="<unk>"),
+        models.Unigram([("a", 0.0)], None),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_text_that_the_vocabulary_lacks_is_refused(model):
+    tokenizer = Tokenizer(Backend(model).to_str(), NO_FACTS)
+    assert tokenizer.encode("a") == [0]
+    with pytest.raises(UserError) as caught:
+        tokenizer.encode("z")
     assert "\n" not in str(caught.value)
 
 
