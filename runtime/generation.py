@@ -215,16 +215,31 @@ def generate_batch(
             writer.done = True
     stepper = _Stepper(engine, writers, starts)
     first = time.perf_counter()
-    while not all(writer.done for writer in writers):
-        rooms = [context - 1 - (column - start) for start in starts]
-        left = [each.left(room) for each, room in zip(writers, rooms, strict=True) if not each.done]
-        for step in stepper.step(column, max(left)):
+    live = list(range(len(writers)))
+    while live := _still_live(live, writers, starts, column):
+        left = [writers[row].left(context - 1 - (column - starts[row])) for row in live]
+        for step in stepper.step(column, min(left)):
             column += 1
-            for writer, token, start in zip(writers, step, starts, strict=True):
+            for row in live:
+                writer = writers[row]
                 if not writer.done:
-                    writer.write(token, context - 1 - (column - start))
+                    writer.write(step[row], context - 1 - (column - starts[row]))
                     writer.result.decode_s = time.perf_counter() - first
     return [writer.result for writer in writers]
+
+
+def _still_live(
+    live: list[int], writers: Sequence[_Writer], starts: list[int], column: int
+) -> list[int]:
+    """Those rows of `live` that go on; the others start anew in `column`.
+
+    They are run with the rest, unread, and some models look positions up in a table that is no
+    longer than the context.
+    """
+    for row in live:
+        if writers[row].done:
+            starts[row] = column
+    return [row for row in live if not writers[row].done]
 
 
 def _check_prompt(ids: list[int], context: int) -> None:

@@ -1,9 +1,12 @@
 """Generation reads no more from the device than it needs, and chooses what it should."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 import llmc.runtime
+from llmc.runtime.generation import GenerationOptions, generate, generate_batch
 from llmc.runtime.runner import Output
 from llmc.runtime.sampling import SamplingOptions
 
@@ -93,6 +96,41 @@ def test_what_is_computed_after_the_end_is_not_said(model, end, monkeypatch):
     result = model.generate(PROMPTS[0], max_new_tokens=12)
     assert result.token_ids == whole[: whole.index(eos[0]) + 1]
     assert result.finish_reason == "stop"
+
+
+@pytest.fixture
+def positions(model, monkeypatch):
+    """How many positions each sequence of a step has by its end."""
+    reached = []
+
+    def recorded(run, tokens, past, starts, *count):
+        reached.extend(past + sum(count or [1]) - start for start in starts)
+        return run(tokens, past, starts, *count)
+
+    for name in ("decode", "greedy"):
+        monkeypatch.setattr(model.engine, name, partial(recorded, getattr(model.engine, name)))
+    return reached
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("end", [None, 4])
+def test_no_sequence_of_a_batch_leaves_the_context(model, positions, temperature, end):
+    context, prompts = 24, [[5] * 24, [6] * 20, [7, 8], [9] * 23]
+    sampling = SamplingOptions(temperature=temperature, seed=1)
+    options = GenerationOptions(max_new_tokens=40, sampling=sampling)
+
+    def alone(ids: list[int], eos: tuple[int, ...]) -> list[int]:
+        claim = model.engine.reset(1, context)
+        *_, (_, result) = generate(
+            model.engine, claim, model.tokenizer, eos, ids, 0, context, options
+        )
+        return result.token_ids
+
+    eos = () if end is None else (alone(prompts[2], ())[end],)
+    expected = [alone(ids, eos) for ids in prompts]
+    results = generate_batch(model.engine, model.tokenizer, eos, prompts, context, options)
+    assert [result.token_ids for result in results] == expected
+    assert max(positions) <= context
 
 
 def test_largest_logits_are_those_of_all(model):
