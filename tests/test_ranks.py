@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,8 @@ import pytest
 
 import llmc.runtime
 from llmc.runtime import GenerationOptions, Model, RankError, UserError
-from llmc.runtime.ranks.local import LocalCommunicator
+from llmc.runtime.ranks.local import LocalCommunicator, share_memory
+from llmc.runtime.ranks.steps import follow
 from llmc.tools.llmc import main
 from tests.processes import is_alive, processes_of, wait_until
 from tests.ranked_bundle import PIECE, VOCAB_SIZE, continued, next_token
@@ -119,6 +121,26 @@ def test_a_rank_that_hangs_ends_the_run(ranked_bundle):
     with pytest.raises(RankError, match=r"rank 1 took no part for 1 s"):
         model.generate(PROMPT, max_new_tokens=100)
     wait_until(lambda: not is_alive(rank_1))
+
+
+class WithoutRoom:
+    def reset(self, sequences: int, capacity: int) -> int:
+        raise UserError("no room")
+
+
+def test_a_rank_that_refuses_a_call_ends_the_run():
+    descriptor, ended = share_memory(2), []
+    rank_0, rank_1 = (
+        LocalCommunicator(
+            rank, 2, os.dup(descriptor), 5.0, lambda: None, partial(ended.append, rank)
+        )
+        for rank in range(2)
+    )
+    os.close(descriptor)
+    rank_0.announce(json.dumps(["reset", 1, 8]).encode())
+    with pytest.raises(UserError, match="no room"):
+        follow(WithoutRoom(), rank_1)
+    assert ended == [1]
 
 
 def test_ranks_end_with_the_model(ranked_bundle):

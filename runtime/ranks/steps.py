@@ -48,11 +48,15 @@ def in_step(communicator: Communicator, collectives: Collectives) -> Together:
 
 
 def follow(engine: Runner, communicator: Communicator) -> None:
-    """Makes the calls that rank 0 announces, until it ends the run."""
+    """Makes the calls that rank 0 announces, until it ends the run, or one fails."""
     output: Output | None = None
-    while message := communicator.listen():
-        name, *arguments = json.loads(message)
-        if output is not None and name in _OUTPUT_CALLS:
-            _OUTPUT_CALLS[name](output, *arguments)
-        elif name in _CALLS:
-            output = getattr(engine, name)(*arguments)
+    try:
+        while message := communicator.listen():
+            name, *arguments = json.loads(message)
+            if output is not None and name in _OUTPUT_CALLS:
+                _OUTPUT_CALLS[name](output, *arguments)
+            elif name in _CALLS:
+                output = getattr(engine, name)(*arguments)
+    except BaseException:
+        communicator.abandon()  # rank 0 may be in the middle of the call already
+        raise
