@@ -4,15 +4,19 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from llmc.runtime.errors import UserError
-from llmc.runtime.ranks import launcher
+from llmc.runtime.ranks import launcher, rendezvous
+from llmc.runtime.ranks.local import share_memory
 from tests.ranked_bundle import continued
 
 BIN = Path(sys.executable).parent
@@ -109,6 +113,18 @@ def test_ranks_that_are_elsewhere_are_a_clear_error(told, says, monkeypatch):
         monkeypatch.setenv(name, value)
     with pytest.raises(UserError, match=says):
         launcher.connect(0.1)
+
+
+def test_a_rank_that_ends_before_it_is_given_memory_is_named():
+    name, descriptor = f"test {os.getpid()}", share_memory(2)
+    with ThreadPoolExecutor(1) as pool:
+        shared = pool.submit(rendezvous.share, name, 2, descriptor, 5.0)
+        with rendezvous._connection(name, time.monotonic() + 5.0) as rank_1:
+            rank_1.shutdown(socket.SHUT_RD)
+            rank_1.send(struct.pack("q", 1))
+            with pytest.raises(UserError, match="rank 1 ended"):
+                shared.result()
+    os.close(descriptor)
 
 
 def test_a_lone_process_is_no_rank(monkeypatch):

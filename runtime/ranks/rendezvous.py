@@ -23,7 +23,7 @@ LOOK_S = 0.01
 def share(name: str, ranks: int, descriptor: int, timeout_s: float) -> dict[int, socket.socket]:
     """Gives all ranks but the first the file `descriptor`; the connections to them.
 
-    UserError where one does not come in time, or others have a socket called `name`.
+    UserError where one does not come in time or ends, or others have a socket called `name`.
     """
     connections: dict[int, socket.socket] = {}
     end = time.monotonic() + timeout_s
@@ -42,7 +42,7 @@ def share(name: str, ranks: int, descriptor: int, timeout_s: float) -> dict[int,
             rank = _rank_of(connection, missing)
             if rank is not None:
                 connections[rank] = connection
-                socket.send_fds(connection, [_NUMBER.pack(ranks)], [descriptor])
+                _give(connection, rank, ranks, descriptor)
     return connections
 
 
@@ -86,6 +86,13 @@ def _connection(name: str, end: float) -> socket.socket:
     while connection.connect_ex(_address(name)) and time.monotonic() < end:
         time.sleep(LOOK_S)
     return connection
+
+
+def _give(connection: socket.socket, rank: int, ranks: int, descriptor: int) -> None:
+    try:
+        socket.send_fds(connection, [_NUMBER.pack(ranks)], [descriptor])
+    except OSError as error:
+        raise UserError(f"rank {rank} ended") from error
 
 
 def _address(name: str) -> str:
