@@ -56,7 +56,14 @@ def test_the_plan_and_others_beside_it_are_printed(tiny_folder, device, capfd):
         assert part in text
 
 
-def test_this_machine_is_measured_and_its_file_gives_the_same_plan(tiny_folder, tmp_path, capfd):
+MEMORY = "llmc.frontend.bench.host_device.usable_memory"
+
+
+def test_this_machine_is_measured_and_its_file_gives_the_same_plan(
+    tiny_folder, tmp_path, capfd, monkeypatch
+):
+    monkeypatch.setattr(MEMORY, lambda: 1 << 30)
+
     def planned(device, *words):
         words = ("--grid", "2", "--json", *words)
         assert main(["plan", str(tiny_folder), "--device", str(device), *map(str, words)]) == 0
@@ -65,9 +72,16 @@ def test_this_machine_is_measured_and_its_file_gives_the_same_plan(tiny_folder, 
     path = tmp_path / "host.json"
     measured = planned("host", "--save-device", path)
     assert planned(path) == measured
+    assert measured["device"]["memory_bytes"] == 1 << 30
     (link,) = measured["device"]["links"]
     assert link["ranks"] == 2
     assert {*link["operations"]} == {"all_reduce", "all_gather"}
+
+
+def test_a_machine_of_unknown_memory_is_refused(tiny_folder, capfd, monkeypatch):
+    monkeypatch.setattr(MEMORY, lambda: None)
+    assert main(["plan", str(tiny_folder), "--device", "host", "--grid", "2"]) == 2
+    assert "--device" in capfd.readouterr().err.splitlines()[-1]
 
 
 def test_a_plan_is_costed_again(tiny_folder, device, tmp_path, capfd):
