@@ -173,7 +173,9 @@ def _rope(metadata: _Metadata) -> dict[str, Any]:
     if scaling == "none":
         return {"rope_type": "default", "rope_theta": theta}
     if scaling == "linear":
-        factor = metadata.number("rope.scaling.factor", 1.0)
+        factor = metadata.number("rope.scaling.factor", 1.0) or 1.0  # 0 stands for none
+        if factor < 0:
+            raise metadata.refused(f"rope.scaling.factor is {factor}")
         if factor == 1.0:
             return {"rope_type": "default", "rope_theta": theta}
         return {"rope_type": "linear", "rope_theta": theta, "factor": factor}

@@ -154,6 +154,12 @@ def test_linear_rotary_scaling(tmp_path: Path) -> None:
     assert torch.equal(logits(loaded(tmp_path / "m.gguf")), logits(model))
 
 
+def test_rotary_scaling_by_0_is_none(tmp_path: Path) -> None:
+    model = tiny_model(tiny_config("llama"))
+    write_gguf(tmp_path / "m.gguf", model, change=lambda w: w.add_rope_scaling_factor(0.0))
+    assert torch.equal(logits(loaded(tmp_path / "m.gguf")), logits(model))
+
+
 def test_biases_of_llama(tmp_path: Path) -> None:
     config = tiny_config("llama")
     config.attention_bias = config.mlp_bias = True
@@ -386,6 +392,7 @@ CONTENT: dict[str, tuple[Callable[[GGUFWriter], None], str]] = {
         lambda w: w.add_rope_scaling_type(gguf.RopeScalingType.YARN),
         "yarn",
     ),
+    "rotary scaling below 0": (lambda w: w.add_rope_scaling_factor(-2.0), "scaling.factor"),
     "rotary factors for others": (put_tensor("rope_freqs.weight", np.ones(4, np.float32)), "rope"),
     "rotary factors of 0": (put_tensor("rope_freqs.weight", np.zeros(8, np.float32)), "rope"),
     "rotary factors for long texts": (
