@@ -64,10 +64,11 @@ def writing(output: Path) -> Iterator[None]:
 def remove_abandoned(folders: Iterable[Path]) -> None:
     """Removes those of the temporary folders `folders` whose process is dead."""
     for folder in folders:
-        lock = _lock(folder)
-        if lock is not None:
-            shutil.rmtree(folder, ignore_errors=True)
-            os.close(lock)
+        with contextlib.suppress(PermissionError):  # another user's, who removes it
+            lock = _lock(folder)
+            if lock is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+                os.close(lock)
 
 
 def _prefix(output: Path) -> str:

@@ -15,7 +15,7 @@ import pytest
 from llmc.frontend.cache import CachedBundle, cached_bundle, find_or_build
 from llmc.frontend.file_digests import file_digests
 from llmc.frontend.options import CompileOptions
-from llmc.frontend.output_folder import appearing
+from llmc.frontend.output_folder import appearing, remove_abandoned
 from llmc.frontend.source import source_files
 from llmc.frontend.tuned import database_path
 from llmc.pipelines.code_digest import code_digest
@@ -143,6 +143,19 @@ def test_what_killed_processes_leave_is_removed(compiler, cache):
         for process in processes:
             process.kill()
             process.communicate()
+
+
+def test_folders_of_other_users_are_left(tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir(mode=0)
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)  # who may not look into any folder of root's tests
+    try:
+        remove_abandoned([folder])
+    finally:
+        os.seteuid(user)
+    assert folder.exists()
 
 
 BUILDING = """
