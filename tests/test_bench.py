@@ -1,6 +1,7 @@
 """`llmc bench`: who runs when, what is made of the times, and what its contenders compute."""
 
 import json
+import sysconfig
 from dataclasses import replace
 from itertools import pairwise
 
@@ -216,6 +217,12 @@ def test_kernels_are_found_with_their_weights(tiny_bundle):
         assert {"lm_head.weight", "model.layers.0.mlp.down_proj.weight"} <= named
         (cached,) = {kernel.cache_bytes for kernel in kernels} - {0}
         assert cached == code.kv_bytes_per_token * (3 + tokens)
+
+
+def test_tools_that_are_missing_are_told(tiny_bundle, tmp_path, monkeypatch):
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
+    with pytest.raises(UserError, match="iree-run-module"):
+        profile(tiny_bundle, "decode", 1, 3, 1)
 
 
 def test_a_kernel_is_held_against_the_nearer_bound():

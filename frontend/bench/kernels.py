@@ -160,9 +160,14 @@ def _records(tool: str, *arguments: str | Path) -> Iterator[dict[str, Any]]:
 
 
 def _run(command: list[str]) -> str:
-    """What one of IREE's tools prints. UserError if it fails."""
+    """What one of IREE's tools prints. UserError if it fails, or is not there."""
     tool = Path(sysconfig.get_path("scripts")) / command[0]
-    done = subprocess.run([tool, *command[1:]], capture_output=True, text=True)
+    try:
+        done = subprocess.run([tool, *command[1:]], capture_output=True, text=True)
+    except OSError as error:
+        raise UserError(
+            f"cannot run {tool}: {error.strerror}: install iree-base-runtime again"
+        ) from error
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["no reason given"])[0]
         raise UserError(f"{command[0]} failed: {reason}")
