@@ -12,6 +12,7 @@ import pytest
 
 from llmc.runtime.errors import UserError
 from llmc.runtime.ranks import launcher
+from llmc.runtime.ranks.local import share_memory
 from tests.processes import is_alive, processes_of, wait_until
 from tests.ranked_bundle import continued
 
@@ -127,3 +128,11 @@ def test_a_launcher_without_mpi_is_a_clear_error(monkeypatch):
     monkeypatch.delitem(sys.modules, "llmc.runtime.ranks.mpi", raising=False)
     with pytest.raises(UserError, match=r"pip install 'llmc-compiler\[mpi\]'"):
         launcher.connect(1.0)
+
+
+@pytest.mark.parametrize("start", [lambda: launcher.connect(1.0), lambda: share_memory(2)])
+def test_ranks_outside_linux_are_a_clear_error(start, monkeypatch):
+    monkeypatch.setenv("PMI_SIZE", "2")
+    monkeypatch.delattr(os, "sched_setaffinity")
+    with pytest.raises(UserError, match="Linux"):
+        start()

@@ -6,6 +6,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
+from llmc.runtime.errors import UserError
+
+
+def require_linux() -> None:
+    """UserError where ranks cannot be kept on CPUs."""
+    if not hasattr(os, "sched_setaffinity"):
+        raise UserError("several ranks need Linux: compile for one, without --grid")
+
 
 @dataclass(frozen=True)
 class CPUShare:

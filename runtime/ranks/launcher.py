@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from llmc.runtime.errors import UserError
 from llmc.runtime.ranks.communicator import Communicator
+from llmc.runtime.ranks.cpus import require_linux
 from llmc.runtime.ranks.torchrun import connect_to_local_ranks, started_by_torchrun
 
 # MPICH and Intel MPI, Open MPI, Slurm's srun.
@@ -19,12 +20,13 @@ def started_by_mpi(environment: Mapping[str, str]) -> bool:
 def connect(timeout_s: float) -> Communicator | None:
     """The way to the other processes of the launcher; None where this one is alone.
 
-    UserError where MPI is not installed, or the others are not to be found.
+    UserError where MPI is not installed, or the others are not to be found, or outside Linux.
     """
     if not started_by_mpi(os.environ):
         if started_by_torchrun(os.environ):
             return connect_to_local_ranks(os.environ, timeout_s)
         return None
+    require_linux()
     try:
         from llmc.runtime.ranks.mpi import MPICommunicator
     except (ImportError, RuntimeError) as error:  # the latter where there is no library

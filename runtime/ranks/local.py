@@ -11,10 +11,9 @@ from functools import partial
 
 import numpy as np
 
-from llmc.runtime.errors import UserError
 from llmc.runtime.ranks.channel import CHANNEL, ROOM, ROOMS, Channel, create_channel
 from llmc.runtime.ranks.communicator import Communicator, Finish, Group
-from llmc.runtime.ranks.cpus import CPUShare
+from llmc.runtime.ranks.cpus import CPUShare, require_linux
 from llmc.runtime.ranks.waiting import Waiting
 
 # Sends and receives by turns, and says after each sending whether it was the last.
@@ -24,10 +23,9 @@ _Steps = Iterator[bool]
 def share_memory(ranks: int) -> int:
     """A file descriptor of memory through which so many ranks communicate.
 
-    It is gone with the last process that has it. UserError where the system has none.
+    It is gone with the last process that has it. UserError outside Linux.
     """
-    if not hasattr(os, "memfd_create"):
-        raise UserError("ranks on one machine need Linux: use mpiexec")
+    require_linux()
     descriptor = os.memfd_create("llmc-ranks")
     os.ftruncate(descriptor, ranks * ranks * CHANNEL)  # takes no room until it is written to
     memory = mmap.mmap(descriptor, 0)
