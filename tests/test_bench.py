@@ -1,6 +1,7 @@
 """`llmc bench`: who runs when, what is made of the times, and what its contenders compute."""
 
 import json
+import shutil
 import sysconfig
 from dataclasses import replace
 from itertools import pairwise
@@ -25,7 +26,7 @@ from llmc.frontend.gguf_weights import find_sources, read_weights
 from llmc.frontend.options import CompileOptions
 from llmc.frontend.source import open_model
 from llmc.runtime import UserError
-from llmc.runtime.manifest import Manifest, ModelFacts
+from llmc.runtime.manifest import MANIFEST, MODULE, Manifest, ModelFacts
 from llmc.tools.llmc import main
 from tests.tiny_models import VOCAB_SIZE, save_tiny_model
 
@@ -164,14 +165,36 @@ def test_llama_cpp_runs_the_same_type_and_its_fastest():
     assert names("f16", "Q4_1") == names("as-is", "float16") == ["llama.cpp F16", "llama.cpp Q4_0"]
 
 
-def test_ours_and_pytorch_go_on_alike(tiny_folder, tiny_bundle):
+@pytest.mark.parametrize("kind", ["torch", "iree"])
+def test_ours_and_a_peer_go_on_alike(kind, tiny_folder, tiny_bundle, tmp_path, monkeypatch):
+    monkeypatch.setenv("LLMC_CACHE", str(tmp_path))
     case = Case(prompt=5, generated=6, batch=2, held=9)
-    (torch,) = peers(["torch"], str(tiny_folder), CompileOptions(), "float32", 1)
+    (peer,) = peers([kind], str(tiny_folder), CompileOptions(), "float32", 1)
     rows = np.random.default_rng(0).integers(0, VOCAB_SIZE, (2, 9)).tolist()
-    with opened(ours(tiny_bundle, 1)) as one, opened(torch) as other:
+    with opened(ours(tiny_bundle, 1)) as one, opened(peer) as other:
         assert one.measure(case, rows).tokens == other.measure(case, rows).tokens
         # PyTorch's parameters are what the archive holds, but for the rotary frequencies.
         assert one.facts.weight_bytes == pytest.approx(other.facts.weight_bytes, rel=1e-3)
+
+
+def test_ours_is_the_code_for_the_cpu(tiny_bundle, tmp_path):
+    """Wherever in a bundle of several targets it is."""
+    folder = tmp_path / "bundle"
+    shutil.copytree(tiny_bundle, folder)
+    manifest = json.loads((folder / MANIFEST).read_text())
+    manifest["files"]["module.cpu.vmfb"] = manifest["files"][MODULE]
+    (folder / MODULE).rename(folder / "module.cpu.vmfb")
+    (code,) = manifest["modules"]
+    gpu = {**code, "target": {**code["target"], "device": "vulkan", "arch": "rdna3"}}
+    manifest["modules"] = [gpu, {**code, "module": "module.cpu.vmfb"}]
+    (folder / MANIFEST).write_text(json.dumps(manifest))
+    with opened(ours(folder, 1)) as one:
+        assert one.measure(Case(prompt=2, generated=1), [[1, 2]]).tokens
+
+
+def test_a_bundle_of_several_ranks_is_refused(ranked_bundle):
+    with pytest.raises(UserError, match="2 ranks"):
+        ours(ranked_bundle, 1)
 
 
 def test_a_contender_that_cannot_run_says_why(tmp_path):

@@ -8,7 +8,9 @@ from typing import Any
 
 from llmc.frontend.bench.contender import Contender
 from llmc.frontend.options import CompileOptions
+from llmc.runtime.errors import UserError
 from llmc.runtime.manifest import Manifest
+from llmc.runtime.placement import place_module
 
 OURS = "llmc"
 # Where each kind's class is; imported in the worker alone, for each brings in a framework.
@@ -44,9 +46,19 @@ class Entrant:
 
 
 def ours(bundle: Path, threads: int) -> Entrant:
-    """The compiled model in the folder `bundle`."""
-    weights = Manifest.read(bundle).model.dtype
-    return Entrant(OURS, OURS, {"folder": str(bundle), "weights": weights, "threads": threads})
+    """The compiled model in the folder `bundle`. UserError where one CPU cannot run it alone."""
+    manifest = Manifest.read(bundle)
+    if manifest.ranks > 1:
+        raise UserError(f"{bundle} is for {manifest.ranks} ranks: measure one without a grid")
+    code = place_module(manifest, bundle, "cpu").code
+    settings = {
+        "module": str(bundle / code.module),
+        "parameters": str(bundle / code.parameters),
+        "vocabulary": manifest.model.vocab_size,
+        "weights": manifest.model.dtype,
+        "threads": threads,
+    }
+    return Entrant(OURS, OURS, settings)
 
 
 def peers(

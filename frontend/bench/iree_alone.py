@@ -28,7 +28,7 @@ from llmc.pipelines.passes import (
     RemoveDeadParameters,
     ToIREE,
 )
-from llmc.pipelines.passes.base import layer_functions
+from llmc.pipelines.passes.base import find
 from llmc.pipelines.pipeline import ImportStage, StateStage
 from llmc.pipelines.targets.parse import parse_target
 from llmc.runtime.manifest import MODULE, PARAMETERS
@@ -43,11 +43,15 @@ class IREEAlone(Compiled):
     def __init__(self, model: str, options: dict[str, Any], threads: int) -> None:
         """Compiles the model, once. Raises UserError, IREEError."""
         chosen = CompileOptions(**options)
-        weights = stored_dtype(open_model(model, chosen.layers), chosen)
+        loaded = open_model(model, chosen.layers)
+        weights = stored_dtype(loaded, chosen)
         weights = weights if weights in _TYPES else "f32"
         what = {"iree": options, "weights": weights, "code": [versions(), source_digest()]}
         folder = made(model, what, compile_plainly, model, chosen, weights)
-        super().__init__(str(folder), weights, threads)
+        vocabulary = loaded.config.vocab_size
+        super().__init__(
+            str(folder / MODULE), str(folder / PARAMETERS), vocabulary, weights, threads
+        )
 
 
 def compile_plainly(model: str, options: CompileOptions, weights: str, output: Path) -> None:
@@ -72,8 +76,10 @@ def compile_plainly(model: str, options: CompileOptions, weights: str, output: P
         ToIREE(),
     )
     run(steps, module)
-    for function in layer_functions(module):
-        del function.attributes["noinline"]
+    for function in find(module.operation, "func.func"):
+        # All or none: IREE crashes on layers inlined into a step that it must not inline.
+        if "noinline" in function.attributes:
+            del function.attributes["noinline"]
     with appearing(output) as folder:
         compile_module(module, parse_target(options.target), folder / MODULE)
         values = {**dict(skeleton.named_buffers()), **loaded.weights()}

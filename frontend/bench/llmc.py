@@ -9,7 +9,6 @@ from llmc.frontend.bench.contender import Contender, Rows
 from llmc.runtime.engine import Engine
 from llmc.runtime.greedy_steps import GreedySteps
 from llmc.runtime.hal_device import cpu_device
-from llmc.runtime.manifest import MODULE, PARAMETERS, Manifest
 
 _EMBEDDING, _HEAD = "embed_tokens", "lm_head"
 # The bits of a head that are read for few tokens only: see `llmc.dialects.bit_planes`.
@@ -19,14 +18,15 @@ _SPARED = ".low"
 class Compiled(Contender):
     """A compiled model, run through the same engine as `llmc run`."""
 
-    def __init__(self, folder: str, weights: str, threads: int) -> None:
-        """Opens module and archive in `folder`; most matrices are of the type `weights`."""
-        path = Path(folder)
+    def __init__(
+        self, module: str, parameters: str, vocabulary: int, weights: str, threads: int
+    ) -> None:
+        """Opens the files `module` and `parameters`; most matrices are of the type `weights`."""
+        archive = Path(parameters)
         self.version = f"iree-base-runtime {version('iree-base-runtime')}"
         self.weights = weights
-        self.weight_bytes = _bytes_per_step(path / PARAMETERS)
-        vocabulary = Manifest.read(path).model.vocab_size
-        self._engine = Engine(path / MODULE, path / PARAMETERS, cpu_device(threads), vocabulary)
+        self.weight_bytes = _bytes_per_step(archive)
+        self._engine = Engine(Path(module), archive, cpu_device(threads), vocabulary)
 
     def clear(self, sequences: int, capacity: int) -> None:
         """Allocates the KV cache."""
