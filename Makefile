@@ -29,6 +29,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	MYPYPATH=$(VENV)/src $(BIN)/mypy -p llmc
+	MYPYPATH=$(VENV)/src $(BIN)/mypy benchmarks
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .

@@ -19,10 +19,10 @@ import llmc.runtime
 from llmc.frontend.compile import compile_model
 from llmc.frontend.options import CompileOptions
 from llmc.frontend.source import SAMPLE, open_model
-from llmc.runtime.engine import Engine
+from llmc.runtime.runner import Runner
 
 
-def prepare(context: int, held: int, folder: Path) -> Engine:
+def prepare(context: int, held: int, folder: Path) -> Runner:
     """The sample model's engine with all of `context` allocated and `held` tokens in it."""
     with Console(stderr=True).status(f"compiling for {context} tokens"):
         compile_model(open_model(SAMPLE), CompileOptions(context=context), folder)
@@ -32,7 +32,7 @@ def prepare(context: int, held: int, folder: Path) -> Engine:
     return engine
 
 
-def step(engine: Engine, held: int) -> float:
+def step(engine: Runner, held: int) -> float:
     """Milliseconds of one decode step after `held` tokens."""
     begin = time.perf_counter()
     engine.decode([7], held, [0])

@@ -44,6 +44,8 @@ Run = Callable[..., object]
 class Functional(nn.Module):
     """The experts as a function of their inputs and their weights."""
 
+    experts: nn.Module
+
     def __init__(self, experts: nn.Module) -> None:
         super().__init__()
         self.__dict__["experts"] = experts  # not a submodule: its weights are arguments
@@ -64,7 +66,7 @@ def export(experts: Qwen3MoeExperts, name: str, tokens: int | None) -> VariantPr
         (example(experts.config, tokens or 7), [weight.detach() for weight in state.values()]),
         dynamic_shapes=([dims] * 3, [None] * len(state)),
     )
-    program = Program(name, exported, tuple(state))
+    program = Program(name, type(experts), exported, tuple(state))
     return VariantPrograms(Variant(name, 1, tokens), NO_LAYERS, program, ())
 
 

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 import llmc.runtime
+from llmc.runtime.engine import Engine
 from llmc.runtime.model import Model
 from llmc.runtime.vm_function import VmFunction
 
@@ -34,6 +35,7 @@ class Stopwatch:
 
     def __init__(self, model: Model) -> None:
         self.seconds = 0.0
+        assert isinstance(model.engine, Engine)
         for function in model.engine._functions.values():
             self._watch(function)
 

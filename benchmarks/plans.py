@@ -120,8 +120,8 @@ def measured(folder: Path, steps: int) -> float:
 
 def rank_correlation(a: list[float], b: list[float]) -> float:
     """Spearman's."""
-    orders = [np.argsort(np.argsort(each)) for each in (a, b)]
-    return float(np.corrcoef(*orders)[0, 1])
+    first, second = (np.argsort(np.argsort(each)) for each in (a, b))
+    return float(np.corrcoef(first, second)[0, 1])
 
 
 def compare(
@@ -146,7 +146,7 @@ def compare(
             plan, bundle = Path(name) / "plan.json", Path(name) / "bundle"
             plan.write_text(best.plan.to_json())
             compile_model(model, replace(options, plan=str(plan)), bundle)
-            rows.append((best.cost.seconds, *(measured(bundle, steps) for _ in range(2))))
+            rows.append((best.cost.seconds, measured(bundle, steps), measured(bundle, steps)))
         times = (f"{1e3 * each:.2f} ms" for each in rows[-1])
         table.add_row(text, " ".join(pins), *times, f"{best.moved[0]} B")
     return table, rows
