@@ -1,7 +1,9 @@
 """What decides how a model is compiled, beside the model: packages and llmc's own code."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 
 from llmc.pipelines.code_digest import code_digest, package_folders
 from llmc.runtime.errors import UserError
@@ -17,12 +19,22 @@ def versions() -> dict[str, str]:
 
     UserError if one is not installed.
     """
-    try:
+    with needing_compiler("compiling a model"):
         return {name: version(name) for name in _PACKAGES}
-    except PackageNotFoundError as error:
-        raise UserError(
-            f"compiling a model needs {error.name}: pip install 'llmc-compiler[compile]'"
-        ) from error
+
+
+@contextmanager
+def needing_compiler(work: str) -> Iterator[None]:
+    """Where a package of the compiler is missing, a UserError says that `work` needs it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise UserError(lacking_compiler(work, error)) from error
+
+
+def lacking_compiler(work: str, error: ModuleNotFoundError) -> str:
+    """What to tell a person whose `work` ended in `error`."""
+    return f"{work} needs {error.name}: pip install 'llmc-compiler[compile]'"
 
 
 @cache

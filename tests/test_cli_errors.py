@@ -244,15 +244,30 @@ def test_unusable_cache(refusal, tiny_folder, tmp_path, monkeypatch):
     assert str(tmp_path / "file") in refusal("run", tiny_folder, "--prompt", "x")
 
 
-@pytest.mark.parametrize("words", [("run", "--prompt", "x"), ("compile",)])
+@pytest.mark.parametrize("words", [("run", "--prompt", "x"), ("compile",), ("tune",), ("bench",)])
 def test_base_install(refusal, tiny_folder, monkeypatch, words):
-    monkeypatch.setitem(sys.modules, "filelock", None)
-    monkeypatch.delitem(sys.modules, "llmc.frontend.cache", raising=False)
+    for package in ("filelock", "transformers"):
+        monkeypatch.setitem(sys.modules, package, None)
+    for importer in ("cache", "huggingface", "tuning"):
+        monkeypatch.delitem(sys.modules, f"llmc.frontend.{importer}", raising=False)
     monkeypatch.setattr("llmc.frontend.toolchain._PACKAGES", ("llmc-absent",))
     command, *options = words
     assert "llmc-compiler[compile]" in refusal(command, tiny_folder, *options)
     assert "llmc-compiler[compile]" in refusal("compile", tiny_folder, "-o", "/tmp/absent/out")
     assert not Path("/tmp/absent").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "importer"),
+    [
+        (("reduce", "x.mlir", "--test", "true"), "llmc.pipelines.reduction.reduce"),
+        (("comm", "x.mlir"), "llmc.frontend.bench.matmul_schedules"),
+    ],
+)
+def test_base_install_has_no_mlir(refusal, monkeypatch, words, importer):
+    monkeypatch.setitem(sys.modules, "torch_mlir", None)
+    monkeypatch.delitem(sys.modules, importer, raising=False)
+    assert "torch_mlir: pip install 'llmc-compiler[compile]'" in refusal(*words)
 
 
 def refused(script: str) -> str:

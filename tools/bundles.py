@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from llmc.frontend.options import CompileOptions, Progress
+from llmc.frontend.toolchain import needing_compiler
 from llmc.runtime import UserError
 from llmc.runtime.manifest import MANIFEST, MODULE
 from llmc.tools.arguments import compile_options, given_compile_options
@@ -25,13 +26,9 @@ def find_bundle(arguments: argparse.Namespace) -> tuple[Path, float]:
     options = compile_options(arguments)
     if is_bundle(arguments):
         return Path(arguments.model), 0.0
-    try:
+    with needing_compiler("compiling a model"):
         # Here, for it needs `filelock`, which comes with the compiler.
         from llmc.frontend.cache import cached_bundle
-    except ModuleNotFoundError as error:
-        raise UserError(
-            f"compiling a model needs {error.name}: pip install 'llmc-compiler[compile]'"
-        ) from error
     with compiling(arguments) as progress:
         cached = cached_bundle(
             arguments.model, options, progress=progress, dump_ir=arguments.dump_ir

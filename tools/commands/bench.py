@@ -18,6 +18,7 @@ from llmc.frontend.bench.report import Row, table
 from llmc.frontend.bench.roofline import Point, roofline
 from llmc.frontend.bench.roofline import table as roofline_table
 from llmc.frontend.source import open_model
+from llmc.frontend.toolchain import versions
 from llmc.runtime import UserError, abi
 from llmc.runtime.devices import host_cpu_name, usable_cpus
 from llmc.runtime.engine import PREFILL_CHUNK
@@ -89,6 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Prints a table for each configuration, or one JSON object for all."""
+    versions()
     threads = arguments.threads or usable_cpus()
     others = _peers(arguments, threads)
     folder, _ = find_bundle(arguments)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
+from llmc.frontend.toolchain import needing_compiler
 from llmc.runtime import UserError
 from llmc.tools.arguments import positive
 from llmc.tools.planned_devices import HOST, find_device
@@ -58,13 +59,9 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _compare(arguments: argparse.Namespace) -> list[Row]:
-    try:
+    with needing_compiler("comparing"):
         # Here, since no other command needs to wait for MLIR, nor to have it.
         from llmc.frontend.bench.matmul_schedules import compare_schedules
-    except ModuleNotFoundError as error:
-        raise UserError(
-            f"comparing needs {error.name}: pip install 'llmc-compiler[compile]'"
-        ) from error
     try:
         text = arguments.file.read_text(encoding="utf-8")
     except OSError as error:

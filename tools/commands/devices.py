@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from llmc.frontend.bench.machine import Bounds, measure
+from llmc.frontend.toolchain import lacking_compiler
 from llmc.runtime.devices import Device, list_devices
 from llmc.tools.terminal import note, write
 
@@ -53,7 +54,7 @@ def _measured() -> Bounds | None:
     try:
         return measure()
     except ModuleNotFoundError as error:
-        note(f"measuring the CPU needs {error.name}: pip install 'llmc-compiler[compile]'")
+        note(lacking_compiler("measuring the CPU", error))
         return None
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from llmc.frontend.toolchain import needing_compiler
 from llmc.pipelines.reduction.command import PLACE, Command
 from llmc.runtime import UserError
 from llmc.runtime.devices import usable_cpus
@@ -72,13 +73,9 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _load_reduce() -> Callable[..., Any]:
-    try:
+    with needing_compiler("reducing"):
         # Here, since no other command needs to wait for MLIR, nor to have it.
         from llmc.pipelines.reduction.reduce import reduce
-    except ModuleNotFoundError as error:
-        raise UserError(
-            f"reducing needs {error.name}: pip install 'llmc-compiler[compile]'"
-        ) from error
     return reduce
 
 

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from llmc.frontend.toolchain import versions
 from llmc.frontend.tuned import database_path, forget
 from llmc.frontend.tuning_report import table
 from llmc.pipelines.tuning.database import Database, Entry
@@ -74,6 +75,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _tune(arguments: argparse.Namespace) -> list[Entry]:
+    versions()
     options = compile_options(arguments)
     if is_bundle(arguments):
         raise UserError(f"{arguments.model} is compiled already: tune the model it was made of")
