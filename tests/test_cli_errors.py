@@ -289,8 +289,15 @@ def test_installed_command(tiny_bundle):
 def test_output_that_takes_nothing(tiny_bundle):
     assert "No space" in refused(f"{LLMC} run {tiny_bundle} --prompt x > /dev/full")
     assert "No space" in refused(f"{LLMC} devices --no-measure > /dev/full")
+    assert "No space" in refused(f"{LLMC} tune --list > /dev/full")
     assert "No space" in refused(f"{LLMC} --help > /dev/full")
     assert "closed" in refused(f"{LLMC} run {tiny_bundle} --prompt x >&-")
+
+
+def test_errors_that_nobody_takes():
+    command = ["bash", "-c", f"{LLMC} run /zork --prompt x 2>&-"]
+    result = subprocess.run(command, capture_output=True)
+    assert (result.returncode, result.stdout) == (2, b"")
 
 
 def test_full_disk(tiny_bundle, tmp_path):

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from io import TextIOWrapper
 
 from rich.console import Console
+from rich.table import Table
 
 from llmc.frontend.options import Progress
 from llmc.runtime import Generation, GenerationOptions, UserError
@@ -56,6 +57,14 @@ def write(text: str) -> None:
         raise OutputError(f"cannot write to standard output: {error.strerror}") from error
 
 
+def write_table(table: Table) -> None:
+    """Writes `table` to standard output, as wide as the terminal. Raises as `write` does."""
+    console = Console()
+    with console.capture() as text:
+        console.print(table)
+    write(text.get())
+
+
 def close_output() -> None:
     """Drops what standard output still holds, which Python would try to write at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -71,7 +80,8 @@ def standard_input() -> TextIOWrapper:
 
 def note(text: str) -> None:
     """Tells the person something that is not output, on a line of its own."""
-    print(text, file=sys.stderr, flush=True)
+    if sys.stderr is not None:  # for which print would take standard output
+        print(text, file=sys.stderr, flush=True)
 
 
 @contextmanager

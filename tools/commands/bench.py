@@ -6,8 +6,6 @@ from contextlib import ExitStack
 from itertools import product
 from pathlib import Path
 
-from rich.console import Console
-
 from llmc.frontend.bench.bench import Field, bench, open_field
 from llmc.frontend.bench.contender import Case
 from llmc.frontend.bench.entrants import OURS, PEERS, Entrant, ours, peers
@@ -32,7 +30,7 @@ from llmc.tools.arguments import (
     positive,
 )
 from llmc.tools.bundles import find_bundle, is_bundle
-from llmc.tools.terminal import note, write
+from llmc.tools.terminal import note, write, write_table
 
 HELP = "measure a model beside llama.cpp and others"
 
@@ -104,7 +102,7 @@ def run(arguments: argparse.Namespace) -> None:
         for some in bench(entrants, cases, arguments.rounds, vocabulary, machine):
             rows += some
             if not arguments.json:
-                Console().print(table(some))
+                write_table(table(some))
     times = _kernel_times(folder, cases, threads)
     bounds = machine.bounds()
     points = [
@@ -120,7 +118,7 @@ def run(arguments: argparse.Namespace) -> None:
         return
     for function in dict.fromkeys(point.function for point in points):
         of_function = [point for point in points if point.function == function]
-        Console().print(roofline_table(of_function, _KERNELS_SHOWN))
+        write_table(roofline_table(of_function, _KERNELS_SHOWN))
 
 
 def _numbers(text: str) -> list[int]:

@@ -8,14 +8,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.table import Table
 
 from llmc.frontend.toolchain import needing_compiler
 from llmc.runtime import UserError
 from llmc.tools.arguments import positive
 from llmc.tools.planned_devices import HOST, find_device
-from llmc.tools.terminal import write
+from llmc.tools.terminal import write, write_table
 
 if TYPE_CHECKING:
     from llmc.frontend.bench.matmul_schedules import Row
@@ -52,10 +51,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.json:
         write(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
         return
-    console = Console()
-    with console.capture() as text:
-        console.print(_table(rows))
-    write(text.get())
+    write_table(_table(rows))
 
 
 def _compare(arguments: argparse.Namespace) -> list[Row]:

@@ -5,7 +5,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from rich.console import Console
 from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
@@ -13,7 +12,7 @@ from rich.text import Text
 from llmc.frontend.bench.machine import Bounds, measure
 from llmc.frontend.toolchain import lacking_compiler
 from llmc.runtime.devices import Device, list_devices
-from llmc.tools.terminal import note, write
+from llmc.tools.terminal import note, write, write_table
 
 HELP = "list what this machine has that llmc can run on"
 
@@ -44,10 +43,7 @@ def run(arguments: argparse.Namespace) -> None:
             ", ".join(filter(None, notes)),
         )
         table.add_row(*map(Text, cells))
-    console = Console()
-    with console.capture() as text:
-        console.print(table)
-    write(text.get())
+    write_table(table)
 
 
 def _measured() -> Bounds | None:

@@ -22,7 +22,7 @@ from llmc.tools.arguments import (
     positive,
 )
 from llmc.tools.bundles import compiling, is_bundle
-from llmc.tools.terminal import note, write
+from llmc.tools.terminal import note, write, write_table
 
 HELP = "find what makes a model's kernels fastest on this machine, for compilations to come"
 
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.json:
         write(json.dumps([asdict(entry) for entry in entries], indent=2) + "\n")
     else:
-        Console().print(table(entries))
+        write_table(table(entries))
 
 
 def _tune(arguments: argparse.Namespace) -> list[Entry]:
