@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from llmc.frontend.toolchain import needing_compiler
-from llmc.runtime import UserError
 from llmc.tools.arguments import positive
 from llmc.tools.planned_devices import HOST, find_device
 from llmc.tools.terminal import write, write_table
+from llmc.tools.text_files import read_text
 
 if TYPE_CHECKING:
     from llmc.frontend.bench.matmul_schedules import Row
@@ -58,12 +58,7 @@ def _compare(arguments: argparse.Namespace) -> list[Row]:
     with needing_compiler("comparing"):
         # Here, since no other command needs to wait for MLIR, nor to have it.
         from llmc.frontend.bench.matmul_schedules import compare_schedules
-    try:
-        text = arguments.file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"cannot read {arguments.file}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"cannot read {arguments.file}: it is not UTF-8 text") from error
+    text = read_text(arguments.file)
     return compare_schedules(
         text, lambda ranks: find_device(arguments.device, ranks), arguments.rounds
     )

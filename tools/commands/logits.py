@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from llmc.runtime import UserError
+from llmc.frontend.output_folder import writing
 from llmc.tools.arguments import (
     add_compile_options,
     add_device,
@@ -62,12 +62,10 @@ def _token_ids(text: str) -> list[int]:
 
 def _save(logits: np.ndarray, output: Path) -> None:
     draft = output.with_name(f".{output.name}.{secrets.token_hex(4)}")
-    try:
+    with writing(output):
         try:
             with draft.open("wb") as file:
                 np.save(file, logits)
             draft.replace(output)
         finally:
             draft.unlink(missing_ok=True)
-    except OSError as error:
-        raise UserError(f"cannot write {output}: {error.strerror or error}") from error

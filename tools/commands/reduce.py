@@ -5,12 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from llmc.frontend.output_folder import writing
 from llmc.frontend.toolchain import needing_compiler
 from llmc.pipelines.reduction.command import PLACE, Command
-from llmc.runtime import UserError
 from llmc.runtime.devices import usable_cpus
-from llmc.tools.arguments import positive
+from llmc.tools.arguments import positive, seconds
 from llmc.tools.terminal import note, write
+from llmc.tools.text_files import read_text
 
 HELP = "cut a file of MLIR down to what still shows a bug"
 _EPILOG = f"""
@@ -44,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--timeout",
-        type=_seconds,
+        type=seconds,
         default=60.0,
         metavar="SECONDS",
         help="how long CMD may run on one module (default 60)",
@@ -63,11 +64,12 @@ def run(arguments: argparse.Namespace) -> None:
     command = Command(arguments.test, arguments.timeout)
     text = ""
     reduce = _load_reduce()
-    for candidate in reduce(_read(arguments.file), command, arguments.jobs):
+    for candidate in reduce(read_text(arguments.file), command, arguments.jobs):
         note(f"{candidate.operations:7} operations {len(candidate.text):9} letters")
         text = candidate.text.rstrip("\n") + "\n"
         if arguments.output is not None:
-            _save(text, arguments.output)
+            with writing(arguments.output):
+                arguments.output.write_text(text, encoding="utf-8")
     if arguments.output is None:
         write(text)
 
@@ -77,29 +79,3 @@ def _load_reduce() -> Callable[..., Any]:
         # Here, since no other command needs to wait for MLIR, nor to have it.
         from llmc.pipelines.reduction.reduce import reduce
     return reduce
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"must be a number of seconds above 0, not {text!r}")
-    return seconds
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"cannot read {file}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"cannot read {file}: it is not UTF-8 text") from error
-
-
-def _save(text: str, output: Path) -> None:
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"cannot write {output}: {error.strerror}") from error
