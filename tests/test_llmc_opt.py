@@ -68,6 +68,13 @@ def test_a_reader_that_has_seen_enough_is_no_error_of_ours():
     assert done.stderr == b""
 
 
+def test_a_closed_input_is_no_bug_of_ours():
+    done = subprocess.run(["bash", "-c", f"{LLMC_OPT} - <&-"], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "standard input is closed" in done.stderr
+    assert "bug" not in done.stderr
+
+
 @pytest.mark.parametrize(
     "pass_",
     [

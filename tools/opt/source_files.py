@@ -79,6 +79,8 @@ def _unwrapped(module: ir.Module, bytecode: bytes) -> ir.Module | ir.OpView:
 def _read(name: str) -> bytes:
     try:
         if name == _STANDARD_INPUT:
+            if sys.stdin is None:
+                raise UserError("standard input is closed: give a file, or pipe the module in")
             return sys.stdin.buffer.read()
         return Path(name).read_bytes()
     except (OSError, ValueError) as error:  # ValueError: of a name that no file can have
