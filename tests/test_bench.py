@@ -169,7 +169,8 @@ def test_llama_cpp_runs_the_same_type_and_its_fastest():
 def test_ours_and_a_peer_go_on_alike(kind, tiny_folder, tiny_bundle, tmp_path, monkeypatch):
     monkeypatch.setenv("LLMC_CACHE", str(tmp_path))
     case = Case(prompt=5, generated=6, batch=2, held=9)
-    (peer,) = peers([kind], str(tiny_folder), CompileOptions(), "float32", 1)
+    options = CompileOptions(target="vulkan:baseline,cpu")
+    (peer,) = peers([kind], str(tiny_folder), options, "float32", 1)
     rows = np.random.default_rng(0).integers(0, VOCAB_SIZE, (2, 9)).tolist()
     with opened(ours(tiny_bundle, 1)) as one, opened(peer) as other:
         assert one.measure(case, rows).tokens == other.measure(case, rows).tokens

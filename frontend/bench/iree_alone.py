@@ -30,7 +30,8 @@ from llmc.pipelines.passes import (
 )
 from llmc.pipelines.passes.base import find
 from llmc.pipelines.pipeline import ImportStage, StateStage
-from llmc.pipelines.targets.parse import parse_target
+from llmc.pipelines.targets.cpu import CPUTarget
+from llmc.pipelines.targets.parse import parse_target, split_targets
 from llmc.runtime.manifest import MODULE, PARAMETERS
 
 _TYPES = ("f32", "f16", "bf16")
@@ -81,6 +82,12 @@ def compile_plainly(model: str, options: CompileOptions, weights: str, output: P
         if "noinline" in function.attributes:
             del function.attributes["noinline"]
     with appearing(output) as folder:
-        compile_module(module, parse_target(options.target), folder / MODULE)
+        compile_module(module, _cpu(options), folder / MODULE)
         values = {**dict(skeleton.named_buffers()), **loaded.weights()}
         write_archive(stored_parameters(module), values, folder / PARAMETERS)
+
+
+def _cpu(options: CompileOptions) -> CPUTarget:
+    """The first CPU that the bundle, too, is for."""
+    targets = map(parse_target, split_targets(options.target))
+    return next(target for target in targets if isinstance(target, CPUTarget))
