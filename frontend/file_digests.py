@@ -2,12 +2,12 @@
 
 import contextlib
 import json
-import secrets
 import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from llmc.runtime.draft import replacing
 from llmc.runtime.errors import UserError
 from llmc.runtime.manifest import FileFacts
 
@@ -55,9 +55,5 @@ def _read(memory: Path) -> dict[str, Any]:
 
 def _write(noted: dict[str, Any], memory: Path) -> None:
     memory.parent.mkdir(parents=True, exist_ok=True)
-    draft = memory.with_name(f".{memory.name}.{secrets.token_hex(4)}")
-    try:
+    with replacing(memory) as draft:
         draft.write_text(json.dumps(noted), encoding="utf-8")
-        draft.replace(memory)
-    finally:
-        draft.unlink(missing_ok=True)

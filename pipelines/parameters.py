@@ -20,7 +20,7 @@ from llmc.pipelines.passes.bind_parameters import RECIPE
 from llmc.pipelines.recipes.extract_slice import ExtractSlice
 from llmc.pipelines.recipes.recipe import Recipe, read_recipe
 from llmc.pipelines.recipes.step import RecipeError
-from llmc.runtime.errors import UserError
+from llmc.runtime.errors import IREE_ERRORS, UserError
 
 _TYPES = {
     "f32": torch.float32,
@@ -124,7 +124,7 @@ def _write_with_iree(
             rt.parameter_index_add_numpy_ndarray(index, parameter.name, values)
         try:
             index.create_archive_file(str(path))
-        except (RuntimeError, IndexError, ValueError) as error:  # IREE's, by the kind of failure
+        except IREE_ERRORS as error:
             raise OSError(str(error).rpartition("; ")[2]) from error
 
 

@@ -36,6 +36,7 @@ class Model:
     ) -> None:
         """Opens the bundle in `folder`; `threads` defaults to the CPUs this process may use.
 
+        IREE starts a CPU's workers once: the `threads` of a process's first model hold for all.
         `device` is where it runs, as `place_module` takes it. A bundle of several ranks is opened
         on rank 0 of the `communicator`, while the others follow. Raises UserError for a damaged
         bundle or one that was compiled for another machine.

@@ -6,7 +6,7 @@ options, `apply` does it.
 
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NoReturn
 
@@ -179,6 +179,13 @@ def _symbols(attribute: ir.Attribute) -> Iterator[str]:
             yield from _symbols(named.attr)
 
 
+def set_type(function: func.FuncOp, results: Sequence[ir.Type]) -> None:
+    """Gives `function` the type of its block's arguments and of `results`."""
+    inputs = [argument.type for argument in function.arguments]
+    type_ = ir.FunctionType.get(inputs, list(results))
+    function.attributes["function_type"] = ir.TypeAttr.get(type_)
+
+
 def set_arguments(function: func.FuncOp, kept: list[int], added: list[ir.Type]) -> list[ir.Value]:
     """Keeps the arguments numbered `kept`, appends new ones of the types `added`, returned."""
     block = function.entry_block
@@ -186,9 +193,7 @@ def set_arguments(function: func.FuncOp, kept: list[int], added: list[ir.Type]) 
         if number not in kept:
             block.erase_argument(number)
     new = [block.add_argument(type_, function.location) for type_ in added]
-    inputs = [argument.type for argument in block.arguments]
-    type_ = ir.FunctionType.get(inputs, function.type.results)
-    function.attributes["function_type"] = ir.TypeAttr.get(type_)
+    set_type(function, function.type.results)
     if "arg_attrs" in function.attributes:
         given = function.attributes["arg_attrs"]
         named = [given[number] for number in sorted(kept)] + [ir.DictAttr.get({})] * len(added)

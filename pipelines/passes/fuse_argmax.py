@@ -7,7 +7,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from llmc.dialects import ArgmaxOp
-from llmc.pipelines.passes.base import Pass, clone_with, find
+from llmc.pipelines.passes.base import Pass, clone_with, find, set_type
 from llmc.pipelines.passes.kernel_functions import call_of_row
 from llmc.pipelines.passes.scheduled_kernel import workgroups_of_row
 
@@ -65,8 +65,7 @@ def _kernel_with_best(kernel: func.FuncOp, argmax: ir.Operation, symbols: ir.Sym
         best = ArgmaxOp(known[reshape.results[0]], argmax.results[0].type).out
         func.ReturnOp([row, best])
     return_.operation.erase()
-    type_ = ir.FunctionType.get(list(kernel.type.inputs), [row.type, best.type])
-    extended.attributes["function_type"] = ir.TypeAttr.get(type_)
+    set_type(extended, [row.type, best.type])
     extended.attributes["sym_name"] = ir.StringAttr.get(name)
     symbols.insert(extended)
     return name

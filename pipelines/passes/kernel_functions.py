@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
-from llmc.pipelines.passes.base import find, walk
+from llmc.pipelines.passes.base import find, set_type, walk
 from llmc.pipelines.schedules.handles import KIND, RESULT
 
 EXPERT_MATVEC, EXPERT_MATMUL = "quantized_expert_matvec", "quantized_expert_matmul"
@@ -69,8 +69,7 @@ class KernelFunctions:
             returned = list(build(*function.arguments))
             func.ReturnOp(returned)
         types = [value.type for value in returned]
-        whole = ir.FunctionType.get(function.type.inputs, types)
-        function.attributes["function_type"] = ir.TypeAttr.get(whole)
+        set_type(function, types)
         name = self._shared(kind, function)
         return list(func.CallOp(types, name, list(operands)).results)
 

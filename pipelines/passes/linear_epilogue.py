@@ -109,7 +109,7 @@ def _same_of(member: ir.Operation, operands: list[ir.Value]) -> ir.Value:
 
 
 def _next(strands: tuple[ir.Value, ...], members: list[ir.Operation]) -> ir.Operation | None:
-    """The first operation that reads what is computed so far and can follow it."""
+    """The first operation that reads what is computed so far, if it can follow that."""
     made = [*strands, *(member.results[0] for member in members)]
     users = {use.owner.operation for value in made for use in value.uses}
     block = made[0].owner.operation.block

@@ -7,7 +7,7 @@ from torch_mlir.dialects import func, tensor
 from torch_mlir.passmanager import PassManager
 
 from llmc.dialects.dimensions import dimensions
-from llmc.pipelines.passes.base import fail, find, walk
+from llmc.pipelines.passes.base import fail, find, set_type, walk
 from llmc.pipelines.passes.simplify_reshapes import simplify_reshape
 
 
@@ -26,7 +26,7 @@ class Refinement:
         """Gives the arguments of `function` `types`, which refine theirs; whether any is new."""
         begin = ir.InsertionPoint.at_block_begin(function.entry_block)
         changed = _retype(list(function.arguments), types, begin)
-        _set_type(function, function.type.results)
+        set_type(function, function.type.results)
         return changed
 
     def run(self) -> None:
@@ -76,7 +76,7 @@ def _refine_return(op: ir.Operation, function: func.FuncOp) -> bool:
     if len(function.body.blocks) > 1:
         return False
     changed = _recast(op, [_refined(operand.type, _shape(operand)) for operand in op.operands])
-    _set_type(function, [operand.type for operand in op.operands])
+    set_type(function, [operand.type for operand in op.operands])
     return changed
 
 
@@ -154,12 +154,6 @@ def _retype(values: Sequence[ir.Value], types: Sequence[ir.Type], after: ir.Inse
             value.replace_all_uses_except(back, back.owner.operation)
             changed = True
     return changed
-
-
-def _set_type(function: func.FuncOp, results: Sequence[ir.Type]) -> None:
-    inputs = [argument.type for argument in function.arguments]
-    type_ = ir.FunctionType.get(inputs, list(results))
-    function.attributes["function_type"] = ir.TypeAttr.get(type_)
 
 
 def _is_proved(operand: ir.Value, old: ir.Type) -> bool:

@@ -13,6 +13,7 @@ from llmc.pipelines.passes.base import (
     is_private,
     layer_functions,
     set_arguments,
+    set_type,
     symbol_users,
     walk,
 )
@@ -120,9 +121,7 @@ def _set_results(function: func.FuncOp, kept: list[int]) -> None:
         with ir.InsertionPoint(op), op.location:
             func.ReturnOp([op.operands[number] for number in kept])
         op.erase()
-    types = [function.type.results[number] for number in kept]
-    type_ = ir.FunctionType.get(function.type.inputs, types)
-    function.attributes["function_type"] = ir.TypeAttr.get(type_)
+    set_type(function, [function.type.results[number] for number in kept])
     if "res_attrs" in function.attributes:
         given = function.attributes["res_attrs"]
         function.attributes["res_attrs"] = ir.ArrayAttr.get([given[number] for number in kept])

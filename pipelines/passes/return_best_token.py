@@ -8,7 +8,7 @@ from torch_mlir.dialects import func
 
 from llmc.dialects import ArgmaxOp
 from llmc.dialects.index_notation import expand, size
-from llmc.pipelines.passes.base import Pass, symbol_users, trunks
+from llmc.pipelines.passes.base import Pass, set_type, symbol_users, trunks
 from llmc.pipelines.passes.logits import is_logits
 
 
@@ -40,9 +40,7 @@ def _extend(trunk: func.FuncOp) -> None:
         tokens = expand(best, [[size(best, 0), 1]])
         func.ReturnOp([logits, tokens])
     return_.operation.erase()
-    results = [logits.type, tokens.type]
-    type_ = ir.FunctionType.get(list(trunk.type.inputs), results)
-    trunk.attributes["function_type"] = ir.TypeAttr.get(type_)
+    set_type(trunk, [logits.type, tokens.type])
     if "res_attrs" in trunk.attributes:
         attributes = [*trunk.attributes["res_attrs"], ir.DictAttr.get()]
         trunk.attributes["res_attrs"] = ir.ArrayAttr.get(attributes)

@@ -8,7 +8,7 @@ from torch_mlir.passmanager import PassManager
 
 from llmc.dialects.index_notation import Size, index
 from llmc.pipelines.kernels.kernel import Kernel
-from llmc.pipelines.passes.base import clone_with, fail, find, functions
+from llmc.pipelines.passes.base import clone_with, fail, find, functions, set_type
 
 STACK = 32 * 1024
 """Bytes of buffers that a workgroup may have on its stack; IREE refuses more."""
@@ -143,8 +143,7 @@ def _leave_out_best(function: func.FuncOp) -> None:
             func.ReturnOp([row])
         for op in (return_, *reversed(after)):
             op.operation.erase()
-        type_ = ir.FunctionType.get(function.type.inputs, [row.type])
-        function.attributes["function_type"] = ir.TypeAttr.get(type_)
+        set_type(function, [row.type])
 
 
 def _computed_after(function: func.FuncOp) -> list[ir.OpView]:
@@ -163,9 +162,7 @@ def _take_destinations(function: func.FuncOp) -> None:
         # Empty tensors of one shape are one: each result takes an argument of its own.
         place = first + ir.OpResult(value).result_number
         grid.operation.operands[place] = block.add_argument(value.type, function.location)
-    inputs = [argument.type for argument in block.arguments]
-    type_ = ir.FunctionType.get(inputs, function.type.results)
-    function.attributes["function_type"] = ir.TypeAttr.get(type_)
+    set_type(function, function.type.results)
 
 
 def _grid(function: func.FuncOp) -> scf.ForallOp:

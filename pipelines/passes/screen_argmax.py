@@ -9,7 +9,7 @@ from torch_mlir.dialects import func
 
 from llmc.dialects import EmbeddingOp, ScreenedArgmaxOp
 from llmc.pipelines.option_text import Range
-from llmc.pipelines.passes.base import PART, Pass, calls_of, clone_with, trunks
+from llmc.pipelines.passes.base import PART, Pass, calls_of, clone_with, set_type, trunks
 from llmc.pipelines.passes.bind_parameters import check_storage
 from llmc.pipelines.passes.split_weights import Split, is_of_one_row, split_of
 from llmc.pipelines.passes.weight_expressions import read_by, serves_only
@@ -196,8 +196,7 @@ def _copy_for_best(step: func.FuncOp, symbols: ir.SymbolTable) -> func.FuncOp:
     with ir.InsertionPoint(return_), return_.location:
         func.ReturnOp([best])
     return_.operation.erase()
-    type_ = ir.FunctionType.get(list(copy.type.inputs), [best.type])
-    copy.attributes["function_type"] = ir.TypeAttr.get(type_)
+    set_type(copy, [best.type])
     if "res_attrs" in copy.attributes:
         _, kept = copy.attributes["res_attrs"]
         copy.attributes["res_attrs"] = ir.ArrayAttr.get([kept])

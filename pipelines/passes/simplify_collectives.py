@@ -9,6 +9,7 @@ from torch_mlir.dialects import linalg, shard, tensor
 from llmc.dialects import CombineExpertsOp, ExpertLinearOp
 from llmc.dialects.attributes import i64
 from llmc.pipelines.passes.base import Pass, find, is_used
+from llmc.pipelines.passes.generics import applied, is_elementwise
 from llmc.pipelines.sharding.annotations import grid_of
 from llmc.pipelines.sharding.collectives import (
     EVEN_PART,
@@ -141,7 +142,7 @@ def _combine_first(op: CombineExpertsOp) -> None:
 def _add_first(op: linalg.GenericOp) -> None:
     """`all_reduce(a) + all_reduce(b)` is `all_reduce(a + b)`."""
     sums = [value.owner for value in op.inputs]
-    if len(sums) != 2 or not _is_by_element(op) or not _is_addition(op):
+    if len(sums) != 2 or not _is_by_element(op) or applied(op.operation) != "arith.addf":
         return
     are_sums = all(map(_is_sum_over_ranks, sums))
     if not are_sums or any(len(list(value.uses)) != 1 for value in op.inputs):
@@ -166,19 +167,5 @@ def _sum_result(op: ir.Operation, axes: list[int]) -> None:
 
 def _is_by_element(op: linalg.GenericOp) -> bool:
     """Whether element i of the one result is of the elements i of the inputs alone."""
-    maps = [ir.AffineMapAttr(attribute).value for attribute in op.indexing_maps]
-    identity = ir.AffineMap.get_identity(maps[0].n_dims)
-    body = op.regions[0].blocks[0]
-    is_indexed = any(inner.operation.name == "linalg.index" for inner in body)
-    return len(op.outputs) == 1 and all(map_ == identity for map_ in maps) and not is_indexed
-
-
-def _is_addition(op: linalg.GenericOp) -> bool:
-    body = op.regions[0].blocks[0]
-    first, *_ = body.operations
-    inputs = list(body.arguments)[:2]
-    return (
-        first.operation.name == "arith.addf"
-        and list(first.operands) == inputs
-        and len(body.operations) == 2
-    )
+    is_indexed = any(inner.operation.name == "linalg.index" for inner in op.regions[0].blocks[0])
+    return len(op.outputs) == 1 and is_elementwise(op.operation) and not is_indexed

@@ -11,6 +11,7 @@ from llmc.pipelines.passes.base import (
     functions,
     set_arguments,
     set_operands,
+    set_type,
     symbol_users,
 )
 from llmc.pipelines.reduction.operations import erase, is_used
@@ -67,8 +68,7 @@ def _drop_result(module: ir.Module, function: func.FuncOp, number: int) -> None:
         func.ReturnOp([end.operands[k] for k in kept], ip=ir.InsertionPoint(end))
         end.erase()
     types = [function.type.results[k] for k in kept]
-    type_ = ir.FunctionType.get(function.type.inputs, types)
-    function.attributes["function_type"] = ir.TypeAttr.get(type_)
+    set_type(function, types)
     for call in calls_of(module, function):
         dropped = call.operation.results[number]
         if is_used(dropped):

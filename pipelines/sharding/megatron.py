@@ -20,8 +20,8 @@ from llmc.pipelines.sharding.rules import is_free, rule_of
 from llmc.pipelines.sharding.split import Split, even_split, split_heads
 from llmc.runtime.manifest import Axis
 
-# Values of 4 bits are stored by 32, and so are those of 8: parts consist of whole blocks.
-_BLOCK = 32
+BLOCK = 32
+"""What parts are made of: values of 4 bits are stored by 32, and so are those of 8."""
 
 Cuts = dict[ir.Value, tuple[int, Split]]
 """Weights, with the dimension that is split and how."""
@@ -67,8 +67,8 @@ def cut_outputs(function: func.FuncOp, axis: int, ranks: int) -> Cuts:
         if isinstance(view, LinearOp | ExpertLinearOp) and recipe_of(view.weight) is not None:
             dim = view.weight.type.rank - (1 if view.transposed.value else 2)
             extent = view.weight.type.shape[dim]
-            if extent >= _BLOCK * ranks:
-                cuts[view.weight] = dim, _even(axis, ranks, extent, _BLOCK)
+            if extent >= BLOCK * ranks:
+                cuts[view.weight] = dim, _even(axis, ranks, extent, BLOCK)
     return cuts
 
 
@@ -110,7 +110,7 @@ def _heads(op: AttentionOp, axis: int, ranks: int) -> Cuts:
 def _hidden_units(op: LinearOp | ExpertLinearOp, axis: int, ranks: int) -> Cuts:
     """The weights that compute what `op` reads, where these are hidden units."""
     extent = op.x.type.shape[-1]
-    split = _even(axis, ranks, extent, max(_BLOCK, stored_unit(op.weight)))
+    split = _even(axis, ranks, extent, max(BLOCK, stored_unit(op.weight)))
     return _weights_behind(op.x, op.x.type.rank - 1, split) or {}
 
 

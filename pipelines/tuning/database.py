@@ -3,12 +3,12 @@
 import hashlib
 import json
 import math
-import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, astuple, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from llmc.runtime.draft import replacing
 from llmc.runtime.errors import UserError
 
 SCHEMA = 1
@@ -112,12 +112,8 @@ class Database:
         """Writes the file, whole or not at all. Raises OSError."""
         content = {"schema": SCHEMA, "entries": [asdict(entry) for entry in self]}
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-        try:
+        with replacing(path) as draft:
             draft.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
 
 
 def _parsed(data: bytes) -> Iterator[Entry]:

@@ -1,12 +1,12 @@
 """`llmc logits`: the numbers behind the next token, for comparing with anything."""
 
 import argparse
-import secrets
 from pathlib import Path
 
 import numpy as np
 
 from llmc.frontend.output_folder import writing
+from llmc.runtime.draft import replacing
 from llmc.tools.arguments import (
     add_compile_options,
     add_device,
@@ -61,11 +61,5 @@ def _token_ids(text: str) -> list[int]:
 
 
 def _save(logits: np.ndarray, output: Path) -> None:
-    draft = output.with_name(f".{output.name}.{secrets.token_hex(4)}")
-    with writing(output):
-        try:
-            with draft.open("wb") as file:
-                np.save(file, logits)
-            draft.replace(output)
-        finally:
-            draft.unlink(missing_ok=True)
+    with writing(output), replacing(output) as draft, draft.open("wb") as file:
+        np.save(file, logits)

@@ -11,6 +11,7 @@ from llmc.dialects import EmbeddingOp, ExpertLinearOp, LinearOp, ParameterOp
 from llmc.dialects.parameter import stored_unit
 from llmc.pipelines.recipes.recipe import recipe_of
 from llmc.pipelines.sharding.megatron import (
+    BLOCK,
     Cuts,
     cut_outputs,
     usual_cuts,
@@ -20,8 +21,6 @@ from llmc.pipelines.sharding.plan import Plan
 from llmc.pipelines.sharding.split import Layout, Split, even_split, whole
 from llmc.runtime.manifest import Axis
 from llmc.runtime.ranks.grid import Grid
-
-_BLOCK = 32
 
 Option: TypeAlias = tuple[Layout | None, bool]
 """How a weight is split, None for as its reader needs it; and whether that gathers its input."""
@@ -119,7 +118,7 @@ def _splits(weight: ir.Value, axis: int, ranks: int, usual: Cuts) -> Iterable[La
         yield _layout(weight, *usual[weight])
     for dim, extent in enumerate(weight.type.shape):
         stored = stored_unit(weight) if dim == weight.type.rank - 1 else 1
-        for unit in (max(_BLOCK, stored), stored):
+        for unit in (max(BLOCK, stored), stored):
             if extent % unit == 0 and extent // unit >= ranks:
                 yield _layout(weight, dim, even_split(axis, ranks, extent, unit))
                 break
