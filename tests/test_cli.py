@@ -6,16 +6,15 @@ import shutil
 import signal
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from gguf import GGMLQuantizationType
 
 import llmc.runtime
+from llmc.tools.bundles import advise_on_dtype
 from llmc.tools.llmc import main
-from tests.tiny_gguf import write_gguf
-from tests.tiny_models import tiny_config, tiny_model
 
 LLMC = Path(sys.executable).with_name("llmc")
 
@@ -138,13 +137,17 @@ def test_inspect(llmc_out, tiny_bundle):
     assert f"{code['dispatches']['decode']} for each token" in text
 
 
-def test_compile_tells_of_narrower_weights_who_chose_none(capfd, tmp_path):
+@pytest.mark.parametrize(
+    ("dtype", "archives", "told"),
+    [(None, [400], True), (None, [200, 200], True), (None, [100], False), ("f32", [400], False)],
+)
+def test_who_chose_no_dtype_is_told_of_narrower_weights(dtype, archives, told, capfd, tmp_path):
     model = tmp_path / "model.gguf"
-    write_gguf(model, tiny_model(tiny_config("llama")), GGMLQuantizationType.Q8_0)
-    for chosen, told in (((), True), (("--dtype", "f32"), False)):
-        output = tmp_path / f"bundle-{len(chosen)}"
-        assert main(["compile", str(model), "-o", str(output), "--context", "64", *chosen]) == 0
-        assert ("--dtype as-is" in capfd.readouterr().err) == told
+    model.write_bytes(bytes(100))
+    for number, size in enumerate(archives):
+        (tmp_path / f"params.rank{number}.irpa").write_bytes(bytes(size))
+    advise_on_dtype(Namespace(model=model, dtype=dtype), tmp_path)
+    assert ("--dtype as-is" in capfd.readouterr().err) == told
 
 
 def test_devices(llmc_out):
