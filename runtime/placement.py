@@ -57,7 +57,8 @@ def place_module(manifest: Manifest, folder: Path, wanted: str | None, rank: int
     fits.
     """
     modules = [code for code in manifest.modules if code.rank == rank]
-    places = list(_automatic()) if wanted is None else [_named(wanted)]
+    kinds = {code.target.device for code in modules}
+    places = list(_automatic(kinds)) if wanted is None else [_named(wanted)]
     refusals: list[str] = []
     for place in places:
         codes = [code for code in modules if code.target.device == place.kind]
@@ -69,13 +70,14 @@ def place_module(manifest: Manifest, folder: Path, wanted: str | None, rank: int
         ]
     if refusals:
         raise UserError(f"{folder} was {'; '.join(refusals)}: recompile it with --target")
-    has = " and ".join(sorted({code.target.device for code in modules}))
+    has = " and ".join(sorted(kinds))
     asked = places[0].kind if wanted else "any device that is here"
     raise UserError(f"{folder} has code for {has}, none for {asked}: recompile it with --target")
 
 
-def _automatic() -> Iterator[Place]:
-    gpus = [Place(gpu) for driver in DRIVERS for gpu in find_gpus(driver)]
+def _automatic(kinds: set[str]) -> Iterator[Place]:
+    """The places of these kinds; a driver of another stays closed: Mesa's alone takes 60 MB."""
+    gpus = [Place(gpu) for driver in DRIVERS if driver in kinds for gpu in find_gpus(driver)]
     yield from (place for place in gpus if place.gpu and not place.gpu.is_cpu)
     yield Place(None)
     yield from (place for place in gpus if place.gpu and place.gpu.is_cpu)

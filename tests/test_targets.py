@@ -168,6 +168,17 @@ def test_the_fastest_device_that_is_here_is_taken(place):
     assert place(ALL[1:], vulkan_gpu("cpu")) == "rdna3"
 
 
+def test_only_drivers_of_devices_that_there_is_code_for_are_opened(monkeypatch, tiny_bundle):
+    opened: list[str] = []
+    monkeypatch.setattr(placement, "find_gpus", lambda driver: opened.append(driver) or ())
+    manifest = Manifest.read(tiny_bundle)
+    placement.place_module(manifest, tiny_bundle, None)
+    assert opened == []
+    both = dataclasses.replace(manifest, modules=(code("cpu", HOST), code("vulkan", "rdna3")))
+    placement.place_module(both, tiny_bundle, None)
+    assert opened == ["vulkan"]
+
+
 def test_the_user_may_ask_for_another_device(place):
     gpus = (vulkan_gpu(), cuda_gpu("8.9"))
     assert place(ALL, *gpus, wanted="cpu") == HOST
