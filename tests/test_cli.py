@@ -224,6 +224,7 @@ llmc.runtime.load(bundle).generate("Hello", max_new_tokens=2)
 assert main(["run", bundle, "--prompt", "Hello", "--max-new-tokens", "2"]) == 0
 assert main(["run", model, "--prompt", "Hello", "--max-new-tokens", "2"]) == 0
 assert main(["inspect", bundle]) == 0
+assert "llmc.tools.commands.bench" not in sys.modules
 try:
     main(["--help"])
 except SystemExit:

@@ -1,38 +1,27 @@
 """`llmc`: the command line. Finds the command, runs it, and reports what went wrong."""
 
 import signal
+import sys
+from importlib import import_module
 
 from llmc.pipelines.errors import IREEError
 from llmc.runtime import UserError
 from llmc.tools.arguments import ArgumentParser
-from llmc.tools.commands import (
-    bench,
-    chat,
-    comm,
-    compile,
-    devices,
-    inspect,
-    logits,
-    plan,
-    reduce,
-    run,
-    tune,
-)
 from llmc.tools.terminal import close_output, note, show_any_text
 
-_COMMANDS = {
-    "run": run,
-    "chat": chat,
-    "compile": compile,
-    "plan": plan,
-    "comm": comm,
-    "inspect": inspect,
-    "logits": logits,
-    "devices": devices,
-    "reduce": reduce,
-    "bench": bench,
-    "tune": tune,
-}
+_COMMANDS = (
+    "run",
+    "chat",
+    "compile",
+    "plan",
+    "comm",
+    "inspect",
+    "logits",
+    "devices",
+    "reduce",
+    "bench",
+    "tune",
+)
 _DESCRIPTION = "Compiles large language models and runs them."
 _EPILOG = "Models are compiled once: bundles are kept in $LLMC_CACHE, by default ~/.cache/llmc."
 
@@ -45,7 +34,8 @@ def main(words: list[str] | None = None) -> int:
     """
     show_any_text()
     try:
-        arguments = _parser().parse_args(words)
+        words = sys.argv[1:] if words is None else words
+        arguments = _parser(words).parse_args(words)
         arguments.run(arguments)
     except UserError as error:
         note(f"llmc: error: {' '.join(str(error).split())}")
@@ -61,10 +51,16 @@ def main(words: list[str] | None = None) -> int:
     return 0
 
 
-def _parser() -> ArgumentParser:
+def _parser(words: list[str]) -> ArgumentParser:
+    """Of the command that `words` begin with alone, if they do: others would take time and memory.
+
+    A command is a module of `llmc.tools.commands`.
+    """
     parser = ArgumentParser(prog="llmc", description=_DESCRIPTION, epilog=_EPILOG)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for name, command in _COMMANDS.items():
+    named = [word for word in words[:1] if word in _COMMANDS]
+    for name in named or _COMMANDS:
+        command = import_module(f"llmc.tools.commands.{name}")
         subparser = commands.add_parser(name, help=command.HELP, description=command.HELP)
         command.add_arguments(subparser)
         subparser.set_defaults(run=command.run)
