@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 
 from llmc.runtime.errors import UserError
@@ -17,8 +18,6 @@ def agreement(communicator: Communicator, folder: Path) -> Iterator[None]:
 
     Raises the same UserError on all where it fails on one, or they differ in llmc or the bundle.
     """
-    from importlib.metadata import version  # here, for it parses mail: a model alone needs none
-
     failure = ""
     try:
         yield
