@@ -22,6 +22,9 @@ pytestmark = pytest.mark.usefixtures("imported_once")
 
 # One of each kind: grouped heads; two kinds of layers, windows and tied weights; experts.
 QUICK = ("llama", "gemma3_text", "qwen3_moe")
+# Of which another family has nearly all.
+ALIKE = ("deepseek_v2",)
+OTHERS = {*FAMILIES} - {*QUICK, *ALIKE}
 # What a family may have beyond the tiny configurations.
 VARIATIONS = {
     "llama": {"attention_bias": True, "mlp_bias": True},
@@ -63,8 +66,9 @@ def make_pair(family: str, folder: Path, dtype: str = "f32", context: int = CONT
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(name, marks=[] if name in QUICK else [pytest.mark.all_families])
-        for name in FAMILIES
+        *QUICK,
+        *(pytest.param(name, marks=pytest.mark.all_families) for name in sorted(OTHERS)),
+        *(pytest.param(name, marks=pytest.mark.thorough) for name in ALIKE),
     ],
 )
 def pair(request, tmp_path_factory):
