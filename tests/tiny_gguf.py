@@ -7,7 +7,7 @@ from pathlib import Path
 import gguf
 import numpy as np
 import torch
-from gguf import GGMLQuantizationType, GGUFWriter, TokenType
+from gguf import GGMLQuantizationType, GGUFValueType, GGUFWriter, TokenType
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from tests.tiny_models import CHAT_TEMPLATE, VOCAB_SIZE, tiny_tokenizer
@@ -78,6 +78,25 @@ def write_gguf(
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+def set_value(key: str, value: int | float | str | list) -> Callable[[GGUFWriter], None]:
+    """A `change` of `write_gguf`: another value for `key`."""
+    types = {int: GGUFValueType.UINT32, float: GGUFValueType.FLOAT32, str: GGUFValueType.STRING}
+
+    def change(writer: GGUFWriter) -> None:
+        del writer.kv_data[0][key]
+        if isinstance(value, list):
+            writer.add_array(key, value)
+        else:
+            writer.add_key_value(key, value, types[type(value)])
+
+    return change
+
+
+def drop(key: str) -> Callable[[GGUFWriter], None]:
+    """A `change` of `write_gguf`: no value for `key`."""
+    return lambda writer: writer.kv_data[0].pop(key)
 
 
 def _write_sizes(writer: GGUFWriter, config: PreTrainedConfig) -> None:
