@@ -76,7 +76,7 @@ def place_module(manifest: Manifest, folder: Path, wanted: str | None, rank: int
 
 
 def _automatic(kinds: set[str]) -> Iterator[Place]:
-    """The places of these kinds; a driver of another stays closed: Mesa's alone takes 60 MB."""
+    """The CPU, and GPUs of `kinds`: other drivers stay closed, of which Mesa's takes 60 MB."""
     gpus = [Place(gpu) for driver in DRIVERS if driver in kinds for gpu in find_gpus(driver)]
     yield from (place for place in gpus if place.gpu and not place.gpu.is_cpu)
     yield Place(None)

@@ -139,13 +139,27 @@ def test_inspect(llmc_out, tiny_bundle):
 
 @pytest.mark.parametrize(
     ("dtype", "archives", "told"),
-    [(None, [400], True), (None, [200, 200], True), (None, [100], False), ("f32", [400], False)],
+    [
+        (None, {("cpu", 0): 400}, True),
+        (None, {("cpu", 0): 200, ("cpu", 1): 200}, True),
+        (None, {("cpu", 0): 100, ("vulkan", 0): 100}, False),
+        ("f32", {("cpu", 0): 400}, False),
+    ],
 )
-def test_who_chose_no_dtype_is_told_of_narrower_weights(dtype, archives, told, capfd, tmp_path):
+def test_who_chose_no_dtype_is_told_of_narrower_weights(
+    dtype, archives, told, tiny_bundle, capfd, tmp_path
+):
     model = tmp_path / "model.gguf"
     model.write_bytes(bytes(100))
-    for number, size in enumerate(archives):
-        (tmp_path / f"params.rank{number}.irpa").write_bytes(bytes(size))
+    manifest = json.loads((tiny_bundle / "manifest.json").read_text())
+    (code,), files = manifest["modules"], manifest["files"]
+    manifest["modules"] = []
+    for number, ((device, rank), size) in enumerate(archives.items()):
+        archive, target = f"params.{number}.irpa", {**code["target"], "device": device}
+        files[archive] = {**files["params.irpa"], "size": size}
+        manifest["modules"] += [{**code, "target": target, "rank": rank, "parameters": archive}]
+    manifest["grid"] = [{"name": "tp", "size": 1 + max(rank for _, rank in archives)}]
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
     advise_on_dtype(Namespace(model=model, dtype=dtype), tmp_path)
     assert ("--dtype as-is" in capfd.readouterr().err) == told
 

@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from llmc.frontend.options import CompileOptions, Progress
+from llmc.frontend.source import source_files
 from llmc.frontend.toolchain import needing_compiler
 from llmc.runtime import UserError
-from llmc.runtime.manifest import MANIFEST, MODULE
+from llmc.runtime.manifest import MANIFEST, MODULE, Manifest
 from llmc.tools.arguments import compile_options, given_compile_options
 from llmc.tools.terminal import note, stage_display
 
@@ -54,15 +55,17 @@ def is_bundle(arguments: argparse.Namespace) -> bool:
 def advise_on_dtype(arguments: argparse.Namespace, bundle: Path) -> None:
     """Tells who chose no `--dtype` of a better one, where the model's files hold fewer bits.
 
+    Of a bundle for several targets, which have archives of their own, it counts the first one's.
     Raises UserError where a file of either cannot be read.
     """
-    from llmc.frontend.source import source_files
-
     if arguments.dtype is not None:
         return
+    manifest = Manifest.read(bundle)
+    first, *_ = manifest.modules
+    archives = {code.parameters for code in manifest.modules if code.target == first.target}
+    written = sum(manifest.files[name].size for name in archives)
     try:
         read = sum(file.stat().st_size for file in source_files(arguments.model))
-        written = sum(file.stat().st_size for file in bundle.glob("*.irpa"))
     except OSError as error:
         raise UserError(f"cannot read {error.filename}: {error.strerror}") from error
     if written > _MUCH_LARGER * read:
