@@ -15,7 +15,6 @@ from llmc.runtime.manifest import TOKENIZER
 from llmc.runtime.opening import find_module, open_engine
 from llmc.runtime.ranks.agreement import agreement
 from llmc.runtime.ranks.communicator import Communicator
-from llmc.runtime.ranks.local_ranks import start_local_ranks
 from llmc.runtime.ranks.waiting import TIMEOUT_S
 from llmc.runtime.room import require_tokens
 from llmc.runtime.sampling import SamplingOptions
@@ -212,6 +211,9 @@ def load(
     """
     if not local:
         return Model(Path(folder), threads, device)
+    # Here, for one device needs none of it.
+    from llmc.runtime.ranks.local_ranks import start_local_ranks
+
     communicator = start_local_ranks(Path(folder), threads, device, timeout_s)
     return Model(Path(folder), threads, device, communicator)
 

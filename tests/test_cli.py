@@ -227,6 +227,7 @@ def test_interrupted_run_is_silent(endless_bundle):
     assert process.returncode == 128 + signal.SIGINT
 
 
+UNUSED = ("rich", "importlib.metadata", "llmc.runtime.ranks.local")
 FORBIDDEN = ("torch", "torch_mlir", "transformers", "iree.compiler")
 LIGHT = f"""
 import sys
@@ -236,6 +237,7 @@ from llmc.tools.llmc import main
 model, bundle = sys.argv[1:]
 llmc.runtime.load(bundle).generate("Hello", max_new_tokens=2)
 assert main(["run", bundle, "--prompt", "Hello", "--max-new-tokens", "2"]) == 0
+assert not [name for name in {UNUSED} if name in sys.modules]
 assert main(["run", model, "--prompt", "Hello", "--max-new-tokens", "2"]) == 0
 assert main(["inspect", bundle]) == 0
 assert "llmc.tools.commands.bench" not in sys.modules

@@ -86,7 +86,7 @@ def test_ranks_with_something_else_are_refused_everywhere(fault, tmp_path, monke
         manifest = {"name": "other" if fault == "bundle" and rank == 1 else "same"}
         (tmp_path / str(rank) / "manifest.json").write_text(json.dumps(manifest))
     versions = iter(["1", "1", "2"] if fault == "llmc" else ["1"] * 3)
-    monkeypatch.setattr("llmc.runtime.ranks.agreement.version", lambda _: next(versions))
+    monkeypatch.setattr("importlib.metadata.version", lambda _: next(versions))
 
     def run(communicator):
         try:

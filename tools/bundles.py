@@ -1,19 +1,14 @@
 """From the MODEL of a command line to a bundle, compiled into the cache where need be."""
 
 import argparse
-import logging
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from llmc.frontend.options import CompileOptions, Progress
+from llmc.frontend.options import CompileOptions
 from llmc.frontend.source import source_files
-from llmc.frontend.toolchain import needing_compiler
 from llmc.runtime import UserError
 from llmc.runtime.manifest import MANIFEST, MODULE, Manifest
 from llmc.tools.arguments import compile_options, given_compile_options
-from llmc.tools.terminal import note, stage_display
+from llmc.tools.terminal import note
 
 # An archive of so many times the bytes of the model's files is worth a word.
 _MUCH_LARGER = 1.5
@@ -27,9 +22,13 @@ def find_bundle(arguments: argparse.Namespace) -> tuple[Path, float]:
     options = compile_options(arguments)
     if is_bundle(arguments):
         return Path(arguments.model), 0.0
+    # Here, for who runs a bundle needs none of it, and `filelock` comes with the compiler.
+    from llmc.frontend.toolchain import needing_compiler
+
     with needing_compiler("compiling a model"):
-        # Here, for it needs `filelock`, which comes with the compiler.
         from llmc.frontend.cache import cached_bundle
+    from llmc.tools.compiling import compiling
+
     with compiling(arguments) as progress:
         cached = cached_bundle(
             arguments.model, options, progress=progress, dump_ir=arguments.dump_ir
@@ -73,16 +72,3 @@ def advise_on_dtype(arguments: argparse.Namespace, bundle: Path) -> None:
             f"stored as {CompileOptions.dtype}, {written / 1e6:.0f} MB; the model's files have "
             f"{read / 1e6:.0f} MB: --dtype as-is keeps their weights, for faster text"
         )
-
-
-@contextmanager
-def compiling(arguments: argparse.Namespace) -> Iterator[Progress]:
-    """Gives what shows stages. Hides, unless `-v` is given, what libraries tell programmers."""
-    with stage_display(arguments.verbose) as progress, warnings.catch_warnings():
-        if not arguments.verbose:
-            warnings.simplefilter("ignore")
-            logging.disable()
-        try:
-            yield progress
-        finally:
-            logging.disable(logging.NOTSET)

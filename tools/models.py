@@ -8,7 +8,6 @@ from typing import NoReturn
 
 from llmc.runtime import Model, UserError, load
 from llmc.runtime.ranks.communicator import Communicator
-from llmc.runtime.ranks.follower import run_follower
 from llmc.runtime.ranks.launcher import connect
 from llmc.tools.bundles import find_bundle, is_bundle
 from llmc.tools.terminal import note
@@ -67,6 +66,8 @@ def _compile(arguments: argparse.Namespace, communicator: Communicator) -> tuple
 
 def _follow(arguments: argparse.Namespace, communicator: Communicator) -> NoReturn:
     """Follows rank 0, and leaves with the process; UserError for what rank 0 cannot tell."""
+    from llmc.runtime.ranks.follower import run_follower
+
     name = os.fsencode(arguments.model) if is_bundle(arguments) else communicator.listen()
     if not name:
         raise SystemExit(_FAILED)

@@ -1,36 +1,10 @@
 """What llmc writes: text and data to standard output, all else to standard error."""
 
-import contextlib
 import os
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from io import TextIOWrapper
 
-from rich.console import Console
-from rich.table import Table
-
-from llmc.frontend.options import Progress
 from llmc.runtime import Generation, GenerationOptions, UserError
-
-_STAGES = {
-    "wait": "Waiting for another llmc that compiles the same model",
-    "start": "Starting PyTorch and MLIR",
-    "open": "Opening the model",
-    "read": "Reading the weights",
-    "export": "Exporting with torch.export",
-    "torch": "Importing through torch-mlir",
-    "import": "Lowering PyTorch's operations",
-    "shard": "Splitting the model among ranks",
-    "state": "Giving the module its KV cache",
-    "weights": "Laying out the weights",
-    "linalg": "Lowering to linalg",
-    "iree": "Putting in the kernels",
-    "code": "Compiling with IREE",
-    "archive": "Writing the weights",
-    "manifest": "Hashing the files",
-}
 
 
 class OutputError(UserError):
@@ -57,14 +31,6 @@ def write(text: str) -> None:
         raise OutputError(f"cannot write to standard output: {error.strerror}") from error
 
 
-def write_table(table: Table) -> None:
-    """Writes `table` to standard output, as wide as the terminal. Raises as `write` does."""
-    console = Console()
-    with console.capture() as text:
-        console.print(table)
-    write(text.get())
-
-
 def close_output() -> None:
     """Drops what standard output still holds, which Python would try to write at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -82,33 +48,6 @@ def note(text: str) -> None:
     """Tells the person something that is not output, on a line of its own."""
     if sys.stderr is not None:  # for which print would take standard output
         print(text, file=sys.stderr, flush=True)
-
-
-@contextmanager
-def stage_display(verbose: bool) -> Iterator[Progress]:
-    """Gives what shows the stages of a compilation, and how long each took.
-
-    Where standard error is no terminal, the lines come when all is well, since an error is to be
-    the only line there; with `verbose` they come as the stages end.
-    """
-    console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
-    held: list[str] = []
-
-    @contextmanager
-    def show(name: str) -> Iterator[None]:
-        title = _STAGES.get(name, name)
-        begin = time.perf_counter()
-        with console.status(title) if console.is_terminal else contextlib.nullcontext():
-            yield
-        line = f"{title:<34}{time.perf_counter() - begin:6.1f} s"
-        if console.is_terminal or verbose:
-            console.print(line)
-        else:
-            held.append(line)
-
-    yield show
-    for line in held:
-        console.print(line)
 
 
 def is_cut(result: Generation, options: GenerationOptions) -> bool:

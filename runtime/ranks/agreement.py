@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 
 from llmc.runtime.errors import UserError
@@ -25,7 +24,7 @@ def agreement(communicator: Communicator, folder: Path) -> Iterator[None]:
         failure = str(error)
     mine = {
         "failure": failure,
-        "llmc": version("llmc-compiler"),
+        "llmc": _version(),
         "bundle": _digest(folder / MANIFEST),
     }
     try:
@@ -47,6 +46,13 @@ def agreement(communicator: Communicator, folder: Path) -> Iterator[None]:
         if other["bundle"] != first["bundle"]:
             raise UserError(f"rank {rank} has another bundle than rank 0: give all the same")
     communicator.agreed = True
+
+
+def _version() -> str:
+    # Here, for it brings readers of mail and of archives, which one device alone does without.
+    from importlib.metadata import version
+
+    return version("llmc-compiler")
 
 
 def _digest(path: Path) -> str:

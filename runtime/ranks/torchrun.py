@@ -13,16 +13,11 @@ from dataclasses import dataclass
 
 from llmc.runtime.errors import UserError
 from llmc.runtime.ranks.communicator import Communicator
+from llmc.runtime.ranks.launcher import TORCHRUN
 from llmc.runtime.ranks.local import LocalCommunicator, share_memory
 from llmc.runtime.ranks.rendezvous import LOOK_S, is_closed, join, process_of, share
 
-_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _END_S = 5.0  # for others to end by themselves
-
-
-def started_by_torchrun(environment: Mapping[str, str]) -> bool:
-    """Whether this process is one of several that torchrun started."""
-    return all(environment.get(name) for name in _VARIABLES) and environment["WORLD_SIZE"] != "1"
 
 
 def connect_to_local_ranks(environment: Mapping[str, str], timeout_s: float) -> Communicator:
@@ -52,7 +47,7 @@ class _Place:
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> _Place:
-        rank, ranks, here, address, port = (environment[name] for name in _VARIABLES)
+        rank, ranks, here, address, port = (environment[name] for name in TORCHRUN)
         if here != ranks:
             raise UserError(f"torchrun has {here} of {ranks} ranks on this machine: use mpiexec")
         if not (rank.isdecimal() and ranks.isdecimal() and int(rank) < int(ranks)):

@@ -30,7 +30,8 @@ from llmc.tools.arguments import (
     positive,
 )
 from llmc.tools.bundles import find_bundle, is_bundle
-from llmc.tools.terminal import note, write, write_table
+from llmc.tools.tables import write_table
+from llmc.tools.terminal import note, write
 
 HELP = "measure a model beside llama.cpp and others"
 

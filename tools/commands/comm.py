@@ -13,7 +13,8 @@ from rich.table import Table
 from llmc.frontend.toolchain import needing_compiler
 from llmc.tools.arguments import positive
 from llmc.tools.planned_devices import HOST, find_device
-from llmc.tools.terminal import write, write_table
+from llmc.tools.tables import write_table
+from llmc.tools.terminal import write
 from llmc.tools.text_files import read_text
 
 if TYPE_CHECKING:

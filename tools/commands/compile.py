@@ -10,8 +10,9 @@ from llmc.frontend.output_folder import appearing, writing
 from llmc.runtime import UserError
 from llmc.runtime.manifest import MANIFEST, Manifest
 from llmc.tools.arguments import add_compile_options, add_model, add_verbose, compile_options
-from llmc.tools.bundles import advise_on_dtype, compiling, find_bundle, is_bundle
+from llmc.tools.bundles import advise_on_dtype, find_bundle, is_bundle
 from llmc.tools.commands.inspect import describe
+from llmc.tools.compiling import compiling
 from llmc.tools.terminal import note, write
 
 HELP = "compile a model into a bundle"

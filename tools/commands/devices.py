@@ -12,7 +12,8 @@ from rich.text import Text
 from llmc.frontend.bench.machine import Bounds, measure
 from llmc.frontend.toolchain import lacking_compiler
 from llmc.runtime.devices import Device, list_devices
-from llmc.tools.terminal import note, write, write_table
+from llmc.tools.tables import write_table
+from llmc.tools.terminal import note, write
 
 HELP = "list what this machine has that llmc can run on"
 

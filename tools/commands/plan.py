@@ -18,7 +18,7 @@ from llmc.tools.arguments import (
     compile_options,
     positive,
 )
-from llmc.tools.bundles import compiling
+from llmc.tools.compiling import compiling
 from llmc.tools.plan_report import facts, report
 from llmc.tools.planned_devices import find_device
 from llmc.tools.terminal import write

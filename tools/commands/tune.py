@@ -21,8 +21,10 @@ from llmc.tools.arguments import (
     compile_options,
     positive,
 )
-from llmc.tools.bundles import compiling, is_bundle
-from llmc.tools.terminal import note, write, write_table
+from llmc.tools.bundles import is_bundle
+from llmc.tools.compiling import compiling
+from llmc.tools.tables import write_table
+from llmc.tools.terminal import note, write
 
 HELP = "find what makes a model's kernels fastest on this machine, for compilations to come"
 
