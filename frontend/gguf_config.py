@@ -12,8 +12,8 @@ from typing import Any
 from transformers import AutoConfig, PreTrainedConfig
 
 from llmc.frontend.gguf_file import GgufFile
-from llmc.frontend.loaded_model import CONFIG_ERRORS, one_line, quiet
-from llmc.runtime.errors import UserError
+from llmc.frontend.loaded_model import CONFIG_ERRORS, quiet
+from llmc.runtime.errors import UserError, one_line
 
 # The architectures that weights and tokenizers treat alike.
 GEMMAS = frozenset({"gemma", "gemma2", "gemma3"})

@@ -24,9 +24,9 @@ from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKEN
 
 from llmc.frontend.gguf_config import GEMMAS
 from llmc.frontend.gguf_file import GgufFile
-from llmc.frontend.loaded_model import one_line, quiet
+from llmc.frontend.loaded_model import quiet
 from llmc.frontend.tokenizer_json import fitted_json, known_ids
-from llmc.runtime.errors import UserError
+from llmc.runtime.errors import UserError, one_line
 from llmc.runtime.manifest import TokenizerFacts
 
 _T = TypeVar("_T")

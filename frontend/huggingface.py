@@ -16,14 +16,13 @@ from llmc.frontend.huggingface_weights import find_checkpoint
 from llmc.frontend.loaded_model import (
     CONFIG_ERRORS,
     LoadedModel,
-    one_line,
     outline,
     quiet,
     truncated,
 )
 from llmc.frontend.packing import Packing, read_packing
 from llmc.frontend.text_files import read_json
-from llmc.runtime.errors import UserError
+from llmc.runtime.errors import UserError, one_line
 
 
 def open_folder(folder: Path, layers: int | None = None) -> LoadedModel:

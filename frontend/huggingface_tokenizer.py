@@ -5,10 +5,10 @@ from pathlib import Path
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
 
-from llmc.frontend.loaded_model import one_line, quiet
+from llmc.frontend.loaded_model import quiet
 from llmc.frontend.text_files import read_json
 from llmc.frontend.tokenizer_json import fitted_json, known_ids
-from llmc.runtime.errors import UserError
+from llmc.runtime.errors import UserError, one_line
 from llmc.runtime.manifest import TokenizerFacts
 
 _VOCABULARIES = ("tokenizer.json", "*.model", "*.tiktoken", "vocab.json", "vocab.txt")

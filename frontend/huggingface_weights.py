@@ -14,12 +14,12 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from llmc.frontend.loaded_model import one_line, outline, quiet, some_of, untied_state
+from llmc.frontend.loaded_model import outline, quiet, some_of, untied_state
 from llmc.frontend.packed_linear import PackedLinear, is_part, take_packed
 from llmc.frontend.packing import Packing
 from llmc.frontend.text_files import read_json
 from llmc.pipelines.parameters import StoredWeight
-from llmc.runtime.errors import UserError
+from llmc.runtime.errors import UserError, one_line
 
 _TORCH_TYPES = {"F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32}
 # Types that no weight is computed in: masks and counters that old checkpoints carry along.

@@ -13,7 +13,7 @@ from transformers.initialization import no_init_weights
 from transformers.utils import logging
 
 from llmc.pipelines.parameters import StoredWeight
-from llmc.runtime.errors import UserError
+from llmc.runtime.errors import UserError, one_line
 from llmc.runtime.manifest import TokenizerFacts
 
 # What transformers raises on a configuration whose values make no model.
@@ -147,11 +147,3 @@ def some_of(names: Iterable[str], shown: int = 3) -> str:
     ordered = sorted(names)
     listed = one_line(", ".join(ordered[:shown]))
     return listed if len(ordered) <= shown else f"{listed} and {len(ordered) - shown} more"
-
-
-def one_line(text: object) -> str:
-    """The text of an exception or a file, fit for one line of a terminal; at most 200 letters."""
-    if isinstance(text, KeyError):  # whose text is the bare key
-        text = f"{text} is not known"
-    line = " ".join(str(text).split())[:200] or type(text).__name__
-    return "".join(letter if letter.isprintable() else "?" for letter in line)

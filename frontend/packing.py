@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from llmc.dialects.blocks import INT4_G64, INT4_G128, Q4_1, BlockFormat
-from llmc.frontend.loaded_model import one_line
-from llmc.runtime.errors import UserError
+from llmc.runtime.errors import UserError, one_line
 
 _FORMATS = {format_.values: format_ for format_ in (Q4_1, INT4_G64, INT4_G128)}
 

@@ -17,14 +17,13 @@ from transformers import PreTrainedModel
 
 from llmc.frontend.interception import llmc_operations
 from llmc.frontend.layers import Layers, only_tensor, opaque_layers, study_layers
-from llmc.frontend.loaded_model import one_line
 from llmc.frontend.soundness import (
     require_local_layers,
     require_positions,
     require_positions_from_0,
 )
 from llmc.runtime import abi
-from llmc.runtime.errors import UserError
+from llmc.runtime.errors import UserError, one_line
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 from llmc import dialects
 from llmc.dialects.blocks import Q8_0
 from llmc.frontend.layers import find_layers
-from llmc.frontend.loaded_model import one_line, some_of
+from llmc.frontend.loaded_model import some_of
 from llmc.frontend.programs import VARIANTS
 from llmc.pipelines.parameters import stored_parameters
 from llmc.pipelines.passes.base import find, functions, globals_with, is_layer
@@ -20,7 +20,7 @@ from llmc.pipelines.pipeline import STAGE_NAMES, StateStage
 from llmc.pipelines.recipes.quantize import Quantize
 from llmc.pipelines.recipes.recipe import Computed, Recipe, Weight
 from llmc.pipelines.recipes.step import Step
-from llmc.runtime.errors import UserError
+from llmc.runtime.errors import UserError, one_line
 
 
 def read_stage(path: Path) -> tuple[str, ir.Module]:

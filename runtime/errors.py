@@ -18,3 +18,11 @@ class RankError(UserError):
 def first_line(error: BaseException) -> str:
     """The first line of what `error` says; its type's name where it says nothing."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def one_line(text: object) -> str:
+    """The text of an exception or a file, fit for one line of a terminal; at most 200 letters."""
+    if isinstance(text, KeyError):  # whose text is the bare key
+        text = f"{text} is not known"
+    line = " ".join(str(text).split())[:200] or type(text).__name__
+    return "".join(letter if letter.isprintable() else "?" for letter in line)

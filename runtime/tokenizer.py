@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-import jinja2
-import jinja2.ext
-import jinja2.nodes
-import jinja2.parser
 import tokenizers
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from .errors import UserError
-from .manifest import TokenizerFacts
+from llmc.runtime.errors import UserError, one_line
+from llmc.runtime.manifest import TokenizerFacts
 
-# A chat template is a program that came with the model; run on messages it was not made for, it
-# fails in the ways of any Python expression.
-_TEMPLATE_FAILURES = (
-    jinja2.TemplateError,
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    RuntimeError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-)
+if TYPE_CHECKING:
+    from llmc.runtime.chat_template import ChatTemplate
 
 
 class Tokenizer:
@@ -61,7 +44,7 @@ class Tokenizer:
         try:
             return self._tokenizer.encode(text, add_special_tokens=special).ids
         except Exception as error:  # `tokenizers` raises no other class
-            raise UserError(f"tokenizer.json cannot encode the text: {_one_line(error)}") from error
+            raise UserError(f"tokenizer.json cannot encode the text: {one_line(error)}") from error
 
     def decode(self, ids: Sequence[int], skip_special: bool = True) -> str:
         """Text of `ids`; ids outside the vocabulary and, by default, special tokens give none."""
@@ -86,22 +69,8 @@ class Tokenizer:
         chat = [dict(message) for message in messages]
         if not chat:
             raise UserError("the chat is empty: give at least one message")
-        # Templates test whether a token is defined: one that the model lacks is left out, not None.
         named = {"bos_token": self.facts.bos_token, "eos_token": self.facts.eos_token}
-        tokens = {name: token for name, token in named.items() if token is not None}
-        template = self._template
-        try:
-            return template.render(
-                messages=chat,
-                tools=None,
-                documents=None,
-                add_generation_prompt=add_generation_prompt,
-                **tokens,
-            )
-        except _TEMPLATE_FAILURES as error:
-            raise UserError(
-                f"the model's chat template does not take these messages: {_one_line(error)}"
-            ) from error
+        return self._template.render(chat, named, add_generation_prompt)
 
     def encode_chat(
         self, messages: Iterable[Mapping[str, str]], add_generation_prompt: bool = True
@@ -110,13 +79,13 @@ class Tokenizer:
         return self.encode(self.render_chat(messages, add_generation_prompt), special=False)
 
     @cached_property
-    def _template(self) -> jinja2.Template:
+    def _template(self) -> ChatTemplate:
         if self.facts.chat_template is None:
             raise UserError("the model has no chat template: use --raw to give it plain text")
-        try:
-            return _template_environment().from_string(self.facts.chat_template)
-        except _TEMPLATE_FAILURES as error:
-            raise UserError(f"the model's chat template is broken: {_one_line(error)}") from error
+        # Here, for Jinja takes memory that plain text has no need of.
+        from llmc.runtime.chat_template import ChatTemplate
+
+        return ChatTemplate(self.facts.chat_template)
 
 
 def _load(source: Path | str) -> tokenizers.Tokenizer:
@@ -136,58 +105,5 @@ def _load(source: Path | str) -> tokenizers.Tokenizer:
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # as panics are, that `tokenizers` raises beside Exception
-        raise UserError(f"{name} is not a tokenizer: {_one_line(error)}") from error
+        raise UserError(f"{name} is not a tokenizer: {one_line(error)}") from error
     return tokenizer
-
-
-def _template_environment() -> ImmutableSandboxedEnvironment:
-    """Jinja as Hugging Face sets it up (`transformers.utils.chat_template_utils`)."""
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True,
-        lstrip_blocks=True,
-        extensions=[jinja2.ext.loopcontrols, _GenerationBlock],
-    )
-    environment.filters["tojson"] = _to_json
-    environment.globals["raise_exception"] = _raise_exception
-    environment.globals["strftime_now"] = _strftime_now
-    return environment
-
-
-class _GenerationBlock(jinja2.ext.Extension):
-    """`{% generation %}` marks the assistant's words for training; here it is only its body."""
-
-    tags = {"generation"}  # noqa: RUF012 (Jinja's own way to declare them)
-
-    def parse(self, parser: jinja2.parser.Parser) -> jinja2.nodes.Node:
-        line = next(parser.stream).lineno
-        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-        return jinja2.nodes.Scope(body, lineno=line)
-
-
-def _to_json(
-    value: Any,
-    ensure_ascii: bool = False,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    """Unlike Jinja's own filter, does not escape for HTML."""
-    return json.dumps(
-        value,
-        ensure_ascii=ensure_ascii,
-        indent=indent,
-        separators=separators,
-        sort_keys=sort_keys,
-    )
-
-
-def _raise_exception(message: str) -> None:
-    raise jinja2.TemplateError(message)
-
-
-def _strftime_now(format_: str) -> str:
-    return datetime.now().strftime(format_)
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

@@ -235,7 +235,8 @@ import llmc.runtime
 from llmc.tools.llmc import main
 
 model, bundle = sys.argv[1:]
-llmc.runtime.load(bundle).generate("Hello", max_new_tokens=2)
+llmc.runtime.load(bundle).generate("Hello", raw=True, max_new_tokens=2)
+assert "jinja2" not in sys.modules
 assert main(["run", bundle, "--prompt", "Hello", "--max-new-tokens", "2"]) == 0
 assert not [name for name in {UNUSED} if name in sys.modules]
 assert main(["run", model, "--prompt", "Hello", "--max-new-tokens", "2"]) == 0
