@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from .abi import DECODE
-from .errors import UserError
+from llmc.runtime.abi import DECODE
+from llmc.runtime.errors import UserError
+
 from .fields import Count, PositiveCount, Rule, Seconds, Text, brief, converted, one_of
 
 SCHEMA = 6

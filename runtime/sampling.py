@@ -12,7 +12,7 @@ from random import Random
 import numpy as np
 import numpy.typing as npt
 
-from .errors import UserError
+from llmc.runtime.errors import UserError
 
 # So many of the largest logits are found in less time than it takes to read all of them.
 _FEW = 256
