@@ -6,13 +6,12 @@ from torch_mlir.dialects import arith
 from llmc.dialects.block_layout import BlockParts
 from llmc.dialects.index_notation import (
     collapse,
-    expand,
     pointwise,
     reduce,
     size,
-    sizes,
     slice_of,
 )
+from llmc.dialects.linear_rows import on_rows
 from llmc.dialects.quantize import in_rows
 from llmc.dialects.quantize_rows import nearest_integers
 
@@ -24,12 +23,7 @@ def multiply_panels(
 
     N is `outputs`, and `bias [N]` is added where there is one.
     """
-    leading = sizes(x)[:-1]
-    rows = collapse(x, [len(leading), 1]) if len(leading) > 1 else x
-    y = first_outputs(multiply_blocks(rows, weight), outputs)
-    if bias is not None:
-        y = pointwise("tn,n->tn", lambda a, b, _: arith.addf(a, b), y, bias)
-    return y if len(leading) == 1 else expand(y, [leading, [outputs]])
+    return on_rows(x, lambda rows: first_outputs(multiply_blocks(rows, weight), outputs), bias)
 
 
 def multiply_blocks(rows: ir.Value, weight: BlockParts, each: str = "pbj") -> ir.Value:

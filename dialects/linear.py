@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 from torch_mlir import ir
-from torch_mlir.dialects import arith, ext
+from torch_mlir.dialects import ext
 
 from llmc.dialects.checks import (
     flag,
@@ -16,7 +16,8 @@ from llmc.dialects.checks import (
     tensor_of,
     verified,
 )
-from llmc.dialects.index_notation import collapse, contract, expand, pointwise, sizes
+from llmc.dialects.index_notation import contract
+from llmc.dialects.linear_rows import on_rows
 from llmc.dialects.llmc import Operation
 from llmc.dialects.parameter import stored_unit
 from llmc.dialects.sharding_rule import ShardingRule, by_letters
@@ -70,15 +71,8 @@ class LinearOp(Operation, name="linear", traits=[ext.Pure]):
 
     def lower(self) -> ir.Value:
         """A contraction over the rows of x, all leading dimensions merged."""
-        leading = sizes(self.x)[:-1]
-        rows = collapse(self.x, [len(leading), 1]) if len(leading) > 1 else self.x
-        stored = "kn" if self.transposed.value else "nk"
-        y = contract(f"tk,{stored}->tn", rows, self.weight)
-        if self.bias is not None:
-            y = pointwise("tn,n->tn", lambda a, b, _: arith.addf(a, b), y, self.bias)
-        if len(leading) == 1:
-            return y
-        return expand(y, [leading, [self._outputs_and_inputs(self.weight.type.shape)[0]]])
+        notation = f"tk,{'kn' if self.transposed.value else 'nk'}->tn"
+        return on_rows(self.x, lambda rows: contract(notation, rows, self.weight), self.bias)
 
     def _outputs_and_inputs(self, shape: list[int]) -> tuple[int, int]:
         first, second = shape

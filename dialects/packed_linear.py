@@ -23,12 +23,11 @@ from llmc.dialects.index_notation import (
     constant,
     expand,
     filled,
-    pointwise,
     size,
-    sizes,
     slice_of,
 )
 from llmc.dialects.linear import LinearOp
+from llmc.dialects.linear_rows import on_rows
 from llmc.dialects.llmc import Operation
 
 
@@ -75,14 +74,13 @@ class PackedLinearOp(Operation, name="packed_linear", traits=[ext.Pure]):
 
     def lower(self) -> ir.Value:
         """A linalg.mmt4d: a single row as it is, several packed in tiles of rows."""
-        leading = sizes(self.x)[:-1]
-        outputs = self.out.type.shape[-1]
-        rows = collapse(self.x, [len(leading), 1]) if len(leading) > 1 else self.x
+        return on_rows(self.x, self._multiply, self.bias)
+
+    def _multiply(self, rows: ir.Value) -> ir.Value:
         rows = _with_width(rows, self.weight.type.shape[1])
-        y = self._one_row(rows) if size(rows, 0) == 1 else self._many_rows(rows, outputs)
-        if self.bias is not None:
-            y = pointwise("tn,n->tn", lambda a, b, _: arith.addf(a, b), y, self.bias)
-        return y if len(leading) == 1 else expand(y, [leading, [outputs]])
+        if size(rows, 0) == 1:
+            return self._one_row(rows)
+        return self._many_rows(rows, self.out.type.shape[-1])
 
     def _panels(self) -> ir.Value:
         panels, inputs, columns = self.weight.type.shape

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from torch_mlir import ir
-from torch_mlir.dialects import arith, ext
+from torch_mlir.dialects import ext
 
 from llmc.dialects.block_layout import dequantize, unpack
 from llmc.dialects.block_product import sum_blocks
@@ -20,7 +20,8 @@ from llmc.dialects.checks import (
     typed,
     verified,
 )
-from llmc.dialects.index_notation import collapse, contract, expand, pointwise, sizes
+from llmc.dialects.index_notation import contract
+from llmc.dialects.linear_rows import merged, on_rows
 from llmc.dialects.llmc import Operation
 from llmc.dialects.quantize import in_rows
 from llmc.dialects.sharding_rule import Dim, ShardingRule, by_letters
@@ -85,24 +86,13 @@ class QuantizedLinearOp(Operation, name="quantized_linear", traits=[ext.Pure]):
 
     def lower(self) -> ir.Value:
         """A contraction over the rows of x: with the weight as floats, or block by block."""
-        leading = sizes(self.x)[:-1]
-        y = self._on_floats() if self.scales is None else self._on_integers()
-        if self.bias is not None:
-            y = pointwise("tn,n->tn", lambda a, b, _: arith.addf(a, b), y, self.bias)
-        if len(leading) == 1:
-            return y
-        return expand(y, [leading, [self.weight.type.shape[0]]])
+        multiply = self._on_floats if self.scales is None else self._on_integers
+        return on_rows(self.x, multiply, self.bias)
 
-    def _on_floats(self) -> ir.Value:
-        return contract("tk,nk->tn", _rows(self.x), dequantize(self.weight))
+    def _on_floats(self, rows: ir.Value) -> ir.Value:
+        return contract("tk,nk->tn", rows, dequantize(self.weight))
 
-    def _on_integers(self) -> ir.Value:
+    def _on_integers(self, rows: ir.Value) -> ir.Value:
         format_ = self.weight.type.element_type.format
-        x = in_rows(_rows(self.x), format_.values)
-        return sum_blocks(x, _rows(self.scales), unpack(self.weight), "nb")
-
-
-def _rows(x: ir.Value) -> ir.Value:
-    """`x [..., K]` with all leading dimensions merged."""
-    rank = x.type.rank
-    return x if rank == 2 else collapse(x, [rank - 1, 1])
+        x = in_rows(rows, format_.values)
+        return sum_blocks(x, merged(self.scales), unpack(self.weight), "nb")

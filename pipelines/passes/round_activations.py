@@ -8,7 +8,8 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from llmc.dialects import LinearOp
-from llmc.dialects.index_notation import collapse, expand, letters, pointwise, reduce
+from llmc.dialects.index_notation import pointwise, reduce
+from llmc.dialects.linear_rows import on_rows
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass, find
 
@@ -46,19 +47,15 @@ class RoundActivations(Pass):
 
 
 def _multiply(linear: LinearOp) -> ir.Value:
-    *leading, _ = linear.x.type.shape
     narrow, wide = linear.weight.type.element_type, linear.x.type.element_type
-    rows = linear.x if len(leading) == 1 else collapse(linear.x, [len(leading), 1])
-    lead = letters(2)
-    rounded = pointwise(
-        f"{lead}->{lead}", lambda x, _: arith.truncf(narrow, x), rows, element=narrow
-    )
+    stored = "kn" if linear.transposed.value else "nk"
 
     def multiply_add(x: ir.Value, weight: ir.Value, sum_: ir.Value) -> ir.Value:
         return arith.addf(sum_, arith.mulf(arith.extf(wide, x), arith.extf(wide, weight)))
 
-    stored = "kn" if linear.transposed.value else "nk"
-    y = reduce(f"tk,{stored}->tn", multiply_add, 0.0, rounded, linear.weight, element=wide)
-    if linear.bias is not None:
-        y = pointwise("tn,n->tn", lambda a, b, _: arith.addf(a, b), y, linear.bias)
-    return y if len(leading) == 1 else expand(y, [list(leading), [linear.out.type.shape[-1]]])
+    def multiply(rows: ir.Value) -> ir.Value:
+        rounded = pointwise("tk->tk", lambda x, _: arith.truncf(narrow, x), rows, element=narrow)
+        operands = rounded, linear.weight
+        return reduce(f"tk,{stored}->tn", multiply_add, 0.0, *operands, element=wide)
+
+    return on_rows(linear.x, multiply, linear.bias)

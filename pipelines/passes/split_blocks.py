@@ -1,7 +1,6 @@
 """`split-blocks`: computes with blocks that are unpacked as they are read."""
 
 from dataclasses import dataclass
-from math import prod
 from typing import Annotated, ClassVar
 
 from torch_mlir import ir
@@ -19,8 +18,8 @@ from llmc.dialects.index_notation import (
     pointwise,
     reduce,
     size,
-    sizes,
 )
+from llmc.dialects.linear_rows import on_rows
 from llmc.dialects.quantize import in_rows
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass, find
@@ -63,16 +62,12 @@ class SplitBlocks(Pass):
         return self._multiply(op, fields)
 
     def _multiply(self, linear: QuantizedLinearOp, fields: BlockFields) -> ir.Value:
-        *leading, _ = sizes(linear.x)
-        merged = len(leading) > 1
-        x = collapse(linear.x, [len(leading), 1]) if merged else linear.x
-        x = in_rows(x, fields.format.values)
-        known = all(isinstance(extent, int) for extent in leading)
-        many = known and prod(leading) % self.rows == 0
-        y = _multiply_halves(x, fields) if many else _multiply_read(x, fields)
-        if linear.bias is not None:
-            y = pointwise("tn,n->tn", lambda a, b, _: arith.addf(a, b), y, linear.bias)
-        return expand(y, [leading, [linear.out.type.shape[-1]]]) if merged else y
+        def multiply(rows: ir.Value) -> ir.Value:
+            count, x = size(rows, 0), in_rows(rows, fields.format.values)
+            many = isinstance(count, int) and count % self.rows == 0
+            return _multiply_halves(x, fields) if many else _multiply_read(x, fields)
+
+        return on_rows(linear.x, multiply, linear.bias)
 
 
 _WEIGHTS = {"llmc.quantized_linear": 1, "llmc.expert_linear": 2, "llmc.embedding": 1}
