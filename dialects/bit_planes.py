@@ -15,7 +15,7 @@ from operator import or_
 
 import numpy as np
 
-from llmc.dialects.block_panels import PART, pack_bytes, unpack_bytes
+from llmc.dialects.block_panels import WORD, pack_bytes, unpack_bytes
 from llmc.dialects.blocks import Q8_0
 
 OFFSET = 128
@@ -35,7 +35,7 @@ class BitPlane:
     @property
     def bytes(self) -> int:
         """What the plane takes of a block."""
-        return PART * self.bits
+        return WORD * self.bits
 
     @property
     def sharers(self) -> int:

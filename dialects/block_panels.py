@@ -14,8 +14,8 @@ import numpy as np
 
 from llmc.dialects.blocks import BlockFormat, format_of
 
-PART = 4
-"""How many bytes of a row's integers lie together."""
+WORD = 4
+"""Bytes of a row's integers that lie together: those that a lane of an instruction multiplies."""
 
 
 def header(format_: BlockFormat) -> int:
@@ -44,7 +44,7 @@ def unpack_blocks(panels: np.ndarray, format_: BlockFormat, outputs: int) -> np.
 def pack_bytes(stored: np.ndarray, before: int, columns: int) -> np.ndarray:
     """Bytes of blocks, uint8 `[..., N, B, bytes]`, as panels: int8 `[..., N / J, B, S]`.
 
-    The first `before` bytes of a block are 2-byte numbers, the others words of `PART`.
+    The first `before` bytes of a block are 2-byte numbers, the others words of `WORD`.
     """
     *leading, rows, count, size = stored.shape
     panels = -(-rows // columns)
@@ -55,7 +55,7 @@ def pack_bytes(stored: np.ndarray, before: int, columns: int) -> np.ndarray:
         field.reshape(*leading, panels, count, columns, -1, width)
         .swapaxes(-3, -2)
         .reshape(*leading, panels, count, -1)
-        for field, width in zip(np.split(padded, [before], -1), (2, PART), strict=True)
+        for field, width in zip(np.split(padded, [before], -1), (2, WORD), strict=True)
     ]
     return np.concatenate(cells, -1).view(np.int8)
 
@@ -66,7 +66,7 @@ def unpack_bytes(panels: np.ndarray, size: int, before: int, outputs: int) -> np
     columns = cell // size
     fields = [
         field.reshape(*leading, blocks, -1, columns, width).swapaxes(-3, -2)
-        for field, width in zip(np.split(panels, [before * columns], -1), (2, PART), strict=True)
+        for field, width in zip(np.split(panels, [before * columns], -1), (2, WORD), strict=True)
     ]
     rows = np.concatenate([field.reshape(*leading, blocks, columns, -1) for field in fields], -1)
     rows = rows.swapaxes(-3, -2).reshape(*leading[:-1], -1, blocks, size)

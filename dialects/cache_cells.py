@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmc.dialects.block_panels import PART
+from llmc.dialects.block_panels import WORD
 from llmc.dialects.blocks import Q8_0
 
 COLUMNS = 16
@@ -33,7 +33,7 @@ class CellFormat:
     @property
     def dtype(self) -> np.dtype:
         """A cell, as an element of an array."""
-        packed = ("packed", "i1", (self.words, self.lanes, PART))
+        packed = ("packed", "i1", (self.words, self.lanes, WORD))
         return np.dtype([("scale", "<f2", (COLUMNS,)), packed])
 
     @property
@@ -49,7 +49,7 @@ class CellFormat:
     @property
     def words(self) -> int:
         """How many words a lane has."""
-        return COLUMNS * Q8_0.values // (self.lanes * PART)
+        return COLUMNS * Q8_0.values // (self.lanes * WORD)
 
     def pack(self, blocks: np.ndarray) -> np.ndarray:
         """The cells of blocks of Q8_0 `[..., C, K]`: `[..., C / 16, K]`, rounded up, with zeros."""
@@ -62,7 +62,7 @@ class CellFormat:
         summed = integers.swapaxes(-1, -2) if self.sums_channels else integers
         cells = np.zeros(rows.shape[:-1], self.dtype)
         cells["scale"] = rows["scale"]
-        cells["packed"] = summed.reshape(*cells.shape, self.words, PART, -1).swapaxes(-1, -2)
+        cells["packed"] = summed.reshape(*cells.shape, self.words, WORD, -1).swapaxes(-1, -2)
         return cells
 
     def unpack(self, cells: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
 from llmc.dialects.block_bytes import to_blocks, to_bytes
-from llmc.dialects.block_panels import PART
+from llmc.dialects.block_panels import WORD
 from llmc.dialects.block_types import block_type
 from llmc.dialects.blocks import Q8_0
 from llmc.dialects.cache_cells import COLUMNS, INTEGERS
@@ -18,7 +18,7 @@ def take_apart(cells: ir.Value) -> ir.Value:
     """The blocks `[B, G, 16 P, K]` of all columns of `cells [B, G, P, K]`."""
     format_, stored = cells.type.element_type.format, to_bytes(cells)
     scales = _split(stored, 0, INTEGERS, [COLUMNS, 2])
-    words = [format_.words, format_.lanes, PART]
+    words = [format_.words, format_.lanes, WORD]
     integers = _split(stored, INTEGERS, format_.bytes - INTEGERS, words)
     notation, groups = (
         ("bgpkwci->bgpckwi", [1, 1, 1, 1, 1, 2])
@@ -39,7 +39,7 @@ def put_together(blocks: ir.Value, element: ir.Type) -> ir.Value:
     )
     rows = expand(stored, [[batch], [heads], [panels, COLUMNS], [count], [Q8_0.bytes]])
     scale, packed = (Q8_0.bytes_of(field) for field in ("scale", "packed"))
-    scales, words = _split(rows, *scale, [scale[1]]), [format_.words, PART]
+    scales, words = _split(rows, *scale, [scale[1]]), [format_.words, WORD]
     if format_.sums_channels:
         integers = _turned("bgpckwi->bgpkwci", _split(rows, *packed, words))
     else:

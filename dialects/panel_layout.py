@@ -10,7 +10,7 @@ from torch_mlir.dialects import arith, linalg, tensor
 
 from llmc.dialects.block_bytes import to_bytes
 from llmc.dialects.block_layout import BlockParts, read_halves, read_integers, unpack_bytes
-from llmc.dialects.block_panels import PART, header
+from llmc.dialects.block_panels import WORD, header
 from llmc.dialects.blocks import BlockFormat
 from llmc.dialects.index_notation import (
     collapse,
@@ -33,10 +33,10 @@ def interleave(blocks: ir.Value, columns: int) -> ir.Value:
 def interleave_bytes(stored: ir.Value, before: int, columns: int) -> ir.Value:
     """The panels i8 `[..., N/J, K/G, S]` of the bytes of blocks, i8 `[..., N, K/G, bytes]`.
 
-    The first `before` of a block are 2-byte numbers, the others words of `PART`.
+    The first `before` of a block are 2-byte numbers, the others words of `WORD`.
     """
     size = stored.type.shape[-1]
-    fields = [(0, before, 2)] * (before > 0) + [(before, size - before, PART)]
+    fields = [(0, before, 2)] * (before > 0) + [(before, size - before, WORD)]
     cells = [_interleaved(stored, *field, columns) for field in fields]
     shape = [*cells[0].type.shape[:-1], columns * size]
     type_ = ir.RankedTensorType.get(shape, stored.type.element_type)
@@ -64,7 +64,7 @@ def halves_of(panels: ir.Value, columns: int, start: int) -> ir.Value:
 
 def words_of(panels: ir.Value, columns: int, start: int, length: int) -> ir.Value:
     """`length` bytes of each block that begin `start` bytes into it, i8 `[..., K/G, J, length]`."""
-    parts = _field(panels, columns, start, [length // PART, columns, PART])
+    parts = _field(panels, columns, start, [length // WORD, columns, WORD])
     lead = letters(parts.type.rank - 3)
     rows = pointwise(f"{lead}gji->{lead}jgi", lambda byte, _: byte, parts)
     return collapse(rows, [*[1] * len(lead), 1, 2])
@@ -106,7 +106,7 @@ def _place(column: ir.Value, byte: ir.Value, columns: int, header: int) -> ir.Va
     before = index(header)
     is_header = arith.cmpi(arith.CmpIPredicate.ult, byte, before)
     start = arith.select(is_header, index(0), before)
-    width = arith.select(is_header, index(2), index(PART))
+    width = arith.select(is_header, index(2), index(WORD))
     within = arith.subi(byte, start)
     part = arith.addi(arith.muli(arith.divui(within, width), index(columns)), column)
     offset = arith.addi(arith.muli(part, width), arith.remui(within, width))

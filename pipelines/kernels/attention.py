@@ -23,7 +23,7 @@ from llmc.pipelines.kernels.kernel import (
     load_index,
     multiply_add,
 )
-from llmc.pipelines.kernels.online_softmax import LEAST
+from llmc.pipelines.kernels.online_softmax import LEAST, buffer
 from llmc.pipelines.kernels.query_rows import QueryRows
 from llmc.pipelines.kernels.vectors import (
     LOG2_E,
@@ -195,16 +195,14 @@ class _Tile:
         values: ir.Value,
         where: list[ir.Value],
     ) -> None:
-        f32 = ir.F32Type.get()
         self.shape, self.lanes, self.block, self.rows = shape, lanes, block, rows
         self.keys, self.values, self.where = keys, values, where
         self.type = floats(lanes)
-        buffer = lambda *extents: memref.alloca(ir.MemRefType.get(extents, f32), [], [])  # noqa: E731
         self.query = buffer(shape.channels, lanes)
         self.scores = buffer(block, lanes)
         self.sums = buffer(shape.value_channels, lanes)
         self.widened = None
-        if keys.type.element_type != f32:
+        if keys.type.element_type != ir.F32Type.get():
             widest = max(shape.channels, shape.value_channels)
             self.widened = WidenedColumns(block, widest, where)
 

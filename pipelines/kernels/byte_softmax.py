@@ -13,7 +13,7 @@ from itertools import product
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math, memref, scf, vector
 
-from llmc.dialects.block_panels import PART
+from llmc.dialects.block_panels import WORD
 from llmc.dialects.blocks import Q8_0
 from llmc.dialects.cache_cells import COLUMNS, INTEGERS, KEYS, VALUES
 from llmc.dialects.index_notation import constant, index
@@ -64,7 +64,7 @@ class ByteSoftmax(OnlineSoftmax):
         self.values = CellPanels(VALUES, caches.values, caches.head)
         i32, byte = (ir.IntegerType.get_signless(bits) for bits in (32, 8))
         self.words = ir.VectorType.get([self.lanes], i32)
-        self.bytes_of_words = ir.VectorType.get([PART * self.lanes], byte)
+        self.bytes_of_words = ir.VectorType.get([WORD * self.lanes], byte)
         in_key, in_value = caches.channels // Q8_0.values, caches.value_channels // Q8_0.values
         self.rounded = buffer(heads, in_key, Q8_0.values, element=byte)
         self.steps, self.starts = buffer(heads, in_key), buffer(heads, in_key, element=i32)
@@ -209,20 +209,20 @@ class ByteSoftmax(OnlineSoftmax):
         sums = [vector.broadcast(self.words, start) for start in starts]
         most = 128 if self.signed else 255
         within = arith.remui(column, index(COLUMNS))
-        begin = arith.addi(self.keys.begin(column, cell), arith.muli(within, index(PART)))
+        begin = arith.addi(self.keys.begin(column, cell), arith.muli(within, index(WORD)))
         for word in range(KEYS.words):
             key = self._words(self.keys, begin, word, 0)
             if not self.signed:
                 key = arith.xori(key, integers(-128, key.type))
             for number, head in enumerate(heads):
-                query = self._word(self.rounded, [head, cell, index(PART * word)])
+                query = self._word(self.rounded, [head, cell, index(WORD * word)])
                 sums[number] = self.multiply(sums[number], [(key, query)], self.signed, most)
         return sums
 
     def _words(self, panels: CellPanels, begin: ir.Value, word: int, lane: int) -> ir.Value:
         """Number `word` of each of as many lanes as a register has, from `lane` on."""
-        offset = INTEGERS + PART * (word * panels.format.lanes + lane)
-        return panels.read(begin, offset, PART * self.lanes)
+        offset = INTEGERS + WORD * (word * panels.format.lanes + lane)
+        return panels.read(begin, offset, WORD * self.lanes)
 
     def _round_weights(
         self,
@@ -299,7 +299,7 @@ class ByteSoftmax(OnlineSoftmax):
                     self._words(self.values, begin, word, lane)
                     for begin, (_, lane) in zip(begins, places, strict=True)
                 ]
-                share = arith.addi(at, index(word * PART))
+                share = arith.addi(at, index(word * WORD))
                 sums = self._added(sums, heads, chunks, values, share)
             scf.yield_(sums)
         results = iter(loop.results)
@@ -341,6 +341,6 @@ class ByteSoftmax(OnlineSoftmax):
     def _word(self, bytes_: ir.Value, where: list[ir.Value]) -> ir.Value:
         """Four of `bytes_`, in every lane."""
         one = ir.VectorType.get([1], self.words.element_type)
-        word = vector.bitcast(one, read_bytes(bytes_, where, PART))
+        word = vector.bitcast(one, read_bytes(bytes_, where, WORD))
         words = vector.broadcast(self.words, vector.extract(word, [], [0]))
         return vector.bitcast(self.bytes_of_words, words)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math, memref, scf, vector
 
-from llmc.dialects.block_panels import PART
+from llmc.dialects.block_panels import WORD
 from llmc.dialects.blocks import Q8_0
 from llmc.dialects.cache_cells import COLUMNS, INTEGERS, CellFormat
 from llmc.dialects.index_notation import constant, index
@@ -98,7 +98,7 @@ class _CellWriter:
 
         No byte of another column is touched, which another workgroup may be writing.
         """
-        together = min(PART, self._lanes) if self._format.sums_channels else 1
+        together = min(WORD, self._lanes) if self._format.sums_channels else 1
         for at in range(0, self._lanes, together):
             part = vector.shuffle(integers, integers, range(at, at + together))
             vector.store(part, self._cache, [*cell, self._integer_at(column, index(channel + at))])
@@ -106,6 +106,6 @@ class _CellWriter:
     def _integer_at(self, column: ir.Value, channel: ir.Value) -> ir.Value:
         """Where in a cell the integer of one of its columns and channels is."""
         summed, lane = (channel, column) if self._format.sums_channels else (column, channel)
-        word, part = (op(summed, index(PART)) for op in (arith.divui, arith.remui))
+        word, part = (op(summed, index(WORD)) for op in (arith.divui, arith.remui))
         place = arith.addi(arith.muli(word, index(self._format.lanes)), lane)
-        return arith.addi(arith.addi(arith.muli(place, index(PART)), part), index(INTEGERS))
+        return arith.addi(arith.addi(arith.muli(place, index(WORD)), part), index(INTEGERS))

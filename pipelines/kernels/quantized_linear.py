@@ -13,7 +13,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, math
 
 from llmc.dialects.bit_planes import HIGH, LOW, MIDDLE, OFFSET, BitPlane
-from llmc.dialects.block_panels import header
+from llmc.dialects.block_panels import WORD, header
 from llmc.dialects.blocks import Q8_0, BlockFormat
 from llmc.dialects.index_notation import (
     Body,
@@ -29,9 +29,6 @@ from llmc.dialects.index_notation import (
 from llmc.dialects.quantize import times_inverse
 from llmc.pipelines.kernels.kernel import multiply_add
 from llmc.pipelines.schedules.handles import RESULT, STAGE
-
-WORD = 4
-"""Bytes that lie together of a row, which one lane of an instruction multiplies."""
 
 
 @dataclass(frozen=True)

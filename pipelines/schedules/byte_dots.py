@@ -5,10 +5,8 @@ from collections.abc import Iterator
 from torch_mlir import ir
 from torch_mlir.dialects import affine, arith, vector
 
+from llmc.dialects.block_panels import WORD
 from llmc.dialects.index_notation import constant, index
-
-WORD = 4
-"""Bytes of a lane of 32 bits."""
 
 
 class ByteDots:

@@ -12,6 +12,7 @@ from math import prod
 from torch_mlir import ir
 from torch_mlir.dialects import arith, llvm, memref, scf, vector
 
+from llmc.dialects.block_panels import WORD
 from llmc.dialects.index_notation import constant, index
 
 ROWS = 16
@@ -19,8 +20,6 @@ ROWS = 16
 
 ROW_BYTES = 64
 """The most bytes of a row of a tile."""
-
-_WORD = 4
 
 # Linux's call by which a process asks for the registers, as arch/x86/include/uapi/asm/prctl.h has
 # it, and the number of their state.
@@ -39,7 +38,7 @@ class _Register:
 _SUMS = _Register(0, ROWS, ROW_BYTES)
 # By the bytes of a row of activations, registers of these and of weights.
 _FACTORS = {
-    bytes_: (_Register(first, ROWS, bytes_), _Register(first + 1, bytes_ // _WORD, ROW_BYTES))
+    bytes_: (_Register(first, ROWS, bytes_), _Register(first + 1, bytes_ // WORD, ROW_BYTES))
     for first, bytes_ in ((1, 32), (3, 64))
 }
 _REGISTERS = (_SUMS, *(register for pair in _FACTORS.values() for register in pair))
@@ -124,7 +123,7 @@ def multiply(activations: Bytes, weights: Bytes, length: int, signed: bool, sums
     name = "llvm.x86.tdpbssd" if signed else "llvm.x86.tdpbsud"
     _call("llvm.x86.tilezero", _number(_SUMS))
     for start in range(0, length, chunk):
-        _load(right, weights.after(start // _WORD * ROW_BYTES))
+        _load(right, weights.after(start // WORD * ROW_BYTES))
         _load(left, activations.after(start))
         _call(name, *(_number(register) for register in (_SUMS, left, right)))
     _call("llvm.x86.tilestored64", _number(_SUMS), sums.pointer, sums.stride)

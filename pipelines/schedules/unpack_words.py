@@ -5,8 +5,9 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir.dialects import arith, bufferization, ext, linalg, scf, transform, vector
 
+from llmc.dialects.block_panels import WORD
 from llmc.dialects.index_notation import index
-from llmc.pipelines.schedules.byte_dots import WORD, ByteDots
+from llmc.pipelines.schedules.byte_dots import ByteDots
 from llmc.pipelines.schedules.tile_registers import buffer_of_rows
 from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation, Rewriting
 
