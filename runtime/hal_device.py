@@ -4,6 +4,7 @@ from functools import cache
 
 import iree.runtime as rt
 
+from llmc.runtime.abi import STACK_BYTES
 from llmc.runtime.errors import IREE_ERRORS, UserError, first_line
 from llmc.runtime.gpus import GPU
 from llmc.runtime.worker_cpus import worker_cpus
@@ -11,12 +12,14 @@ from llmc.runtime.worker_cpus import worker_cpus
 # For what a workgroup asks of a worker beside its stack, as none of ours does. Of its own IREE sets
 # apart, for each worker, as much as the L2 cache has.
 _LOCAL_BYTES = 64 * 1024
+# What is on a worker's stack beside a workgroup's.
+_FRAME_BYTES = 128 * 1024
 
 
 @cache
 def cpu_device(threads: int) -> rt.HalDevice:
     """A CPU device with so many workers; IREE reads the flags when it makes its first driver."""
-    rt.flags.parse_flags(topology_flag(threads), f"--task_worker_local_memory={_LOCAL_BYTES}")
+    rt.flags.parse_flags(*worker_flags(threads))
     return rt.get_driver("local-task").create_default_device()
 
 
@@ -36,8 +39,17 @@ def gpu_device(gpu: GPU) -> rt.HalDevice:
         raise UserError(f"{gpu.driver}: {gpu.name} cannot be used: {reason}") from error
 
 
-def topology_flag(threads: int) -> str:
-    """IREE's flag for so many workers, each on a CPU of its own where there are enough."""
+def worker_flags(threads: int) -> tuple[str, ...]:
+    """IREE's flags for so many workers, and for the memory of each."""
+    return (
+        _topology_flag(threads),
+        f"--task_worker_local_memory={_LOCAL_BYTES}",
+        f"--task_worker_stack_size={STACK_BYTES + _FRAME_BYTES}",
+    )
+
+
+def _topology_flag(threads: int) -> str:
+    """Each worker is on a CPU of its own where there are enough."""
     if cpus := worker_cpus(threads):
         return f"--task_topology_cpu_ids={','.join(map(str, cpus))}"
     return f"--task_topology_group_count={threads}"

@@ -20,7 +20,7 @@ import iree.runtime as rt
 
 from llmc.runtime import abi
 from llmc.runtime.errors import UserError
-from llmc.runtime.hal_device import topology_flag
+from llmc.runtime.hal_device import worker_flags
 from llmc.runtime.manifest import Manifest
 from llmc.runtime.placement import place_module
 
@@ -63,7 +63,7 @@ def profile(bundle: Path, function: str, tokens: int, past: int, threads: int) -
         command = [
             "iree-run-module",
             "--device=local-task",
-            topology_flag(threads),
+            *worker_flags(threads),
             f"--module={bundle / code.module}",
             f"--module={folder / 'driver.vmfb'}",
             f"--parameters={abi.PARAMETER_SCOPE}={bundle / code.parameters}",
