@@ -28,6 +28,7 @@ from llmc.pipelines.passes import (
     FuseQKV,
     FuseScreenedArgmax,
     GroupExpertRows,
+    HoistAcrossLayers,
     LowerCollectives,
     LowerCollectivesToFlow,
     LowerLlmc,
@@ -192,6 +193,7 @@ class StateStage(Stage):
             *(() if on_gpu else (AddTopK(),)),
             ReturnBestToken(),
             AddGreedy(),
+            HoistAcrossLayers(),
             _SIMPLIFY,
         )
 

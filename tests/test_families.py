@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from transformers import PreTrainedModel
+from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
 
 import llmc.runtime
 from llmc.frontend.compile import compile_model
@@ -56,7 +56,13 @@ def make_pair(family: str, folder: Path, dtype: str = "f32", context: int = CONT
     """A random model of `family` and its bundle with matrices stored as `dtype`."""
     values = tiny_config(family).to_dict() | VARIATIONS.get(family, {})
     values["vocab_size"] = VOCAB_SIZE
-    config = type(tiny_config(family)).from_dict(values)
+    return compiled_pair(type(tiny_config(family)).from_dict(values), folder, dtype, context)
+
+
+def compiled_pair(
+    config: PreTrainedConfig, folder: Path, dtype: str = "f32", context: int = CONTEXT
+) -> Pair:
+    """A random model of `config`, as `make_pair` makes it."""
     model = tiny_model(config)
     model.set_attn_implementation("eager")  # the only one that knows soft caps
     compile_model(as_loaded(model), CompileOptions(dtype=dtype, context=context), folder)
@@ -126,6 +132,33 @@ def assert_logits(pair: Pair, tolerance: float = TOLERANCE) -> None:
 
 def test_logits_are_pytorchs(pair):
     assert_logits(pair)
+
+
+@pytest.mark.parametrize(
+    ("family", "shape"),
+    [
+        # Rows of no whole registers, whose mean and variance are taken: many bytes of stack.
+        ("gpt2", {"n_embd": 200, "n_layer": 1, "n_head": 4, "n_inner": 64}),
+        # A single key head, whose pairs of channels are neighbours.
+        (
+            "glm4",
+            {
+                "hidden_size": 64,
+                "intermediate_size": 64,
+                "num_hidden_layers": 1,
+                "num_attention_heads": 3,
+                "num_key_value_heads": 1,
+                "head_dim": 32,
+            },
+        ),
+    ],
+    ids=["gpt2", "glm4"],
+)
+def test_shapes_that_iree_makes_code_for_alone(family, shape, tmp_path):
+    config = AutoConfig.for_model(
+        family, **shape, vocab_size=VOCAB_SIZE, eos_token_id=2, pad_token_id=None
+    )
+    assert_logits(compiled_pair(config, tmp_path / "bundle"))
 
 
 def test_batch_continues_each_prompt_as_pytorch_does(pair):

@@ -20,7 +20,7 @@ ALLOCA = "memref.alloca"
 """The operation that makes a buffer on the stack."""
 
 STACK_BYTES = 30_000
-"""What the buffers of a kernel may take: IREE refuses code that takes more stack than 32 KiB."""
+"""What the buffers of a kernel may take of the stack: what a core's nearest cache holds."""
 
 # What IREE has for a result that is written over no operand.
 _UNTIED = -1

@@ -20,6 +20,8 @@ from llmc.pipelines.passes.base import (
 from llmc.pipelines.passes.purity import is_pure
 
 _WEIGHT = "llmc.parameter"
+_HIDDEN = 0
+"""Which argument layers change: where there is one layer alone, its calls pass the same, too."""
 # What costs no more than to hand its result in.
 _CHEAP = (
     "arith.constant",
@@ -40,19 +42,20 @@ class HoistAcrossLayers(Pass):
     """Moves out of a layer function what is the same for all of its calls.
 
     That is what pure operations make of constants and of arguments for which every call passes one
-    and the same value, like masks and tables made of positions. It is computed before the first
-    call and handed in as new arguments, which come last. Weights stay, for they differ from layer
-    to layer, and so does what is no more than a constant, a size, or another shape of an argument.
+    and the same value, like masks and tables made of positions, but not of the first, which is what
+    layers change. It is computed before the first call and handed in as new arguments, which come
+    last. Weights stay, for they differ from layer to layer, and so does what is no more than a
+    constant, a size, or another shape of an argument.
     """
 
     name: ClassVar[str] = "hoist-across-layers"
 
     def apply(self, module: ir.Module) -> None:
-        """Rewrites every layer function that is called more than once, and its calls."""
+        """Rewrites every layer function that is called, all from one block, and its calls."""
         for function in layer_functions(module):
             calls = calls_of(module, function)
             blocks = {call.operation.block for call in calls}
-            if len(calls) > 1 and len(blocks) == 1 and len(function.body.blocks) == 1:
+            if len(blocks) == 1 and len(function.body.blocks) == 1:
                 _hoist(function, calls)
 
 
@@ -60,7 +63,8 @@ def _hoist(function: func.FuncOp, calls: list[func.CallOp]) -> None:
     values = {
         argument: calls[0].operands[number]
         for number, argument in enumerate(function.arguments)
-        if all(call.operands[number] == calls[0].operands[number] for call in calls)
+        if number != _HIDDEN
+        and all(call.operands[number] == calls[0].operands[number] for call in calls)
     }
     alike = _alike(function, set(values))
     wanted = _wanted(function, alike)

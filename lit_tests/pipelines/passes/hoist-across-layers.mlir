@@ -97,12 +97,16 @@ func.func @trunk(%x: tensor<4xf32>, %y: tensor<4xf32>, %i: index, %j: index) -> 
 
 // -----
 
-// One call has nothing to share, nor have calls from two functions.
+// Of one call what layers change stays, and of calls from two functions all.
 // CHECK-LABEL: func.func private @once
-// CHECK-NEXT:    arith.negf
-func.func private @once(%x: tensor<4xf32>) -> tensor<4xf32> {
+// CHECK-SAME:      %arg2: tensor<4xf32>
+// CHECK-NEXT:    %[[OWN:.+]] = arith.negf %arg0
+// CHECK-NEXT:    arith.addf %[[OWN]], %arg2
+func.func private @once(%x: tensor<4xf32>, %table: tensor<4xf32>) -> tensor<4xf32> {
   %0 = arith.negf %x : tensor<4xf32>
-  return %0 : tensor<4xf32>
+  %1 = arith.negf %table : tensor<4xf32>
+  %2 = arith.addf %0, %1 : tensor<4xf32>
+  return %2 : tensor<4xf32>
 }
 // CHECK-LABEL: func.func private @apart
 // CHECK-NEXT:    arith.negf
@@ -111,7 +115,7 @@ func.func private @apart(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %0 : tensor<4xf32>
 }
 func.func @a(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
-  %0 = call @once(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = call @once(%x, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   %1 = call @apart(%x) : (tensor<4xf32>) -> tensor<4xf32>
   return %0, %1 : tensor<4xf32>, tensor<4xf32>
 }
