@@ -30,5 +30,5 @@ FUNCTIONS = RESET, PREFILL, DECODE, DECODE_BATCH, GREEDY, GREEDY_BATCH, TOP_K
 
 PARAMETER_SCOPE = "model"
 
-STACK_BYTES = 4 * 2**20
+MOST_STACK_BYTES = 4 * 2**20
 """The most that code on a CPU takes of a thread's stack, of which no more is there than is used."""

@@ -4,7 +4,7 @@ from functools import cache
 
 import iree.runtime as rt
 
-from llmc.runtime.abi import STACK_BYTES
+from llmc.runtime.abi import MOST_STACK_BYTES
 from llmc.runtime.errors import IREE_ERRORS, UserError, first_line
 from llmc.runtime.gpus import GPU
 from llmc.runtime.worker_cpus import worker_cpus
@@ -44,7 +44,7 @@ def worker_flags(threads: int) -> tuple[str, ...]:
     return (
         _topology_flag(threads),
         f"--task_worker_local_memory={_LOCAL_BYTES}",
-        f"--task_worker_stack_size={STACK_BYTES + _FRAME_BYTES}",
+        f"--task_worker_stack_size={MOST_STACK_BYTES + _FRAME_BYTES}",
     )
 
 

@@ -20,8 +20,7 @@ from typing import Annotated
 
 from llmc.runtime.abi import DECODE
 from llmc.runtime.errors import UserError
-
-from .fields import Count, PositiveCount, Rule, Seconds, Text, brief, converted, one_of
+from llmc.runtime.fields import Count, PositiveCount, Rule, Seconds, Text, brief, converted, one_of
 
 SCHEMA = 6
 CPU_ARCHS = ("x86_64", "aarch64")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .errors import UserError
-from .tokenizer import Tokenizer
+from llmc.runtime.errors import UserError
+from llmc.runtime.tokenizer import Tokenizer
 
 # What decoding gives for bytes that are no character, or not one yet.
 _REPLACEMENT = "\ufffd"

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from math import prod
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, tensor
+from torch_mlir.dialects import tensor
 
-from llmc.dialects.index_notation import Size, collapse, expand, pointwise, size, slice_of
+from llmc.dialects.index_notation import Size, collapse, size, slice_of
+from llmc.dialects.linear_rows import apart, merged
 from llmc.dialects.quantize import in_rows
 
 Reader = Callable[[Sequence[ir.Value]], ir.Value]
@@ -54,22 +55,15 @@ def as_matrix(value: ir.Value, dynamic: bool = False) -> ir.Value:
 
     With `dynamic` T is so even where it is known: a kernel is the same for all numbers of rows.
     """
-    rank = value.type.rank
-    rows = collapse(value, [rank - 1, 1]) if rank > 2 else value
+    rows = merged(value)
     if dynamic and not rows.type.is_dynamic_dim(0):
         shape = [ir.ShapedType.get_dynamic_size(), rows.type.shape[1]]
         rows = tensor.cast(ir.RankedTensorType.get(shape, rows.type.element_type), rows)
     return rows
 
 
-def from_panels(
-    y: ir.Value,
-    leading: list[Size],
-    outputs: int,
-    bias: ir.Value | None,
-    type_: ir.RankedTensorType,
-) -> ir.Value:
-    """The first `outputs` of a row of `y [T, P, J]`, with `bias` if any, as `type_ [..., N]`.
+def from_panels(y: ir.Value, leading: list[Size], outputs: int, bias: ir.Value | None) -> ir.Value:
+    """The first `outputs` of a row of `y [T, P, J]`, with `bias` if any, as `[..., N]`.
 
     `leading` are the extents of T.
     """
@@ -80,9 +74,7 @@ def from_panels(
     if outputs < y.type.shape[1]:
         extents = [size(y, 0), outputs]
         y = slice_of(y, [0, 0], extents, extents)
-    if bias is not None:
-        y = pointwise("tn,n->tn", lambda x, b, _: arith.addf(x, b), y, bias)
-    return y if len(leading) == 1 else expand(y, [leading, [type_.shape[-1]]])
+    return apart(y, leading, bias)
 
 
 def _stack_and_number(value: ir.Value) -> tuple[ir.Value, ir.Value | None]:

@@ -106,7 +106,7 @@ class _Layer:
         (y,) = kernels.call(self._kind, operands.values, build)
         outside = None if self.is_whole else self.linear.bias
         leading = sizes(self.linear.x)[:-1]
-        return from_panels(y, leading, self.outputs, outside, self.epilogue.result.type)
+        return from_panels(y, leading, self.outputs, outside)
 
     @property
     def _kind(self) -> str:

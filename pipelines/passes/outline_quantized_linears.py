@@ -202,7 +202,7 @@ class _Layer(QuantizedLayer):
     def shaped(self, y: ir.Value) -> ir.Value:
         """The kernel's result `[T, P, J]` as the layer's, or the epilogue's."""
         outside = None if self.is_whole else self.bias
-        return from_panels(y, sizes(self.x)[:-1], self.outputs, outside, self.epilogue.result.type)
+        return from_panels(y, sizes(self.x)[:-1], self.outputs, outside)
 
     def _bias(self, operands: KernelOperands) -> Reader | None:
         """The bias `[P, J]`; None where there is none, or it is added outside."""

@@ -28,7 +28,8 @@ from llmc.dialects.block_types import block_format
 from llmc.dialects.blocks import Q8_0
 from llmc.dialects.float_bits import join
 from llmc.dialects.float_parts import PARTS
-from llmc.dialects.index_notation import collapse, index, letters, loop_index, pointwise
+from llmc.dialects.index_notation import index, letters, loop_index, pointwise
+from llmc.dialects.linear_rows import merged
 from llmc.pipelines.passes.pack_weights import panels_of
 
 
@@ -129,7 +130,7 @@ class SplitBlocks(Split):
         values = ir.RankedTensorType.get(x.type.shape, i8)
         scales = ir.RankedTensorType.get([*leading, length // group], x.type.element_type)
         made = QuantizeRowsOp(x, i64(group), values, scales)
-        return _one_row(made.values), _one_row(made.scales)
+        return merged(made.values), merged(made.scales)
 
 
 @dataclass(frozen=True)
@@ -190,7 +191,7 @@ class SplitFloats(Split):
 
     def measured(self, x: ir.Value) -> tuple[ir.Value, ir.Value | None]:
         """The row as it is."""
-        return _one_row(x), None
+        return merged(x), None
 
     def _stored(self, weight: ir.Value) -> ir.Value:
         if self.storage == "f32":
@@ -211,10 +212,6 @@ def split_of(weight: ir.Value, columns: int, tile: int, storage: str) -> Split |
 def is_of_one_row(linear: ir.OpView) -> bool:
     """Whether a linear layer computes a single row."""
     return linear.x.type.has_static_shape and prod(linear.x.type.shape[:-1]) == 1
-
-
-def _one_row(rows: ir.Value) -> ir.Value:
-    return collapse(rows, [rows.type.rank - 1, 1])
 
 
 def _floats(length: int) -> ir.RankedTensorType:

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from llmc.pipelines.targets.described import described
 from llmc.pipelines.targets.target import Target
-from llmc.runtime.abi import STACK_BYTES
+from llmc.runtime.abi import MOST_STACK_BYTES
 from llmc.runtime.devices import host_arch, missing_features, usable_cpus
 from llmc.runtime.errors import UserError
 from llmc.runtime.manifest import CPU_ARCHS, TargetFacts
@@ -20,7 +20,7 @@ _LOOP_ALIGNMENT = "--x86-experimental-pref-innermost-loop-alignment=6"
 
 # IREE keeps rows on the stack whose mean and variance it takes, whatever their length: it refuses
 # more than 32 KiB where it is not told that there is more.
-_STACK = f"--iree-llvmcpu-stack-allocation-limit={STACK_BYTES}"
+_STACK = f"--iree-llvmcpu-stack-allocation-limit={MOST_STACK_BYTES}"
 
 _CORES = 4
 """Of a CPU of which no more is known than its name."""
