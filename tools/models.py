@@ -66,6 +66,7 @@ def _compile(arguments: argparse.Namespace, communicator: Communicator) -> tuple
 
 def _follow(arguments: argparse.Namespace, communicator: Communicator) -> NoReturn:
     """Follows rank 0, and leaves with the process; UserError for what rank 0 cannot tell."""
+    # Here, for one device needs none of it.
     from llmc.runtime.ranks.follower import run_follower
 
     name = os.fsencode(arguments.model) if is_bundle(arguments) else communicator.listen()
