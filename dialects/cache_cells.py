@@ -1,82 +1,134 @@
 """Cells: numbers of 8 bits of a KV cache, where a kernel reads what it multiplies together at once.
 
-A cell holds 16 columns of a head by 32 channels: the bytes of 16 blocks of Q8_0, in another order.
-First come the scales of the columns. Then come words of 4 bytes, for products of bytes add up four:
-of keys, 4 channels of column 0, of column 1, ... column 15, and then the next 4 channels of these;
-of values, 4 columns of channel 0, of channel 1, ... channel 31, and then the next 4 columns.
+A cell holds 512 columns of a head by 32 channels: the bits of 512 blocks of Q8_0, in another order.
+First come the scales of the columns; then of keys the integers, and of values the upper halves of
+all integers before the lower ones: a reader to whom a column hardly matters does without these.
+Halves are 8 KiB, for what is left out in smaller pieces a CPU fetches nevertheless.
+
+A byte of halves is of two channels, 16 apart, that of the lower one in its lower half. Bytes lie in
+panels of 16 columns, and there in words of 4, for products of bytes add up four: of keys, 4
+channels of column 0, of column 1, ... column 15, and then the next 4 channels of these; of values,
+4 columns of channel 0, of channel 1, ... channel 15, and then the next 4 columns.
 """
 
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
 from llmc.dialects.block_panels import WORD
 from llmc.dialects.blocks import Q8_0
 
-COLUMNS = 16
+COLUMNS = 512
 """How many columns a cell has."""
 
-INTEGERS = 2 * COLUMNS
-"""Where the integers of a cell begin, behind float16 scales."""
+PANEL = 16
+"""How many columns follow each other in what a cell holds."""
+
+
+@dataclass(frozen=True)
+class Plane:
+    """Bits of each integer of a cell: `width` of them, of which the lowest is number `first`.
+
+    A byte holds those of `8 / width` channels, which are `channels` apart.
+    """
+
+    field: str
+    width: int = 8
+    first: int = 0
+
+    @property
+    def channels(self) -> int:
+        """How many bytes a column has."""
+        return Q8_0.values * self.width // 8
+
+    @property
+    def starts(self) -> range:
+        """Of the channels that share a byte, the first of each."""
+        return range(0, Q8_0.values, self.channels)
+
+    @property
+    def mask(self) -> int:
+        """The lowest `width` bits."""
+        return 2**self.width - 1
+
+    def pack(self, integers: np.ndarray) -> np.ndarray:
+        """The bytes of integers: uint8 `[..., 32]` -> `[..., channels]`."""
+        bits = integers >> self.first & self.mask
+        parts = np.split(bits, len(self.starts), axis=-1)
+        return reduce(np.bitwise_or, (x << self.width * i for i, x in enumerate(parts)))
+
+    def unpack(self, packed: np.ndarray) -> np.ndarray:
+        """What bytes give to the integers: uint8 `[..., channels]` -> `[..., 32]`."""
+        parts = [packed >> self.width * i & self.mask for i in range(len(self.starts))]
+        return np.concatenate(parts, axis=-1) << self.first
+
+
+WHOLE, UPPER, LOWER = Plane("packed"), Plane("upper", 4, first=4), Plane("lower", 4)
 
 
 @dataclass(frozen=True)
 class CellFormat:
-    """Cells whose words are 4 channels of a column, or else 4 columns of a channel.
-
-    Integers are `[words, lanes, 4]`; the lanes of a word are columns, or else channels.
-    """
+    """Cells whose words are 4 channels of a column, or else 4 columns of a channel."""
 
     name: str
     sums_channels: bool
+    planes: tuple[Plane, ...]
 
     @property
     def dtype(self) -> np.dtype:
         """A cell, as an element of an array."""
-        packed = ("packed", "i1", (self.words, self.lanes, WORD))
-        return np.dtype([("scale", "<f2", (COLUMNS,)), packed])
+        planes = [(plane.field, "u1", self.words(plane)) for plane in self.planes]
+        return np.dtype([("scale", "<f2", (COLUMNS,)), *planes])
 
     @property
     def bytes(self) -> int:
         """The size of a cell."""
         return COLUMNS * Q8_0.bytes
 
-    @property
-    def lanes(self) -> int:
-        """How many words lie side by side."""
-        return COLUMNS if self.sums_channels else Q8_0.values
+    def words(self, plane: Plane) -> tuple[int, int, int, int]:
+        """The extents of a plane: panels, words of a lane, lanes side by side, and 4."""
+        lanes = PANEL if self.sums_channels else plane.channels
+        return COLUMNS // PANEL, PANEL * plane.channels // (lanes * WORD), lanes, WORD
 
-    @property
-    def words(self) -> int:
-        """How many words a lane has."""
-        return COLUMNS * Q8_0.values // (self.lanes * WORD)
+    def begin(self, plane: Plane) -> int:
+        """Where in a cell a plane begins."""
+        _, begin, *_ = dict(self.dtype.fields or {})[plane.field]
+        return begin
 
     def pack(self, blocks: np.ndarray) -> np.ndarray:
-        """The cells of blocks of Q8_0 `[..., C, K]`: `[..., C / 16, K]`, rounded up, with zeros."""
+        """The cells of blocks of Q8_0 `[..., C, K]`: `[..., C / 512, K]`, filled up with zeros."""
         *leading, columns, count = blocks.shape
-        panels = -(-columns // COLUMNS)
-        padded = np.zeros((*leading, panels * COLUMNS, count), Q8_0.dtype)
+        number = -(-columns // COLUMNS)
+        padded = np.zeros((*leading, number * COLUMNS, count), Q8_0.dtype)
         padded[..., :columns, :] = blocks
-        rows = padded.reshape(*leading, panels, COLUMNS, count).swapaxes(-1, -2)
-        integers = Q8_0.integers(rows)
-        summed = integers.swapaxes(-1, -2) if self.sums_channels else integers
+        rows = padded.reshape(*leading, number, COLUMNS, count).swapaxes(-1, -2)
         cells = np.zeros(rows.shape[:-1], self.dtype)
         cells["scale"] = rows["scale"]
-        cells["packed"] = summed.reshape(*cells.shape, self.words, WORD, -1).swapaxes(-1, -2)
+        for plane in self.planes:
+            panels, words, lanes, _ = self.words(plane)
+            bits = plane.pack(rows["packed"]).reshape(*cells.shape, panels, PANEL, plane.channels)
+            summed = bits.swapaxes(-1, -2) if self.sums_channels else bits
+            in_words = summed.reshape(*cells.shape, panels, words, WORD, lanes)
+            cells[plane.field] = in_words.swapaxes(-1, -2)
         return cells
 
     def unpack(self, cells: np.ndarray) -> np.ndarray:
-        """The blocks of Q8_0 `[..., 16 P, K]` that are in cells `[..., P, K]`."""
-        *leading, panels, count = cells.shape
-        summed = cells["packed"].swapaxes(-1, -2).reshape(*cells.shape, -1, self.lanes)
-        integers = summed.swapaxes(-1, -2) if self.sums_channels else summed
+        """The blocks of Q8_0 `[..., 512 P, K]` that are in cells `[..., P, K]`."""
+        *leading, number, count = cells.shape
         rows = np.zeros((*cells.shape, COLUMNS), Q8_0.dtype)
-        rows["scale"], rows["packed"] = cells["scale"], integers.view(np.uint8)
-        return rows.swapaxes(-1, -2).reshape(*leading, panels * COLUMNS, count)
+        rows["scale"] = cells["scale"]
+        for plane in self.planes:
+            panels, _, lanes, _ = self.words(plane)
+            in_words = cells[plane.field].swapaxes(-1, -2)
+            summed = in_words.reshape(*cells.shape, panels, -1, lanes)
+            bits = summed.swapaxes(-1, -2) if self.sums_channels else summed
+            rows["packed"] |= plane.unpack(bits.reshape(*cells.shape, COLUMNS, plane.channels))
+        return rows.swapaxes(-1, -2).reshape(*leading, number * COLUMNS, count)
 
 
-KEYS = CellFormat("q8_0_keys", sums_channels=True)
-VALUES = CellFormat("q8_0_values", sums_channels=False)
+KEYS = CellFormat("q8_0_keys", True, (WHOLE,))
+VALUES = CellFormat("q8_0_values", False, (UPPER, LOWER))
 
 
 def cells_of(array: np.ndarray) -> CellFormat | None:

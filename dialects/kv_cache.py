@@ -2,7 +2,7 @@
 
 A cache is a tensor `[layers, sequences, heads, capacity, channels]` for the keys and one for the
 values, of floats; or, rounded to blocks of 8 bits, of cells `[layers, sequences, heads, capacity /
-16, channels / 32]`, `!llmc.q8_0_keys` or `!llmc.q8_0_values`. Appending and reading cost what they
+512, channels / 32]`, `!llmc.q8_0_keys` or `!llmc.q8_0_values`. Appending and reading cost what they
 move: neither depends on the capacity.
 """
 
@@ -172,7 +172,7 @@ class CacheAppendOp(Operation, name="cache_append", traits=[ext.Pure]):
     def _insert_cells(self, rows: ir.Value) -> ir.Value:
         """The cells in reach, with the blocks `rows [B, G, T, K]` put into them."""
         first = arith.divui(self.column, index(COLUMNS))
-        end = _panels(arith.addi(self.column, as_value(size(rows, 2))))
+        end = _cells(arith.addi(self.column, as_value(size(rows, 2))))
         batch, heads, _, count = sizes(rows)
         extents = [batch, heads, arith.subi(end, first), count]
         place = self._place(first)
@@ -260,11 +260,11 @@ def held(
     place, extents = [layer, sequence, 0, 0, 0], [batch, heads, columns, width]
     if not cell_format(cache.type):
         return slice_of(cache, place, [1, *extents], extents)
-    panels = [batch, heads, _panels(as_value(columns)), width]
-    blocks = take_apart(slice_of(cache, place, [1, *panels], panels))
+    cells = [batch, heads, _cells(as_value(columns)), width]
+    blocks = take_apart(slice_of(cache, place, [1, *cells], cells))
     return dequantize(slice_of(blocks, [0, 0, 0, 0], extents, extents))
 
 
-def _panels(columns: ir.Value) -> ir.Value:
+def _cells(columns: ir.Value) -> ir.Value:
     """How many cells `columns` take, one behind the other."""
     return arith.ceildivui(columns, index(COLUMNS))

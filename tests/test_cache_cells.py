@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from llmc.dialects.blocks import Q8_0
-from llmc.dialects.cache_cells import COLUMNS, INTEGERS, KEYS, VALUES, cells_of
+from llmc.dialects.cache_cells import COLUMNS, KEYS, LOWER, UPPER, VALUES, WHOLE, cells_of
 
 FORMATS = pytest.mark.parametrize("format_", [KEYS, VALUES], ids=["keys", "values"])
 
@@ -17,13 +17,13 @@ def blocks(columns: int) -> np.ndarray:
 
 @FORMATS
 def test_what_is_packed_is_found_again(format_):
-    rows = blocks(37)
+    rows = blocks(2 * COLUMNS + 37)
     cells = format_.pack(rows)
     assert cells.shape == (2, 3, 3)
     assert cells_of(cells) == format_
     again = format_.unpack(cells)
-    np.testing.assert_array_equal(again[:, :37], rows)
-    assert not again[:, 37:].view(np.uint8).any(), "columns of padding are zeros"
+    np.testing.assert_array_equal(again[:, : 2 * COLUMNS + 37], rows)
+    assert not again[:, 2 * COLUMNS + 37 :].view(np.uint8).any(), "columns of padding are zeros"
 
 
 @FORMATS
@@ -31,17 +31,20 @@ def test_a_cell_takes_the_bytes_of_its_blocks(format_):
     assert format_.bytes == format_.dtype.itemsize == COLUMNS * Q8_0.bytes
 
 
-@pytest.mark.parametrize(("column", "block", "channel"), [(0, 0, 0), (21, 1, 6), (47, 2, 31)])
+@pytest.mark.parametrize(("column", "block", "channel"), [(0, 0, 0), (533, 1, 6), (1023, 2, 31)])
 def test_words_are_channels_of_keys_and_columns_of_values(column, block, channel):
-    rows = blocks(48)
+    rows = blocks(1024)
     integer = Q8_0.integers(rows)[1, column, block, channel]
-    panel, within = divmod(column, 16)
-    places = {
-        KEYS: INTEGERS + channel // 4 * 64 + within * 4 + channel % 4,
-        VALUES: INTEGERS + within // 4 * 128 + channel * 4 + within % 4,
-    }
-    for format_, place in places.items():
-        cell = format_.pack(rows)[1, panel, block]
-        stored = np.frombuffer(cell.tobytes(), np.int8)
-        assert stored[place] == integer
-        assert stored[2 * within : 2 * within + 2].view("<f2") == rows["scale"][1, column, block]
+    number, in_cell = divmod(column, 512)
+    panel, within = divmod(in_cell, 16)
+    scale = rows["scale"][1, column, block]
+
+    key, value = (format_.pack(rows)[1, number, block].tobytes() for format_ in (KEYS, VALUES))
+    for cell in (key, value):
+        assert np.frombuffer(cell, "<f2", 1, 2 * in_cell) == scale
+    place = KEYS.begin(WHOLE) + panel * 512 + channel // 4 * 64 + within * 4 + channel % 4
+    assert key[place] == int(integer) % 256
+    shared, half = channel % 16, channel // 16
+    place = panel * 256 + within // 4 * 64 + shared * 4 + within % 4
+    upper, lower = (value[VALUES.begin(plane) + place] >> 4 * half & 15 for plane in (UPPER, LOWER))
+    assert 16 * upper + lower == int(integer) % 256

@@ -22,10 +22,10 @@ func.func @append(%cache: tensor<2x?x3x?x4xf32>, %rows: tensor<1x3x?x4xf32>, %la
 // LOWER:         tensor.insert_slice %{{.+}} into %arg0[%arg3, %arg3, 0, %arg3, 0]
 // LOWER:         math.round
 // LOWER:         %[[NEW:.+]] = "llmc.bytes_to_blocks"({{.+}} -> tensor<1x3x?x2x!llmc.q8_0>
-// LOWER:         %[[FIRST:.+]] = arith.divui %arg3, %c16
+// LOWER:         %[[FIRST:.+]] = arith.divui %arg3, %c512
 // LOWER:         %[[OLD:.+]] = tensor.extract_slice %arg1[%arg3, %arg3, 0, %[[FIRST]], 0] [1, 1, 3, %{{.+}}, 2]
 // LOWER:         %[[BLOCKS:.+]] = "llmc.bytes_to_blocks"({{.+}} -> tensor<1x3x?x2x!llmc.q8_0>
-// LOWER:         %[[WITHIN:.+]] = arith.remui %arg3, %c16
+// LOWER:         %[[WITHIN:.+]] = arith.remui %arg3, %c512
 // LOWER:         tensor.insert_slice %[[NEW]] into %[[BLOCKS]][0, 0, %[[WITHIN]], 0]
 // LOWER:         %[[CELLS:.+]] = "llmc.bytes_to_blocks"({{.+}} -> tensor<1x3x?x2x!llmc.q8_0_keys>
 // LOWER:         tensor.insert_slice %[[CELLS]] into %arg1[%arg3, %arg3, 0, %[[FIRST]], 0] [1, 1, 3, %{{.+}}, 2]

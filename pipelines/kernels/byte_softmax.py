@@ -6,19 +6,21 @@ a large one, become integers of two digits of 7 bits, multiplied one by one: bes
 values to 8 bits, theirs is lost.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
+from typing import ClassVar, TypeAlias
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math, memref, scf, vector
 
 from llmc.dialects.block_panels import WORD
 from llmc.dialects.blocks import Q8_0
-from llmc.dialects.cache_cells import COLUMNS, INTEGERS, KEYS, VALUES
+from llmc.dialects.cache_cells import KEYS, LOWER, PANEL, UPPER, VALUES, WHOLE, Plane
 from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.divisor import divisor
 from llmc.pipelines.kernels.cell_panels import CellPanels
+from llmc.pipelines.kernels.digits import BITS, DIGITS, Panels, joined
 from llmc.pipelines.kernels.kernel import multiply_add
 from llmc.pipelines.kernels.online_softmax import BLOCK, HEADS, Caches, OnlineSoftmax, buffer
 from llmc.pipelines.kernels.vectors import (
@@ -32,17 +34,19 @@ from llmc.pipelines.kernels.vectors import (
 from llmc.pipelines.schedules.byte_instructions import INSTRUCTIONS, vpdpbusd
 from llmc.pipelines.schedules.byte_instructions import splat as integers
 
-# Bits of a digit, of which a weight has two.
-_BITS = 7
-_DIGITS = range(2)
-# What the largest of a block's queries becomes, and of its weights by scales.
-_QUERY, _WEIGHT = 127.0, 2.0 ** (2 * _BITS) - 1
+# What the largest of a block's queries becomes.
+_QUERY = 127.0
 # What a number is taken for at least, so that it divides.
 _LEAST = 1e-30
 # Sums of 32 bits of instructions that have as many whatever the register.
 _LANES = {"vpmaddubsw": 8, "sdot": 4, "smmla": 4}
 # Vectors of sums that stay in registers, of which there are 32 if they are the widest.
 _SUMS = {16: 24, 8: 12, 4: 12}
+# Bytes of lower halves that are not read: 7 and 8 by turns, for their mean is 7.5.
+_MIDDLE = 0x77887788
+
+Run: TypeAlias = list[tuple[int, int]]
+"""Cells, and lanes of values that are the first of as many words as a register has."""
 
 
 class ByteSoftmax(OnlineSoftmax):
@@ -53,6 +57,9 @@ class ByteSoftmax(OnlineSoftmax):
     weights by scales `shares [heads, cells, 2, columns]`, of which 1 is worth `units [heads,
     cells]`: what is beside a head in a workgroup has no part in how its numbers are rounded.
     """
+
+    ahead: ClassVar[tuple[Plane, ...]] = (UPPER, LOWER)
+    """Of values, what memory is asked for before weights are known."""
 
     def __init__(
         self, heads: int, caches: Caches, lanes: int, softcap: float, instruction: str
@@ -68,7 +75,7 @@ class ByteSoftmax(OnlineSoftmax):
         in_key, in_value = caches.channels // Q8_0.values, caches.value_channels // Q8_0.values
         self.rounded = buffer(heads, in_key, Q8_0.values, element=byte)
         self.steps, self.starts = buffer(heads, in_key), buffer(heads, in_key, element=i32)
-        self.shares = buffer(heads, in_value, len(_DIGITS), BLOCK, element=byte)
+        self.shares = buffer(heads, in_value, DIGITS, BLOCK, element=byte)
         self.units = buffer(heads, in_value)
 
     @staticmethod
@@ -81,9 +88,9 @@ class ByteSoftmax(OnlineSoftmax):
 
     def attend(self, begin: ir.Value, end: ir.Value) -> None:
         """Takes in columns `begin` to `end - 1`, if there are any, by whole panels."""
-        first, last = self._panels(begin, end)
+        first, last = self.panels(begin, end)
         soon = arith.minsi(last, arith.addi(first, index(BLOCK)))
-        for column in scf.for_(first, soon, index(COLUMNS)):
+        for column in scf.for_(first, soon, index(PANEL)):
             self.keys.prefetch(column)
             scf.yield_([])
         for head in scf.for_(index(0), index(self.heads)):
@@ -91,13 +98,17 @@ class ByteSoftmax(OnlineSoftmax):
                 self._round_query(head, block)
                 scf.yield_([])
             scf.yield_([])
+        self.begin_columns()
         self.begin, self.end = begin, end
         super().attend(first, last)
 
-    def _panels(self, begin: ir.Value, end: ir.Value) -> tuple[ir.Value, ir.Value]:
+    def begin_columns(self) -> None:
+        """Nothing is to be prepared, queries being rounded."""
+
+    def panels(self, begin: ir.Value, end: ir.Value) -> tuple[ir.Value, ir.Value]:
         """Where the panels of columns `begin` to `end - 1` begin and end."""
         first, last = (
-            arith.muli(op(column, index(COLUMNS)), index(COLUMNS))
+            arith.muli(op(column, index(PANEL)), index(PANEL))
             for op, column in ((arith.divui, begin), (arith.ceildivsi, end))
         )
         any_ = arith.cmpi(arith.CmpIPredicate.slt, begin, end)
@@ -128,7 +139,7 @@ class ByteSoftmax(OnlineSoftmax):
     ) -> list[ir.Value]:
         """The products, cell by cell for all heads."""
         place = arith.addi(column, at)
-        self.values.prefetch(place)
+        self.values.prefetch(place, self.ahead)
         zeros = [splat(0.0, self.lanes)] * len(heads)
         # A loop, or LLVM would keep the words of all queries on the stack, each in every lane.
         loop = scf.ForOp(index(0), index(self.steps.type.shape[1]), index(1), zeros)
@@ -156,22 +167,33 @@ class ByteSoftmax(OnlineSoftmax):
         cell and each run of chunks has one, asks for as many lines.
         """
         together = divisor(self.heads, HEADS)
-        chunks = self.caches.value_channels // self.lanes
-        wide = divisor(chunks, _SUMS[self.lanes] // (len(_DIGITS) * together))
         _, cells = self.units.type.shape
-        ask = partial(self._prefetch_next_keys, parts=cells + chunks // wide)
+        words = [
+            (cell, lane) for cell in range(cells) for lane in range(0, UPPER.channels, self.lanes)
+        ]
+        wide = divisor(len(words), _SUMS[self.lanes] // (2 * DIGITS * together))
+        runs = [words[first : first + wide] for first in range(0, len(words), wide)]
+        ask = partial(self._prefetch_next_keys, parts=cells + len(runs))
         for first in scf.for_(index(0), index(self.heads), index(together)):
             heads = [arith.addi(first, index(i)) for i in range(together)]
-            for cell in range(cells):
-                self._round_weights(heads, cell, column, count, partial(ask, part=cell))
-            for run in range(chunks // wide):
-                each = range(run * wide, (run + 1) * wide)
-                self._add_chunks(heads, each, column, count, partial(ask, part=cells + run))
+            for number, panels in enumerate(self.panels_of(heads, column, count)):
+                for cell in range(cells):
+                    self._round_weights(panels, heads, cell, column, partial(ask, part=cell))
+                for place, run in enumerate(runs):
+                    next_ = partial(ask, part=cells + place)
+                    sums = self._sums(panels, heads, run, column, next_)
+                    self._add_sums(sums, heads, run, shrink=number == 0)
             scf.yield_([])
+
+    def panels_of(
+        self, heads: list[ir.Value], column: ir.Value, count: ir.Value
+    ) -> Sequence[Panels]:
+        """The panels of the block of `column`, by how their values are added up for `heads`."""
+        return [Panels(True, count, PANEL, lambda at: at)]
 
     def _prefetch_next_keys(self, place: ir.Value, part: int, parts: int) -> None:
         """Asks for a part of the keys of the panel a block after that of column `place`."""
-        self.keys.prefetch(arith.addi(place, index(BLOCK)), part, parts)
+        self.keys.prefetch(arith.addi(place, index(BLOCK)), part=part, parts=parts)
 
     def _round_query(self, head: ir.Value, block: ir.Value) -> None:
         """Makes integers of 32 channels."""
@@ -195,9 +217,7 @@ class ByteSoftmax(OnlineSoftmax):
 
     def _scales(self, panels: CellPanels, column: ir.Value, cell: ir.Value) -> ir.Value:
         """Scales of the columns from `column` on."""
-        within = arith.remui(column, index(COLUMNS))
-        begin = arith.addi(panels.begin(column, cell), arith.muli(within, index(2)))
-        both = panels.read(begin, 0, 2 * self.lanes)
+        both = panels.scales(column, cell, self.lanes)
         halves = vector.bitcast(ir.VectorType.get([self.lanes], ir.F16Type.get()), both)
         return arith.extf(floats(self.lanes), halves)
 
@@ -208,10 +228,10 @@ class ByteSoftmax(OnlineSoftmax):
         starts = (memref.load(self.starts, [head, cell]) for head in heads)
         sums = [vector.broadcast(self.words, start) for start in starts]
         most = 128 if self.signed else 255
-        within = arith.remui(column, index(COLUMNS))
-        begin = arith.addi(self.keys.begin(column, cell), arith.muli(within, index(WORD)))
-        for word in range(KEYS.words):
-            key = self._words(self.keys, begin, word, 0)
+        within = arith.remui(column, index(PANEL))
+        panel = arith.addi(self.keys.panel(column, cell), arith.muli(within, index(WORD)))
+        for word in range(Q8_0.values // WORD):
+            key = self.keys.read(panel, WHOLE, word, 0, self.lanes)
             if not self.signed:
                 key = arith.xori(key, integers(-128, key.type))
             for number, head in enumerate(heads):
@@ -219,34 +239,37 @@ class ByteSoftmax(OnlineSoftmax):
                 sums[number] = self.multiply(sums[number], [(key, query)], self.signed, most)
         return sums
 
-    def _words(self, panels: CellPanels, begin: ir.Value, word: int, lane: int) -> ir.Value:
-        """Number `word` of each of as many lanes as a register has, from `lane` on."""
-        offset = INTEGERS + WORD * (word * panels.format.lanes + lane)
-        return panels.read(begin, offset, WORD * self.lanes)
-
     def _round_weights(
         self,
+        panels: Panels,
         heads: list[ir.Value],
         cell: int,
         column: ir.Value,
-        count: ir.Value,
         ask: Callable[[ir.Value], None],
     ) -> None:
-        """Makes digits of a block's weights by the scales of values."""
-        stored = ir.VectorType.get([self.lanes], self.shares.type.element_type)
-        inverses = self._units(heads, cell, column, count)
-        for at in scf.for_(index(0), count, index(self.lanes)):
-            ask(arith.addi(column, at))
-            weights = self._scaled_weights(heads, cell, column, at)
-            for head, weight, inverse in zip(heads, weights, inverses, strict=True):
-                nearest = multiply_add(weight, inverse, splat(0.5, self.lanes))
-                whole = arith.fptosi(self.words, nearest)
-                high = arith.shrui(whole, integers(_BITS, self.words))
-                low = arith.andi(whole, integers(2**_BITS - 1, self.words))
-                for digit, part in zip(_DIGITS, (high, low), strict=True):
-                    place = [head, index(cell), index(digit), at]
-                    vector.store(arith.trunci(stored, part), self.shares, place)
+        """Makes digits of the weights by the scales of values."""
+        inverses = self._units(panels, heads, cell, column)
+        loop = panels.each([])
+        with ir.InsertionPoint(loop.body):
+            first = panels.first(loop.induction_variable)
+            ask(arith.addi(column, first))
+            for lane in range(0, PANEL, self.lanes):
+                at = arith.addi(first, index(lane))
+                weights = self._scaled_weights(heads, cell, column, at)
+                for head, weight, inverse in zip(heads, weights, inverses, strict=True):
+                    nearest = multiply_add(weight, inverse, splat(0.5, self.lanes))
+                    self._store_digits(nearest, panels.digits, [head, index(cell)], at)
             scf.yield_([])
+
+    def _store_digits(
+        self, weight: ir.Value, digits: range, place: list[ir.Value], at: ir.Value
+    ) -> None:
+        stored = ir.VectorType.get([self.lanes], self.shares.type.element_type)
+        rest = arith.fptosi(self.words, weight)
+        for digit in reversed(digits):
+            own = arith.andi(rest, integers(2**BITS - 1, self.words)) if digit else rest
+            rest = arith.shrui(rest, integers(BITS, self.words))
+            vector.store(arith.trunci(stored, own), self.shares, [*place, index(digit), at])
 
     def _scaled_weights(
         self, heads: list[ir.Value], cell: int, column: ir.Value, at: ir.Value
@@ -262,81 +285,101 @@ class ByteSoftmax(OnlineSoftmax):
         return [arith.mulf(weight, scales) for weight in weights]
 
     def _units(
-        self, heads: list[ir.Value], cell: int, column: ir.Value, count: ir.Value
+        self, panels: Panels, heads: list[ir.Value], cell: int, column: ir.Value
     ) -> list[ir.Value]:
         """Stores what 1 in the digits is worth, and gives for each head a vector of its inverse."""
-        least = [splat(_LEAST, self.lanes)] * len(heads)
-        loop = scf.ForOp(index(0), count, index(self.lanes), least)
+        loop = panels.each([splat(_LEAST, self.lanes)] * len(heads))
         with ir.InsertionPoint(loop.body):
-            weights = self._scaled_weights(heads, cell, column, loop.induction_variable)
-            scf.yield_(list(map(maximum, loop.inner_iter_args, weights)))
-        most, inverses = splat(_WEIGHT, self.lanes), []
+            first, largest = panels.first(loop.induction_variable), list(loop.inner_iter_args)
+            for lane in range(0, PANEL, self.lanes):
+                weights = self._scaled_weights(heads, cell, column, arith.addi(first, index(lane)))
+                largest = list(map(maximum, largest, weights))
+            scf.yield_(largest)
+        most, inverses = splat(panels.most, self.lanes), []
         for head, largest in zip(heads, map(highest, loop.results), strict=True):
             unit = vector.extract(arith.divf(largest, most), [], [0])
             memref.store(unit, self.units, [head, index(cell)])
             inverses.append(arith.divf(most, largest))
         return inverses
 
-    def _add_chunks(
+    def _sums(
         self,
+        panels: Panels,
         heads: list[ir.Value],
-        chunks: range,
+        run: Run,
         column: ir.Value,
-        count: ir.Value,
         ask: Callable[[ir.Value], None],
-    ) -> None:
-        """Adds a block's values to the sums of `chunks` of as many channels as there are lanes."""
-        sums = [integers(0, self.words)] * (len(heads) * len(chunks) * len(_DIGITS))
-        loop = scf.ForOp(index(0), count, index(COLUMNS), sums)
+    ) -> list[ir.Value]:
+        """For each head and each vector of channels of `run` the values by their weights."""
+        none = [integers(0, self.words)] * (2 * len(heads) * len(run) * len(panels.digits))
+        loop = panels.each(none)
         with ir.InsertionPoint(loop.body):
-            at, sums = loop.induction_variable, list(loop.inner_iter_args)
-            place = arith.addi(column, at)
-            ask(place)
-            places = [divmod(chunk * self.lanes, Q8_0.values) for chunk in chunks]
-            begins = [self.values.begin(place, index(cell)) for cell, _ in places]
-            for word in range(VALUES.words):
-                values = [
-                    self._words(self.values, begin, word, lane)
-                    for begin, (_, lane) in zip(begins, places, strict=True)
-                ]
-                share = arith.addi(at, index(word * WORD))
-                sums = self._added(sums, heads, chunks, values, share)
-            scf.yield_(sums)
-        results = iter(loop.results)
-        for head, chunk in product(heads, chunks):
-            high, low = next(results), next(results)
-            both = arith.addi(arith.shli(high, integers(_BITS, self.words)), low)
-            self._add_sum(head, chunk, arith.sitofp(floats(self.lanes), both))
+            at = panels.first(loop.induction_variable)
+            ask(arith.addi(column, at))
+            scf.yield_(self._added(list(loop.inner_iter_args), panels, heads, run, column, at))
+        digits = len(panels.digits)
+        starts = range(0, len(none), digits)
+        return [joined(loop.results[start : start + digits]) for start in starts]
 
     def _added(
         self,
         sums: list[ir.Value],
+        panels: Panels,
         heads: list[ir.Value],
-        chunks: range,
-        values: list[ir.Value],
+        run: Run,
+        column: ir.Value,
         at: ir.Value,
     ) -> list[ir.Value]:
-        """`sums` with `values` by their weights."""
-        before, after = iter(sums), []
-        for head, (chunk, value) in product(heads, zip(chunks, values, strict=True)):
-            for digit in _DIGITS:
-                place = [head, index(chunk * self.lanes // Q8_0.values), index(digit), at]
-                pair = (self._word(self.shares, place), value)
-                after.append(self.multiply(next(before), [pair], False, 2**_BITS - 1))
-        return after
+        """`sums` with the values of the panel of `column + at`."""
+        begins = [self.values.panel(arith.addi(column, at), index(cell)) for cell, _ in run]
+        for word in range(PANEL // WORD):
+            values = [
+                value
+                for begin, (_, lane) in zip(begins, run, strict=True)
+                for value in self._values(begin, word, lane, panels.whole)
+            ]
+            share = arith.addi(at, index(word * WORD))
+            before, sums = iter(sums), []
+            for head, (channel, value) in product(heads, zip(_channels(run), values, strict=True)):
+                for digit in panels.digits:
+                    place = [head, index(channel // Q8_0.values), index(digit), share]
+                    pair = (self._word(self.shares, place), value)
+                    sums.append(self.multiply(next(before), [pair], False, 2**BITS - 1))
+        return sums
 
-    def _add_sum(self, head: ir.Value, chunk: int, sum_: ir.Value) -> None:
-        shrink, unit = (
-            vector.broadcast(sum_.type, memref.load(factors, place))
-            for factors, place in (
-                (self.shrinks, [head, index(0)]),
-                (self.units, [head, index(chunk * self.lanes // Q8_0.values)]),
-            )
+    def _values(
+        self, panel: ir.Value, word: int, lane: int, whole: bool
+    ) -> tuple[ir.Value, ir.Value]:
+        """Words number `word` of the channels from `lane` on, and of those 16 further.
+
+        If not `whole`, lower halves are not read, but guessed.
+        """
+        upper = self.values.read(panel, UPPER, word, lane, self.lanes)
+        type_, four = upper.type, integers(4, upper.type)
+        lower = (
+            self.values.read(panel, LOWER, word, lane, self.lanes)
+            if whole
+            else vector.bitcast(type_, integers(_MIDDLE, self.words))
         )
-        place = [head, index(chunk * self.lanes)]
-        before = arith.mulf(load(self.sums, place, self.lanes), shrink)
-        # Not `multiply_add`: of two products LLVM adds now one and now the other without rounding.
-        vector.store(vector.fma(sum_, unit, before), self.sums, place)
+        first = arith.ori(arith.shli(upper, four), arith.andi(lower, integers(15, type_)))
+        second = arith.ori(arith.andi(upper, integers(-16, type_)), arith.shrui(lower, four))
+        return first, second
+
+    def _add_sums(
+        self, sums: list[ir.Value], heads: list[ir.Value], run: Run, shrink: bool
+    ) -> None:
+        """Adds to the sums of a head so far, which with `shrink` are of another peak."""
+        for (head, channel), sum_ in zip(product(heads, _channels(run)), sums, strict=True):
+            place = [head, index(channel)]
+            before = load(self.sums, place, self.lanes)
+            if shrink:
+                factor = memref.load(self.shrinks, [head, index(0)])
+                before = arith.mulf(before, vector.broadcast(before.type, factor))
+            unit = memref.load(self.units, [head, index(channel // Q8_0.values)])
+            number = arith.sitofp(before.type, sum_)
+            # Not `multiply_add`: of two products LLVM adds now one and now the other unrounded.
+            after = vector.fma(number, vector.broadcast(before.type, unit), before)
+            vector.store(after, self.sums, place)
 
     def _word(self, bytes_: ir.Value, where: list[ir.Value]) -> ir.Value:
         """Four of `bytes_`, in every lane."""
@@ -344,3 +387,8 @@ class ByteSoftmax(OnlineSoftmax):
         word = vector.bitcast(one, read_bytes(bytes_, where, WORD))
         words = vector.broadcast(self.words, vector.extract(word, [], [0]))
         return vector.bitcast(self.bytes_of_words, words)
+
+
+def _channels(run: Run) -> list[int]:
+    """The first channel of each vector of values of `run`."""
+    return [cell * Q8_0.values + start + lane for cell, lane in run for start in UPPER.starts]

@@ -1,16 +1,17 @@
 """Rows of a KV cache, as kernels append them: floats, or blocks of 32 of 8 bits in cells.
 
-A cache of cells is seen as their bytes `[L, S, G, C/16, D/32, 544]`.
+A cache of cells is seen as their bytes `[L, S, G, C/512, D/32, 17408]`.
 """
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math, memref, scf, vector
 
 from llmc.dialects.block_panels import WORD
 from llmc.dialects.blocks import Q8_0
-from llmc.dialects.cache_cells import COLUMNS, INTEGERS, CellFormat
+from llmc.dialects.cache_cells import COLUMNS, PANEL, CellFormat, Plane
 from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.kernels.head_row import Write
 from llmc.pipelines.kernels.vectors import (
@@ -20,6 +21,7 @@ from llmc.pipelines.kernels.vectors import (
     store,
     width_of,
 )
+from llmc.pipelines.schedules.byte_instructions import splat
 
 
 def holds_cells(cache: ir.Value) -> bool:
@@ -63,9 +65,9 @@ class _CellWriter:
     def append(self, place: Sequence[ir.Value], make: Callable[[Write], None]) -> None:
         make(lambda x, at: vector.store(x, self._room, [at]))
         *head, column = place
-        panel, within = (op(column, index(COLUMNS)) for op in (arith.divui, arith.remui))
+        number, within = (op(column, index(COLUMNS)) for op in (arith.divui, arith.remui))
         for block in scf.for_(index(0), index(self._cache.type.shape[4])):
-            self._round(block, [*head, panel, block], within)
+            self._round(block, [*head, number, block], within)
             scf.yield_([])
 
     def _round(self, block: ir.Value, cell: list[ir.Value], column: ir.Value) -> None:
@@ -86,26 +88,52 @@ class _CellWriter:
         byte = ir.IntegerType.get_signless(8)
         two = vector.bitcast(ir.VectorType.get([2], byte), half)
         vector.store(two, self._cache, [*cell, arith.muli(column, index(2))])
-        for offset, x in zip(offsets, numbers, strict=True):
+        parts = []
+        for x in numbers:
             nearest = math.round(arith.mulf(x, vector.broadcast(x.type, inverse)))
-            integers = arith.fptosi(ir.VectorType.get([self._lanes], byte), nearest)
-            self._store(integers, offset, cell, column)
+            parts.append(arith.fptosi(ir.VectorType.get([self._lanes], byte), nearest))
+        rounded = _joined(parts)
+        for plane in self._format.planes:
+            self._store(_packed(rounded, plane), plane, cell, column)
 
     def _store(
-        self, integers: ir.Value, channel: int, cell: list[ir.Value], column: ir.Value
+        self, packed: ir.Value, plane: Plane, cell: list[ir.Value], column: ir.Value
     ) -> None:
-        """Writes what a column has in the channels from `channel` on.
+        """Writes the bytes that a column has in a plane.
 
         No byte of another column is touched, which another workgroup may be writing.
         """
-        together = min(WORD, self._lanes) if self._format.sums_channels else 1
-        for at in range(0, self._lanes, together):
-            part = vector.shuffle(integers, integers, range(at, at + together))
-            vector.store(part, self._cache, [*cell, self._integer_at(column, index(channel + at))])
+        together = WORD if self._format.sums_channels else 1
+        for channel in range(0, plane.channels, together):
+            part = vector.shuffle(packed, packed, range(channel, channel + together))
+            vector.store(part, self._cache, [*cell, self._place(plane, column, index(channel))])
 
-    def _integer_at(self, column: ir.Value, channel: ir.Value) -> ir.Value:
-        """Where in a cell the integer of one of its columns and channels is."""
-        summed, lane = (channel, column) if self._format.sums_channels else (column, channel)
+    def _place(self, plane: Plane, column: ir.Value, channel: ir.Value) -> ir.Value:
+        """Where in a cell a plane has the byte of one of its columns and channels."""
+        panel, within = (op(column, index(PANEL)) for op in (arith.divui, arith.remui))
+        summed, lane = (channel, within) if self._format.sums_channels else (within, channel)
         word, part = (op(summed, index(WORD)) for op in (arith.divui, arith.remui))
-        place = arith.addi(arith.muli(word, index(self._format.lanes)), lane)
-        return arith.addi(arith.addi(arith.muli(place, index(WORD)), part), index(INTEGERS))
+        _, words, lanes, _ = self._format.words(plane)
+        words = arith.addi(arith.muli(panel, index(words)), word)
+        place = arith.addi(arith.muli(words, index(lanes)), lane)
+        begin = index(self._format.begin(plane))
+        return arith.addi(arith.addi(arith.muli(place, index(WORD)), part), begin)
+
+
+def _joined(parts: list[ir.Value]) -> ir.Value:
+    """The elements of vectors that follow each other, as many as a power of two."""
+    while len(parts) > 1:
+        both = range(2 * parts[0].type.shape[0])
+        parts = [vector.shuffle(*pair, both) for pair in zip(parts[::2], parts[1::2], strict=True)]
+    return parts[0]
+
+
+def _packed(block: ir.Value, plane: Plane) -> ir.Value:
+    """The bytes of a plane, of the 32 integers of a block."""
+    parts = []
+    for number, start in enumerate(plane.starts):
+        part = vector.shuffle(block, block, range(start, start + plane.channels))
+        own = arith.shrui(part, splat(plane.first, part.type))
+        own = arith.andi(own, splat(plane.mask, part.type)) if plane.width < 8 else own
+        parts.append(arith.shli(own, splat(plane.width * number, part.type)))
+    return reduce(arith.ori, parts)

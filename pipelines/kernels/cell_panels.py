@@ -3,48 +3,82 @@
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref
 
-from llmc.dialects.cache_cells import COLUMNS, CellFormat
+from llmc.dialects.block_panels import WORD
+from llmc.dialects.cache_cells import COLUMNS, PANEL, CellFormat, Plane
 from llmc.dialects.index_notation import index
 from llmc.pipelines.kernels.vectors import read_bytes
 from llmc.pipelines.targets.cpu import CACHE_LINE
 
 
 class CellPanels:
-    """Panels of `head`, a place in the first dimensions of `cache`: the cells of 16 columns.
+    """Panels of `head`, a place in the first dimensions of `cache`: what cells have of 16 columns.
 
     Of one dimension, so that what is constant in a place becomes part of an instruction.
     """
 
     def __init__(self, format_: CellFormat, cache: ir.Value, head: list[ir.Value]) -> None:
         self.format = format_
-        *extents, panels = (memref.dim(cache, index(dim)) for dim in range(4))
-        self._bytes = cache.type.shape[4] * format_.bytes
+        *extents, count = (memref.dim(cache, index(dim)) for dim in range(4))
+        self._cells = cache.type.shape[4]
+        # The planes of a format have as many bytes each.
+        self._panel = PANEL * format_.planes[0].channels
         heads, first = index(1), index(0)
         for extent, place in zip(extents, head, strict=True):
             heads = arith.muli(heads, extent)
             first = arith.addi(arith.muli(first, extent), place)
-        self._first = arith.muli(first, panels)
-        size = arith.muli(arith.muli(heads, panels), index(self._bytes))
+        self._first = arith.muli(first, count)
+        size = arith.muli(arith.muli(heads, count), index(self._cells * format_.bytes))
         unknown = ir.ShapedType.get_dynamic_size()
         flat = ir.MemRefType.get([unknown], cache.type.element_type)
         self._buffer = memref.reinterpret_cast(flat, cache, [], [size], [], [0], [unknown], [1])
 
-    def begin(self, column: ir.Value, cell: ir.Value) -> ir.Value:
-        """Where a cell begins, of the panel of `column`."""
-        panel = arith.addi(self._first, arith.divui(column, index(COLUMNS)))
-        first = arith.muli(panel, index(self._bytes))
+    def scales(self, column: ir.Value, cell: ir.Value, count: int) -> ir.Value:
+        """The bytes of `count` scales of a cell, from that of `column` on."""
+        return read_bytes(self._buffer, [self._scale(column, cell)], 2 * count)
+
+    def panel(self, column: ir.Value, cell: ir.Value) -> ir.Value:
+        """Where a cell would begin if the panel of `column` were its first."""
+        within = arith.divui(arith.remui(column, index(COLUMNS)), index(PANEL))
+        return arith.addi(self._begin(column, cell), arith.muli(within, index(self._panel)))
+
+    def _scale(self, column: ir.Value, cell: ir.Value) -> ir.Value:
+        within = arith.remui(column, index(COLUMNS))
+        return arith.addi(self._begin(column, cell), arith.muli(within, index(2)))
+
+    def _begin(self, column: ir.Value, cell: ir.Value) -> ir.Value:
+        number = arith.addi(self._first, arith.divui(column, index(COLUMNS)))
+        first = arith.muli(number, index(self._cells * self.format.bytes))
         return arith.addi(first, arith.muli(cell, index(self.format.bytes)))
 
-    def read(self, begin: ir.Value, offset: int, count: int) -> ir.Value:
-        """`count` bytes, `offset` of them after `begin`."""
-        return read_bytes(self._buffer, [arith.addi(begin, index(offset))], count)
+    def read(self, panel: ir.Value, plane: Plane, word: int, lane: int, lanes: int) -> ir.Value:
+        """Bytes of a plane: the words number `word` of `lanes`, from `lane` on."""
+        _, _, side_by_side, _ = self.format.words(plane)
+        offset = self.format.begin(plane) + WORD * (word * side_by_side + lane)
+        return read_bytes(self._buffer, [arith.addi(panel, index(offset))], WORD * lanes)
 
-    def prefetch(self, column: ir.Value, part: int = 0, parts: int = 1) -> None:
-        """Asks memory for lines of the panel of `column`, of all those that number `part`.
+    def prefetch(
+        self,
+        column: ir.Value,
+        planes: tuple[Plane, ...] | None = None,
+        part: int = 0,
+        parts: int = 1,
+    ) -> None:
+        """Asks memory for lines of the panel of `column`, of all in `planes` that number `part`.
 
-        They are wanted in no cache for long: a token reads them once.
+        Without `planes` they are of all. They are wanted in no cache for long: a token reads them
+        once.
         """
-        begin = self.begin(column, index(0))
-        for offset in range(part * CACHE_LINE, self._bytes, parts * CACHE_LINE):
-            where = [arith.addi(begin, index(offset))]
-            memref.prefetch(self._buffer, where, False, 2, True)
+        for where in self._lines(column, planes or self.format.planes)[part::parts]:
+            memref.prefetch(self._buffer, [where], False, 2, True)
+
+    def _lines(self, column: ir.Value, planes: tuple[Plane, ...]) -> list[ir.Value]:
+        """Where lines of `planes` of a panel begin, scales being with the first plane."""
+        panel, scale, lines = self.panel(column, index(0)), self._scale(column, index(0)), []
+        for cell in range(0, self._cells * self.format.bytes, self.format.bytes):
+            for plane in planes:
+                if plane is self.format.planes[0]:
+                    lines.append(arith.addi(scale, index(cell)))
+                first = cell + self.format.begin(plane)
+                offsets = range(first, first + self._panel, CACHE_LINE)
+                lines += [arith.addi(panel, index(offset)) for offset in offsets]
+        return lines

@@ -13,17 +13,17 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, scf, vector
 
 from llmc.dialects import DecodeAttentionOp, DecodeAttentionPartOp
-from llmc.dialects.cache_cells import COLUMNS, KEYS, VALUES
+from llmc.dialects.cache_cells import KEYS, PANEL, VALUES
 from llmc.dialects.dealt_columns import DealtColumns
 from llmc.dialects.index_notation import Size, index
 from llmc.pipelines.divisor import divisor
-from llmc.pipelines.kernels.byte_softmax import ByteSoftmax
 from llmc.pipelines.kernels.cache_rows import RowWriter, holds_cells
 from llmc.pipelines.kernels.float_softmax import FloatSoftmax
 from llmc.pipelines.kernels.head_row import HeadNorm, HeadRow, Rotation
 from llmc.pipelines.kernels.kernel import STACK_BYTES, Kernel, in_symbol, load_index
 from llmc.pipelines.kernels.online_softmax import BLOCK, Caches, OnlineSoftmax
 from llmc.pipelines.kernels.partial_attention import PARTS, Parts
+from llmc.pipelines.kernels.progressive_softmax import ProgressiveSoftmax
 from llmc.pipelines.kernels.vectors import LOG2_E, splat
 
 # Up to so many columns are no parts: memory does not yet expect to be asked for a part's first.
@@ -134,8 +134,12 @@ def decode_attention(
             HeadNorm(norm, layer, shape.norm_epsilon, shape.norm_offset) if normed else None
             for norm in (norms or (None, None))
         )
-        step = _Step(shape, caches, widest, instruction, row, head, rotation, query_norm, key_norm)
-        begin, end = _columns(shape, load_index(start, row), past, part, count)
+        first = load_index(start, row)
+        columns = _columns(shape, first, past, index(0), index(1))
+        step = _Step(
+            shape, caches, widest, instruction, columns, row, head, rotation, query_norm, key_norm
+        )
+        begin, end = _columns(shape, first, past, part, count)
         step.append_if_last(part, count, shape.held(past), key, value)
         parts = Parts(room, done, group, part, count, shape.part is not None)
         step.attend(query, begin, end, parts, out)
@@ -170,7 +174,7 @@ def _columns(
     if shape.window:
         start = arith.maxsi(start, arith.subi(end, index(shape.window)))
     start, end = shape.held(start), shape.held(end)
-    panels_end = arith.muli(arith.ceildivui(end, index(COLUMNS)), index(COLUMNS))
+    panels_end = arith.muli(arith.ceildivui(end, index(PANEL)), index(PANEL))
     each = arith.ceildivui(arith.maxsi(arith.subi(panels_end, start), index(1)), count)
     each = arith.muli(arith.ceildivui(each, index(BLOCK)), index(BLOCK))
     behind = arith.muli(arith.subi(arith.subi(count, index(1)), part), each)
@@ -186,6 +190,7 @@ class _Step:
     caches: Caches
     lanes: int
     instruction: str
+    columns: tuple[ir.Value, ir.Value]
     row: ir.Value
     head: ir.Value
     rotation: Rotation | None
@@ -236,11 +241,14 @@ class _Step:
         """For as many heads at once as the stack bears."""
         caches, sharing, softcap = self.caches, self.shape.sharing, self.shape.softcap
         if holds_cells(caches.keys):
-            most = STACK_BYTES // ByteSoftmax.bytes(
+            most = STACK_BYTES // ProgressiveSoftmax.bytes(
                 1, caches.channels, caches.value_channels, self.lanes
             )
             heads = divisor(sharing, max(1, most))
-            return ByteSoftmax(heads, caches, self.lanes, softcap, self.instruction)
+            first, end = self.columns
+            # Others than the newest, which another workgroup may be writing.
+            seen = first, arith.subi(end, index(1))
+            return ProgressiveSoftmax(heads, caches, self.lanes, softcap, self.instruction, seen)
         most = STACK_BYTES // OnlineSoftmax.bytes(
             1, caches.channels, caches.value_channels, self.lanes
         )

@@ -8,6 +8,7 @@ softmax); Dao et al., 2022 (blocks).
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -131,9 +132,9 @@ class OnlineSoftmax(ABC):
             self.begin_block(column, count)
             for first in scf.for_(index(0), index(self.heads), index(together)):
                 heads = [arith.addi(first, index(i)) for i in range(together)]
-                peaks = self._score(heads, column, count)
+                peaks = self.score(heads, column, count)
                 for head, peak in zip(heads, peaks, strict=True):
-                    self._weigh(head, peak, count)
+                    self.weigh(head, peak, count)
                 scf.yield_([])
             self.add_values(column, count)
             scf.yield_([])
@@ -146,33 +147,42 @@ class OnlineSoftmax(ABC):
         """The sum of the weights that `head` has given."""
         return total(vector.load(floats(self.lanes), self.totals, [head, index(0)]))
 
-    def _score(self, heads: list[ir.Value], column: ir.Value, count: ir.Value) -> list[ir.Value]:
+    def score(self, heads: list[ir.Value], column: ir.Value, count: ir.Value) -> list[ir.Value]:
         """Stores a block's scores, and gives for each head a vector that has the highest."""
         before = [load(self.peaks, [head, index(0)], self.lanes) for head in heads]
         for begin, end, limit in self.runs(count):
             loop = scf.ForOp(begin, end, index(self.lanes), before)
             with ir.InsertionPoint(loop.body):
                 at = loop.induction_variable
-                scores = self._score_group(heads, column, at, limit)
-                for head, score in zip(heads, scores, strict=True):
-                    vector.store(score, self.scores, [head, at])
-                scf.yield_(list(map(maximum, loop.inner_iter_args, scores)))
+                products = self.products(heads, column, at, limit)
+                peaks = self.keep(products, heads, column, at, limit, loop.inner_iter_args)
+                scf.yield_(peaks)
             before = list(loop.results)
         return before
 
-    def _score_group(
-        self, heads: list[ir.Value], column: ir.Value, at: ir.Value, limit: ir.Value | None
+    def keep(
+        self,
+        products: list[ir.Value],
+        heads: list[ir.Value],
+        column: ir.Value,
+        at: ir.Value,
+        limit: ir.Value | None,
+        peaks: Sequence[ir.Value],
     ) -> list[ir.Value]:
-        """A vector of scores for each head; columns that do not count are hidden."""
-        scores = [self._bend(score) for score in self.products(heads, column, at, limit)]
-        hidden = splat(HIDDEN, self.lanes)
-        for number, head in enumerate(heads):
-            seen = self.seen(head, column, at, limit)
-            if seen is not None:
-                scores[number] = arith.select(seen, scores[number], hidden)
-        return scores
+        """Stores scores of a group, and gives the higher ones of them and of `peaks`.
 
-    def _weigh(self, head: ir.Value, peak: ir.Value, count: ir.Value) -> None:
+        Columns that do not count are hidden.
+        """
+        after, hidden = [], splat(HIDDEN, self.lanes)
+        for head, product, peak in zip(heads, products, peaks, strict=True):
+            score, seen = self._bend(product), self.seen(head, column, at, limit)
+            if seen is not None:
+                score = arith.select(seen, score, hidden)
+            vector.store(score, self.scores, [head, at])
+            after.append(maximum(peak, score))
+        return after
+
+    def weigh(self, head: ir.Value, peak: ir.Value, count: ir.Value) -> None:
         """Makes weights of a block's scores, and shrinks what was before to the new peak."""
         here = [head, index(0)]
         peak = highest(peak)

@@ -90,12 +90,12 @@ func.func @reset(%sequences: index, %capacity: index) {
   return
 }
 
-// Cells have 16 of a rank's columns each.
+// Cells have 512 of a rank's columns each.
 // RANK-LABEL: func.func @cells
-// RANK:         %[[COLUMNS:.+]] = arith.muli %arg1, %c16
+// RANK:         %[[COLUMNS:.+]] = arith.muli %arg1, %c512
 // RANK:         %[[MORE:.+]] = arith.addi %[[COLUMNS]], %c4
 // RANK:         %[[OWN:.+]] = arith.divui %[[MORE]], %c3
-// RANK:         %[[CELLS:.+]] = arith.ceildivui %[[OWN]], %c16
+// RANK:         %[[CELLS:.+]] = arith.ceildivui %[[OWN]], %c512
 // RANK:         "llmc.cache_allocate"(%arg0, %[[CELLS]])
 func.func @cells(%sequences: index, %capacity: index) {
   %room = "llmc.cache_allocate"(%sequences, %capacity) : (index, index) -> tensor<2x?x1x?x1x!llmc.q8_0_keys>

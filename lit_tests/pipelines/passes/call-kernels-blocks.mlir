@@ -6,21 +6,26 @@
 // UNKNOWN: error: pass 'call-kernels': instruction must be one of {{.+}}, vpdpbusd, {{.+}}, plain, not 'fma'
 
 // A cache of cells is one of bytes. New rows are rounded; keys, made unsigned, are multiplied by
-// rounded queries, and digits of weights by values.
+// rounded queries, and digits of weights by values: two by whole values where a weight is high enough,
+// else one by their upper halves.
 // CHECK:       func.func @decode_attention_
 // CHECK:         math.round %{{.+}} : vector<16xf32>
 // CHECK:         arith.fptosi %{{.+}} : vector<16xf32> to vector<16xi8>
 // CHECK:         memref.prefetch
 // CHECK:         arith.xori %{{.+}} : vector<64xi8>
 // CHECK:         llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"(
-// CHECK-NOT:     arith.shli
 // CHECK:         arith.sitofp %{{.+}} : vector<16xi32> to vector<16xf32>
+// CHECK:         vector.reduction <or>, %{{.+}} : vector<16xi1> into i1
 // CHECK:         memref.prefetch
 // CHECK:         arith.shrui %{{.+}} : vector<16xi32>
-// CHECK:         memref.prefetch
+// CHECK:         vector.load %{{.+}} : memref<?xi8>, vector<64xi8>
+// CHECK:         vector.load %{{.+}} : memref<?xi8>, vector<64xi8>
+// CHECK:         llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"(
+// CHECK-NOT:     arith.shrui %{{.+}} : vector<16xi32>
+// CHECK:         vector.load %{{.+}} : memref<?xi8>, vector<64xi8>
 // CHECK:         llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"(
 // CHECK-LABEL: func.func @decode(
-// CHECK-SAME:      %arg1: tensor<2x?x2x?x1x544xi8>
+// CHECK-SAME:      %arg1: tensor<2x?x2x?x1x17408xi8>
 // CHECK:         %[[O:.+]]:5 = "flow.dispatch"({{.+}}, %arg0, %arg3, %arg1, %arg2,
 // CHECK:         return %[[O]]#0, %[[O]]#2, %[[O]]#3
 //

@@ -155,7 +155,7 @@ func.func @decode(%tokens: tensor<1x1xi64>) -> tensor<1x1xi64> {
 // BLOCKS:         "llmc.cache_append"(%{{.+}}, %arg1, {{.+}} -> tensor<1x?x2x?x2x!llmc.q8_0_keys>
 // BLOCKS:         "llmc.attention"(%arg0, {{.+}} : (tensor<1x4x1x64xf32>, tensor<1x2x?x64xf32>, tensor<1x2x?x32xf32>
 // BLOCKS-LABEL: func.func @reset(
-// BLOCKS:         %[[PANELS:.+]] = arith.ceildivui %{{.+}}, %c16
+// BLOCKS:         %[[PANELS:.+]] = arith.ceildivui %{{.+}}, %c512
 // BLOCKS:         "llmc.cache_allocate"(%{{.+}}, %[[PANELS]])
 func.func private @decode.wide0(%q: tensor<1x4x1x64xf32>, %k: tensor<1x2x1x64xf32>,
                                  %v: tensor<1x2x1x32xf32>, %layer: index) -> tensor<1x4x1x32xf32>

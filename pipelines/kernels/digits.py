@@ -1,0 +1,51 @@
+"""Weights of attention as integers of 7 bits, which multiply bytes: two digits, or one."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, scf
+
+from llmc.dialects.index_notation import index
+from llmc.pipelines.schedules.byte_instructions import splat
+
+BITS = 7
+"""Of a digit."""
+
+DIGITS = 2
+"""How many a weight has at most."""
+
+
+@dataclass(frozen=True)
+class Panels:
+    """Panels of a block whose values are added up alike, `first` of which is a column of the block.
+
+    Either `whole`, by weights of two digits; or the upper halves of values, by weights of one.
+    """
+
+    whole: bool
+    end: ir.Value
+    step: int
+    first: Callable[[ir.Value], ir.Value]
+
+    @property
+    def digits(self) -> range:
+        """Of each weight, the highest first."""
+        return range(DIGITS if self.whole else 1)
+
+    @property
+    def most(self) -> float:
+        """What the largest weight becomes."""
+        return 2.0 ** (BITS * len(self.digits)) - 1
+
+    def each(self, carried: list[ir.Value]) -> scf.ForOp:
+        """A loop over them."""
+        return scf.ForOp(index(0), self.end, index(self.step), carried)
+
+
+def joined(digits: Sequence[ir.Value]) -> ir.Value:
+    """The numbers, vectors of i32, that have these digits, the highest first."""
+    return reduce(
+        lambda high, low: arith.addi(arith.shli(high, splat(BITS, high.type)), low), digits
+    )

@@ -1,0 +1,146 @@
+"""Attention over caches of cells that reads all bits of the values that matter alone.
+
+Of most columns a query takes next to nothing: rounding their values to 4 bits is lost beside the
+rounding of the few that it does look at to 8 bits. So the lower halves of values are read where a
+weight is a share of all that is worth mentioning. An error of a column shrinks as its weight, and
+many small ones even each other out: with e of 4 bits and shares up to s left as they are, that of a
+sum is e times the root of s, at most. Wang, Zhang and Han, "SpAtten", 2021 (progressive
+quantization).
+
+What a share is of, the sum of all weights, is not known before all columns are seen. Most of it is
+in the first columns and in the newest ones (Xiao et al., "StreamingLLM", 2023), which each part of
+a long cache looks at before its own.
+"""
+
+from collections.abc import Sequence
+from functools import partial, reduce
+from typing import ClassVar
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, memref, scf, vector
+
+from llmc.dialects.cache_cells import LOWER, PANEL, UPPER, Plane
+from llmc.dialects.index_notation import index
+from llmc.pipelines.divisor import divisor
+from llmc.pipelines.kernels.byte_softmax import ByteSoftmax
+from llmc.pipelines.kernels.digits import Panels
+from llmc.pipelines.kernels.kernel import load_index
+from llmc.pipelines.kernels.online_softmax import BLOCK, HEADS, Caches, buffer
+from llmc.pipelines.kernels.vectors import floats, load, maximum, splat
+
+# Of the sum of weights: the values of a panel are read whole if a column of it has as much.
+_SHARE = 2.0**-6
+# Panels that are looked at before all others: the first one, and as many of the newest less one.
+_PANELS = 3
+# Up to so many columns their own sum is soon known.
+_LONG = 4 * BLOCK
+
+
+class ProgressiveSoftmax(ByteSoftmax):
+    """`ByteSoftmax` of one token, over some of the columns `first` to `newest - 1`, which it sees.
+
+    Buffers `places [2, BLOCK / 16]`, the first columns of the panels of a block which are read
+    whole, and of the others; and `known [heads, lanes]`, the sum of the weights that are known of
+    beforehand, in every lane.
+    """
+
+    ahead: ClassVar[tuple[Plane, ...]] = (UPPER,)
+
+    def __init__(
+        self,
+        heads: int,
+        caches: Caches,
+        lanes: int,
+        softcap: float,
+        instruction: str,
+        columns: tuple[ir.Value, ir.Value],
+    ) -> None:
+        super().__init__(heads, caches, lanes, softcap, instruction)
+        self._columns = columns
+        self._places = buffer(2, BLOCK // PANEL, element=ir.IntegerType.get_signless(32))
+        self._known = buffer(heads, self.lanes)
+
+    @staticmethod
+    def bytes(heads: int, channels: int, value_channels: int, lanes: int) -> int:
+        """What the buffers take."""
+        known = 4 * (heads * lanes + 2 * BLOCK // PANEL)
+        return ByteSoftmax.bytes(heads, channels, value_channels, lanes) + known
+
+    def begin_columns(self) -> None:
+        """Finds out what is known beforehand, if there are columns enough for it to matter.
+
+        Peaks stay, for weights of all columns are by the same one then.
+        """
+        self.begin, self.end = first, newest = self._columns
+        first, newest = self.panels(first, newest)
+        length = arith.subi(newest, first)
+        is_long = arith.cmpi(arith.CmpIPredicate.sgt, length, index(_LONG))
+        each = arith.select(is_long, index(PANEL), index(0))
+        together = divisor(self.heads, HEADS)
+        for panel in scf.for_(index(0), index(_PANELS)):
+            behind = arith.muli(arith.subi(index(_PANELS), panel), index(PANEL))
+            is_first = arith.cmpi(arith.CmpIPredicate.eq, panel, index(0))
+            column = arith.select(is_first, first, arith.subi(newest, behind))
+            for head in scf.for_(index(0), index(self.heads), index(together)):
+                heads = [arith.addi(head, index(i)) for i in range(together)]
+                peaks = self.score(heads, column, each)
+                for number, peak in zip(heads, peaks, strict=True):
+                    self.weigh(number, peak, each)
+                scf.yield_([])
+            scf.yield_([])
+        for head in scf.for_(index(0), index(self.heads)):
+            sum_ = vector.broadcast(floats(self.lanes), self.total(head))
+            for value, kept in ((sum_, self._known), (splat(0.0, self.lanes), self.totals)):
+                vector.store(value, kept, [head, index(0)])
+            scf.yield_([])
+
+    def panels_of(
+        self, heads: list[ir.Value], column: ir.Value, count: ir.Value
+    ) -> Sequence[Panels]:
+        """Those with a weight that is a share worth mentioning, and the others."""
+        least = []
+        for head in heads:
+            here = [head, index(0)]
+            known, shrink = (load(each, here, self.lanes) for each in (self._known, self.shrinks))
+            known = arith.mulf(known, shrink)
+            vector.store(known, self._known, here)
+            sum_ = maximum(known, vector.broadcast(known.type, self.total(head)))
+            least.append(arith.mulf(sum_, splat(_SHARE, self.lanes)))
+        return self._chosen(heads, least, column, count)
+
+    def _chosen(
+        self,
+        heads: list[ir.Value],
+        least: list[ir.Value],
+        column: ir.Value,
+        count: ir.Value,
+    ) -> tuple[Panels, Panels]:
+        """The panels of a block where a weight of one of the heads is its `least`, and the others.
+
+        Memory is asked for what the former lack.
+        """
+        i1, i32 = ir.IntegerType.get_signless(1), self._places.type.element_type
+        bounds = [vector.broadcast(floats(PANEL), vector.extract(x, [], [0])) for x in least]
+        loop = scf.ForOp(index(0), count, index(PANEL), [index(0), index(0)])
+        with ir.InsertionPoint(loop.body):
+            at, counts = loop.induction_variable, list(loop.inner_iter_args)
+            high = [
+                arith.cmpf(arith.CmpFPredicate.OGE, load(self.scores, [head, at], PANEL), bound)
+                for head, bound in zip(heads, bounds, strict=True)
+            ]
+            whole = vector.reduction(i1, vector.CombiningKind.OR, reduce(arith.ori, high))
+            for number, before in enumerate(counts):
+                memref.store(arith.index_cast(i32, at), self._places, [index(number), before])
+            more = arith.index_castui(ir.IndexType.get(), whole)
+            less = arith.subi(index(1), more)
+            scf.yield_([arith.addi(*pair) for pair in zip(counts, (more, less), strict=True)])
+        chosen, others = (
+            Panels(number == 0, count, 1, partial(load_index, self._places, index(number)))
+            for number, count in enumerate(loop.results)
+        )
+        ask = chosen.each([])
+        with ir.InsertionPoint(ask.body):
+            column = arith.addi(column, chosen.first(ask.induction_variable))
+            self.values.prefetch(column, (LOWER,))
+            scf.yield_([])
+        return chosen, others
