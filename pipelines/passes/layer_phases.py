@@ -10,7 +10,7 @@ from llmc.pipelines.kernels.persistent import Phase, run_phases
 from llmc.pipelines.passes.base import clone_with, find
 from llmc.pipelines.passes.dispatch_chain import Dispatch, DispatchChain
 from llmc.pipelines.passes.number_layers import layer_argument
-from llmc.pipelines.passes.scheduled_kernel import STACK
+from llmc.runtime.abi import MOST_STACK_BYTES
 
 
 class _Code:
@@ -61,7 +61,7 @@ class LayerPhases:
             and all(self.hidden not in op.updated for op in before)
             and all(value.type.has_static_shape for value in self.results)
             and not any(map(self._depends_on_layer, self._chain.dispatches, self._code))
-            and sum(code.stack for code in self._code) <= STACK
+            and sum(code.stack for code in self._code) <= MOST_STACK_BYTES
         )
 
     def kernel(self, name: str, workgroups: int) -> Kernel:

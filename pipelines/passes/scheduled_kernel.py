@@ -10,8 +10,8 @@ from llmc.dialects.index_notation import Size, index
 from llmc.pipelines.kernels.kernel import Kernel
 from llmc.pipelines.passes.base import clone_with, fail, find, functions, set_type
 
-STACK = 32 * 1024
-"""Bytes of buffers that a workgroup may have on its stack; IREE refuses more."""
+# Bytes of a buffer that goes on a workgroup's stack, at most.
+_STACK = 32 * 1024
 
 _INTO_BUFFERS = (
     "eliminate-empty-tensors",
@@ -20,7 +20,7 @@ _INTO_BUFFERS = (
     "drop-equivalent-buffer-results",
     "canonicalize",
     "cse",
-    f"func.func(promote-buffers-to-stack{{max-alloc-size-in-bytes={STACK}"
+    f"func.func(promote-buffers-to-stack{{max-alloc-size-in-bytes={_STACK}"
     " max-rank-of-allocated-memref=8})",
     "func.func(convert-linalg-to-loops)",
     "func.func(lower-vector-mask)",

@@ -81,7 +81,7 @@
       %w = "stream.binding.subspan"(%weight, %c0) : (!stream.binding, index) -> memref<9xf32>
       %y = "stream.binding.subspan"(%out, %c0) : (!stream.binding, index) -> memref<1x4xf32>
       %i = "stream.dispatch.workgroup.id"() {dimension = 0 : index} : () -> index
-      %room = memref.alloca() : memref<f32>
+      %room = memref.alloca() : memref<16384xf32>
       %a = memref.load %x[%i] : memref<4xf32>
       %b = memref.load %w[%layer] : memref<9xf32>
       %c = arith.mulf %a, %b : f32
