@@ -14,6 +14,7 @@ from llmc.dialects.checks import (
     counts,
     divisor,
     filled,
+    flag,
     floats,
     integers,
     like,
@@ -44,15 +45,15 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
     `head_stride` channels, or 0 where nothing lies between. Each head of queries and of keys is
     normalised as `llmc.rms_norm` says, by row `layer` of `query_norm` and `key_norm [layers, D]`,
     where they are given; without them `norm_epsilon` and `norm_offset` say nothing. `cos` and `sin
-    [B or 1, 1, R]` then turn queries and keys as `llmc.rotary` says. What a row sees, and the other
-    attributes, are as in `llmc.attention`.
+    [B or 1, 1, R]` then turn queries and keys, `interleaved` or not, as `llmc.rotary` says; without
+    them it is 0. What a row sees, and the other attributes, are as in `llmc.attention`.
 
         %o, %new_keys, %new_values = "llmc.decode_attention"(%q, %k, %v, %keys, %values, %start,
                                                              %layer, %sequence, %past, %cos, %sin)
            {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0>,
             head_stride = 0 : i64, query_offset = 0 : i64, key_offset = 0 : i64,
             value_offset = 0 : i64, norm_epsilon = 0.0 : f64, norm_offset = 0.0 : f64,
-            scale = 0.125 : f64, window = 0 : i64, softcap = 0.0 : f64}
+            interleaved = 0 : i64, scale = 0.125 : f64, window = 0 : i64, softcap = 0.0 : f64}
            : (tensor<1x576xf32>, tensor<1x192xf32>, tensor<1x192xf32>, tensor<30x?x3x?x64xf32>,
               tensor<30x?x3x?x64xf32>, tensor<1xi64>, index, index, index, tensor<1x1x64xf32>,
               tensor<1x1x64xf32>)
@@ -74,6 +75,7 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
     value_offset: ir.IntegerAttr
     norm_epsilon: ir.FloatAttr
     norm_offset: ir.FloatAttr
+    interleaved: ir.IntegerAttr
     scale: ir.FloatAttr
     window: ir.IntegerAttr
     softcap: ir.FloatAttr
@@ -156,7 +158,9 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
     def _verify_tables(self, batch: int | None) -> None:
         is_alone = (self.cos is None) != (self.sin is None)
         require(not is_alone, "must go together with 'sin'", "cos")
+        flag("interleaved", self.interleaved)
         if self.cos is None or self.sin is None:
+            require(self.interleaved.value == 0, "must be 0 without 'cos'", "interleaved")
             return
         rows, columns, rotated = tensor_of(self.cos, "cos", 3)
         if rows != 1:
@@ -207,6 +211,7 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
         norm_epsilon: float = 0.0,
         norm_offset: float = 0.0,
         head_stride: int = 0,
+        interleaved: int = 0,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rows `[B, N]`, caches `[layers, sequences, G, capacity, D]` -> `[B, H * E]`, caches."""
         rows, offsets = (query, key, value), (query_offset, key_offset, value_offset)
@@ -215,7 +220,7 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
             q = RMSNormOp.reference(q, query_norm[layer], norm_epsilon, norm_offset)
             k = RMSNormOp.reference(k, key_norm[layer], norm_epsilon, norm_offset)
         if cos is not None and sin is not None:
-            q, k = RotaryOp.reference(q, cos, sin), RotaryOp.reference(k, cos, sin)
+            q, k = (RotaryOp.reference(x, cos, sin, interleaved) for x in (q, k))
         keys = CacheAppendOp.reference(keys, k, layer, sequence, past)
         values = CacheAppendOp.reference(values, v, layer, sequence, past)
         out = CachedAttentionOp.reference(
@@ -286,7 +291,7 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
         return _lowered(norm)
 
     def _turned(self, rows: ir.Value) -> ir.Value:
-        return _lowered(RotaryOp(rows, self.cos, self.sin, rows.type))
+        return _lowered(RotaryOp(rows, self.cos, self.sin, self.interleaved, rows.type))
 
 
 def cut_rows(

@@ -27,7 +27,8 @@ class DecodeAttentionPartOp(DecodeAttentionOp, name="decode_attention_part"):
            {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0>,
             first = 1 : i64, step = 2 : i64, head_stride = 0 : i64, query_offset = 0 : i64,
             key_offset = 0 : i64, value_offset = 0 : i64, norm_epsilon = 0.0 : f64,
-            norm_offset = 0.0 : f64, scale = 0.125 : f64, window = 0 : i64, softcap = 0.0 : f64}
+            norm_offset = 0.0 : f64, interleaved = 0 : i64, scale = 0.125 : f64, window = 0 : i64,
+            softcap = 0.0 : f64}
            : (tensor<1x576xf32>, tensor<1x192xf32>, tensor<1x192xf32>, tensor<30x?x3x?x64xf32>,
               tensor<30x?x3x?x64xf32>, tensor<1xi64>, index, index, index, tensor<1x1x64xf32>,
               tensor<1x1x64xf32>)
@@ -73,6 +74,7 @@ class DecodeAttentionPartOp(DecodeAttentionOp, name="decode_attention_part"):
         norm_epsilon: float = 0.0,
         norm_offset: float = 0.0,
         head_stride: int = 0,
+        interleaved: int = 0,
         first: int = 0,
         step: int = 1,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -84,7 +86,7 @@ class DecodeAttentionPartOp(DecodeAttentionOp, name="decode_attention_part"):
             q = RMSNormOp.reference(q, query_norm[layer], norm_epsilon, norm_offset)
             k = RMSNormOp.reference(k, key_norm[layer], norm_epsilon, norm_offset)
         if cos is not None and sin is not None:
-            q, k = RotaryOp.reference(q, cos, sin), RotaryOp.reference(k, cos, sin)
+            q, k = (RotaryOp.reference(x, cos, sin, interleaved) for x in (q, k))
         held = len(range(first, past, step))
         keys = CacheAppendOp.reference(keys, k, layer, sequence, held)
         values = CacheAppendOp.reference(values, v, layer, sequence, held)

@@ -1,5 +1,6 @@
 """`llmc.rotary`: rotary position embedding."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from torch_mlir.dialects import arith, ext, tensor
 
 from llmc.dialects.checks import (
     at_most,
+    flag,
     floats,
     like,
     multiple,
@@ -34,15 +36,17 @@ from llmc.dialects.sharding_rule import ShardingRule, by_letters
 class RotaryOp(Operation, name="rotary", traits=[ext.Pure]):
     """Rotates the first R of D channels of `x [B, H, T, D]` by tables `[B or 1, T, R]`.
 
-    Channel i is paired with channel i + R/2. Su et al., "RoFormer", 2021.
+    The members of pair i, which columns i and i + R/2 of the tables turn, are channels i and i +
+    R/2; those that are `interleaved` are channels 2i and 2i + 1. Su et al., "RoFormer", 2021.
 
-        %y = "llmc.rotary"(%x, %cos, %sin)
+        %y = "llmc.rotary"(%x, %cos, %sin) {interleaved = 0 : i64}
            : (tensor<1x9x?x64xf32>, tensor<1x?x64xf32>, tensor<1x?x64xf32>) -> tensor<1x9x?x64xf32>
     """
 
     x: ext.Operand[Any]
     cos: ext.Operand[Any]
     sin: ext.Operand[Any]
+    interleaved: ir.IntegerAttr
     out: ext.Result[Any]
 
     @verified
@@ -60,6 +64,7 @@ class RotaryOp(Operation, name="rotary", traits=[ext.Pure]):
             multiple(name, "its last dimension", rotated, 2)
             at_most(name, "a last dimension", rotated, channels)
         like("sin", self.sin, "cos", self.cos)
+        flag("interleaved", self.interleaved)
         like("out", self.out, "x", self.x)
 
     def sharding(self) -> ShardingRule:
@@ -68,16 +73,22 @@ class RotaryOp(Operation, name="rotary", traits=[ext.Pure]):
         return by_letters(self, x="bht.", cos=f"{rows}t.", sin=f"{rows}t.", out="bht.")
 
     @staticmethod
-    def reference(x: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.ndarray:
+    def reference(
+        x: np.ndarray, cos: np.ndarray, sin: np.ndarray, interleaved: int = 0
+    ) -> np.ndarray:
         """`x [B, H, T, D]`, `cos` and `sin [B or 1, T, R]` -> `[B, H, T, D]`."""
         cos, sin = cos[:, None], sin[:, None]
         half = cos.shape[-1] // 2
-        low, high, kept = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
-        turned = [
-            low * cos[..., :half] - high * sin[..., :half],
-            high * cos[..., half:] + low * sin[..., half:],
-        ]
-        return np.concatenate([*turned, kept], axis=-1)
+        members = (
+            (slice(0, 2 * half, 2), slice(1, 2 * half, 2))
+            if interleaved
+            else (slice(half), slice(half, 2 * half))
+        )
+        low, high = (x[..., member] for member in members)
+        y = x.astype(np.result_type(x, cos))
+        y[..., members[0]] = low * cos[..., :half] - high * sin[..., :half]
+        y[..., members[1]] = high * cos[..., half:] + low * sin[..., half:]
+        return y
 
     def lower(self) -> ir.Value:
         """One reduction of two terms: each pair of channels is turned by its own 2x2 matrix."""
@@ -86,13 +97,17 @@ class RotaryOp(Operation, name="rotary", traits=[ext.Pure]):
         extents = [batch, heads, tokens, width]
         whole = width == channels
         rotated = self.x if whole else slice_of(self.x, [0, 0, 0, 0], extents, extents)
-        pairs = expand(rotated, [[batch], [heads], [tokens], [2, width // 2]])
+        interleaved = bool(self.interleaved.value)
+        split = [width // 2, 2] if interleaved else [2, width // 2]
+        pairs = expand(rotated, [[batch], [heads], [tokens], split])
         tables = [
             expand(table, [[size(table, 0)], [size(table, 1)], [2, width // 2]])
             for table in (self.cos, self.sin)
         ]
         b = "1" if self.cos.type.shape[0] == 1 else "b"
-        turned = reduce(f"bhtpi,{b}tsi,{b}tsi->bhtsi", _turn, 0.0, pairs, *tables)
+        source, target = ("ip", "is") if interleaved else ("pi", "si")
+        turn = partial(_turn, side=3 + target.index("s"))
+        turned = reduce(f"bht{source},{b}tsi,{b}tsi->bht{target}", turn, 0.0, pairs, *tables)
         y = collapse(turned, [1, 1, 1, 2])
         return y if whole else self._with_rest(y)
 
@@ -110,10 +125,13 @@ class RotaryOp(Operation, name="rotary", traits=[ext.Pure]):
         return tensor.concat(self.x.type, 3, [rotated, rest])
 
 
-def _turn(x: ir.Value, cos: ir.Value, sin: ir.Value, sum_: ir.Value) -> ir.Value:
-    """Adds x times the matrix [[cos, -sin], [sin, cos]] at row `side`, column `source`."""
-    side, source = loop_index(3), loop_index(5)
-    diagonal = arith.cmpi(arith.CmpIPredicate.eq, side, source)
-    upper = arith.cmpi(arith.CmpIPredicate.ult, side, source)
+def _turn(x: ir.Value, cos: ir.Value, sin: ir.Value, sum_: ir.Value, side: int) -> ir.Value:
+    """Adds x times the matrix [[cos, -sin], [sin, cos]] at row and column of a pair.
+
+    The row is the loop number `side`, the column the innermost one.
+    """
+    row, column = loop_index(side), loop_index(5)
+    diagonal = arith.cmpi(arith.CmpIPredicate.eq, row, column)
+    upper = arith.cmpi(arith.CmpIPredicate.ult, row, column)
     factor = arith.select(diagonal, cos, arith.select(upper, arith.negf(sin), sin))
     return arith.addf(sum_, arith.mulf(x, factor))

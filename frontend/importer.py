@@ -215,7 +215,9 @@ _BUILDERS: dict[str, _Build] = {
     "rms_norm": lambda x, weight, epsilon, offset, out: dialects.RMSNormOp(
         x, f64(epsilon), f64(offset), out, weight=weight
     ),
-    "rotary": dialects.RotaryOp,
+    "rotary": lambda x, cos, sin, interleaved, out: dialects.RotaryOp(
+        x, cos, sin, i64(int(interleaved)), out
+    ),
     "route": lambda logits, _count, normalised, weights, experts: dialects.RouteOp(
         logits, i64(int(normalised)), weights, experts
     ),

@@ -110,8 +110,8 @@ def llmc_operations(model: PreTrainedModel) -> Iterator[None]:
         for module, normalised in _routers(model):
             patches.enter_context(replaced(module, "forward", _router_forward(module, normalised)))
         namespace = sys.modules[type(model).__module__]
-        if _is_half_rotation(getattr(namespace, "apply_rotary_pos_emb", None)):
-            patches.enter_context(replaced(namespace, "apply_rotary_pos_emb", _rotate))
+        if rotation := _rotation(getattr(namespace, "apply_rotary_pos_emb", None)):
+            patches.enter_context(replaced(namespace, "apply_rotary_pos_emb", rotation))
         yield
 
 
@@ -140,22 +140,46 @@ def _conv1d(module: Conv1D, x: Tensor) -> Tensor:
     return torch_ops.linear(x, module.weight, module.bias, True)
 
 
-def _rotate(query: Tensor, key: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
-    return torch_ops.rotary(query, cos, sin), torch_ops.rotary(key, cos, sin)
+def _rotate_halves(query: Tensor, key: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+    """Pairs of channels that are half of all apart, by tables `[B, T, R]` of both halves."""
+    return torch_ops.rotary(query, cos, sin, False), torch_ops.rotary(key, cos, sin, False)
 
 
-def _is_half_rotation(function: Callable | None) -> bool:
-    """Whether a family's `apply_rotary_pos_emb(q, k, cos, sin)` is the `rotary` operation."""
+def _rotate_neighbours(
+    query: Tensor, key: Tensor, cos: Tensor, sin: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Pairs of channels side by side, by tables `[B, T, R]` whose halves are the same."""
+    return torch_ops.rotary(query, cos, sin, True), torch_ops.rotary(key, cos, sin, True)
+
+
+def _rotate_neighbours_by_channel(
+    query: Tensor, key: Tensor, cos: Tensor, sin: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Pairs of channels side by side, by tables `[B, T, R]` channel by channel."""
+    cos, sin = (torch.cat((table[..., ::2], table[..., 1::2]), -1) for table in (cos, sin))
+    return _rotate_neighbours(query, key, cos, sin)
+
+
+def _rotation(function: Callable | None) -> Callable | None:
+    """A family's `apply_rotary_pos_emb(q, k, cos, sin)` by the `rotary` operation, if it is one."""
     if function is None:
-        return False
+        return None
     generator = torch.Generator().manual_seed(0)
     query, key = (torch.randn(2, heads, 5, 8, generator=generator) for heads in (4, 2))
-    cos, sin = (torch.randn(2, 5, 8, generator=generator) for _ in range(2))
-    try:
-        theirs = function(query, key, cos, sin)
-    except (TypeError, RuntimeError, ValueError):  # another signature: leave it as it is
-        return False
-    return all(map(torch.allclose, theirs, _rotate(query, key, cos, sin)))
+    tables = [torch.randn(2, 5, 8, generator=generator) for _ in range(2)]
+    doubled = [table[..., :4].repeat(1, 1, 2) for table in tables]
+    for ours, (cos, sin) in (
+        (_rotate_halves, tables),
+        (_rotate_neighbours, doubled),
+        (_rotate_neighbours_by_channel, tables),
+    ):
+        try:
+            theirs = function(query, key, cos, sin)
+        except (TypeError, RuntimeError, ValueError):  # another signature: leave it as it is
+            return None
+        if all(map(torch.allclose, theirs, ours(query, key, cos, sin))):
+            return ours
+    return None
 
 
 def _norms(model: nn.Module) -> Iterator[tuple[nn.Module, float]]:

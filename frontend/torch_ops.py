@@ -67,21 +67,24 @@ def _(x: Tensor, weight: Tensor | None, bias: Tensor | None, epsilon: float) -> 
 
 
 @custom_op(f"{NAMESPACE}::rotary", mutates_args=())
-def rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+def rotary(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool) -> Tensor:
     """Rotates the first R of D channels of `x [B, H, T, D]` by tables `[B or 1, T, R]`.
 
-    Channel i is paired with channel i + R/2. Su et al., "RoFormer", 2021.
+    The members of pair i, which columns i and i + R/2 of the tables turn, are channels i and i +
+    R/2; those that are `interleaved` are channels 2i and 2i + 1. Su et al., "RoFormer", 2021.
     """
     width = cos.shape[-1]
     rotated, kept = x[..., :width], x[..., width:]
-    low, high = rotated.chunk(2, dim=-1)
-    turned = torch.cat((-high, low), dim=-1)
-    rotated = rotated * cos.unsqueeze(1) + turned * sin.unsqueeze(1)
+    pairs = rotated.unflatten(-1, (-1, 2)) if interleaved else rotated.unflatten(-1, (2, -1)).mT
+    low, high = pairs.unbind(-1)
+    (low_cos, high_cos), (low_sin, high_sin) = (t.unsqueeze(1).chunk(2, -1) for t in (cos, sin))
+    turned = low * low_cos - high * low_sin, high * high_cos + low * high_sin
+    rotated = torch.stack(turned, -1).flatten(-2) if interleaved else torch.cat(turned, -1)
     return torch.cat((rotated, kept), dim=-1)
 
 
 @rotary.register_fake
-def _(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+def _(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool) -> Tensor:
     return torch.empty_like(x)
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from llmc.dialects.blocks import Q8_0, decode, format_of
 from llmc.dialects.cache_cells import COLUMNS
 from tests.kv_caches import as_cache, as_stored, kept, row_type, stored_rows
+from tests.rotation import turned
 from tests.rounding import rounded_query
 
 
@@ -27,6 +28,7 @@ class Shape:
     batch: str = "1"
     normed: bool = False
     instruction: str = "plain"
+    together: bool = False
     interleaved: bool = False
     first: int = 0
     step: int = 0  # none: the caches have all columns
@@ -38,12 +40,12 @@ class Shape:
     @property
     def stride(self) -> int:
         """Channels from one head to the next, where query, key and value of a head lie together."""
-        return 2 * self.channels + self.value_channels if self.interleaved else 0
+        return 2 * self.channels + self.value_channels if self.together else 0
 
     @property
     def offsets(self) -> list[int]:
         """The first channels of query, key and value in a row of all three."""
-        query, key, _ = [self.channels] * 3 if self.interleaved else self.widths
+        query, key, _ = [self.channels] * 3 if self.together else self.widths
         return [1, 1 + query, 1 + query + key]
 
     @property
@@ -79,7 +81,8 @@ class Shape:
                 %past{", %cos, %sin" if self.rotated else ""}
                 {", %qn, %kn" if self.normed else ""})
                  {{operandSegmentSizes = array<i32: {segments}>, head_stride = {self.stride} : i64,
-                   {part} norm_epsilon = 0.01 : f64, norm_offset = 1.0 : f64,
+                   interleaved = {int(self.interleaved)} : i64, {part}
+                   norm_epsilon = 0.01 : f64, norm_offset = 1.0 : f64,
                    query_offset = {query} : i64, key_offset = {key} : i64,
                    value_offset = {value} : i64,
                    scale = 0.25 : f64, window = {self.window} : i64,
@@ -93,14 +96,6 @@ class Shape:
 
 # Few columns, several blocks, several parts; of these, some before the sequence's start.
 COLUMNS_HELD = [(0, [0]), (70, [0, 70, 3]), (2000, [0, 1900, 70])]
-
-
-def turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """The first channels of `x [B, H, D]` turned by tables `[B, R]`."""
-    cos, sin, width = cos[:, None], sin[:, None], cos.shape[-1]
-    low, high = x[..., :width].chunk(2, dim=-1)
-    turned = x[..., :width] * cos + torch.cat([-high, low], dim=-1) * sin
-    return torch.cat([turned, x[..., width:]], dim=-1)
 
 
 def attention(
@@ -123,7 +118,7 @@ def attention(
 def heads_of(shape: Shape, row: Tensor) -> list[Tensor]:
     """Query, key and value `[B, H, D]` of a row of all three."""
     channels = (shape.channels, shape.channels, shape.value_channels)
-    if shape.interleaved:
+    if shape.together:
         return list(row.unflatten(1, (shape.heads, -1)).split(channels, dim=2))
     parts = zip(row.split(shape.widths, dim=1), channels, strict=True)
     return [part.unflatten(1, (-1, width)) for part, width in parts]
@@ -188,7 +183,8 @@ def check_attention(
             for x, norm in zip((query, key), norms, strict=True)
         )
     if tables:
-        query, key = (turned(x, *(t[:, 0].double() for t in tables)) for x in (query, key))
+        cos, sin = (table.double() for table in tables)
+        query, key = (turned(x, cos, sin, shape.interleaved) for x in (query, key))
     if shape.cache == Q8_0.name:
         query = rounded_query(query)
     for cache, rows, found in zip(caches, (key, value), new, strict=True):

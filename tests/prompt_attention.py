@@ -13,6 +13,7 @@ from llmc import dialects
 from llmc.dialects import AttentionOp, CacheAppendOp, CacheReadOp, RMSNormOp, RotaryOp
 from llmc.dialects.attributes import f64, i64
 from llmc.dialects.index_notation import expand, index, slice_of
+from tests.rotation import turned
 
 SCALE, EPSILON, OFFSET = 0.25, 0.01, 1.0
 LAYERS = 2
@@ -23,7 +24,8 @@ class Shape:
     """Attention to `tokens` of each of `batch` sequences; rows `[B, T, N]` are cut into heads.
 
     The first number of a row is of no use. Heads are normed where `normed`, then the first
-    `rotated` channels turned. Where `interleaved`, query, key and value of a head lie together.
+    `rotated` channels turned, `interleaved` or not. Where `together`, query, key and value of a
+    head lie together.
     """
 
     heads: int
@@ -37,6 +39,7 @@ class Shape:
     softcap: float = 0.0
     cache: str = "f32"
     normed: bool = False
+    together: bool = False
     interleaved: bool = False
 
     @property
@@ -91,12 +94,13 @@ class Shape:
         query_norm: ir.Value,
         key_norm: ir.Value,
     ) -> list[ir.Value]:
-        query, key, value = self._cut_together(rows) if self.interleaved else self._cut(rows)
+        query, key, value = self._cut_together(rows) if self.together else self._cut(rows)
         if self.normed:
             query, key = _normed(query, query_norm, layer), _normed(key, key_norm, layer)
         query, key, value = map(_transposed, (query, key, value))
         if self.rotated:
-            query, key = (RotaryOp(x, cos, sin, x.type).out for x in (query, key))
+            way = i64(int(self.interleaved))
+            query, key = (RotaryOp(x, cos, sin, way, x.type).out for x in (query, key))
         columns = arith.addi(past, index(self.tokens))
         held = []
         for cache, new in ((keys, key), (values, value)):
@@ -144,7 +148,7 @@ class Shape:
 
     def split(self, rows: Tensor) -> list[Tensor]:
         """Heads `[B, H, T, D]` of query, key and value."""
-        if self.interleaved:
+        if self.together:
             parts = rows[..., 1:].unflatten(2, (self.heads, -1)).split(self.widths, dim=3)
         else:
             sizes = [count * width for count, width in zip(self.counts, self.widths, strict=True)]
@@ -163,14 +167,6 @@ def _transposed(tokens: ir.Value) -> ir.Value:
     batch, count, heads, width = tokens.type.shape
     room = tensor.empty([batch, heads, count, width], tokens.type.element_type)
     return linalg.transpose(tokens, outs=[room], permutation=[0, 2, 1, 3]).results[0]
-
-
-def turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """The first channels of `x [B, H, T, D]` turned by tables `[T, R]`."""
-    width = cos.shape[-1]
-    low, high = x[..., :width].chunk(2, dim=-1)
-    first = x[..., :width] * cos + torch.cat([-high, low], dim=-1) * sin
-    return torch.cat([first, x[..., width:]], dim=-1)
 
 
 def attention(
@@ -225,7 +221,8 @@ def check_attention(
             for x, norm in zip((query, key), norms, strict=True)
         )
     if shape.rotated:
-        query, key = (turned(x, cos[0].double(), sin[0].double()) for x in (query, key))
+        tables = cos[0].double(), sin[0].double()
+        query, key = (turned(x, *tables, shape.interleaved) for x in (query, key))
     for cache, part, found in zip(caches, (key, value), new, strict=True):
         cache[1, 1:, :, past:columns] = part
         rounding = 1e-6 if shape.cache == "f32" else 1e-3

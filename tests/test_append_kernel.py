@@ -18,7 +18,7 @@ from tests.kv_caches import as_cache, as_stored, kept, row_type, stored_rows
 BATCH, HEADS, FIRST, WIDTH = 2, 3, 5, 300
 
 
-def compiled(channels, element, rotated, cut, which):
+def compiled(channels, element, rotated, cut, which, interleaved=False):
     """`@append(rows, cos, sin, cache, ...)`; rows are heads, or cut from `[B, T, WIDTH]`."""
     heads = f"tensor<{BATCH}x{HEADS}x?x{channels}xf32>"
     row, table = row_type(channels, element, which), f"tensor<1x?x{rotated}xf32>"
@@ -34,9 +34,10 @@ def compiled(channels, element, rotated, cut, which):
       %room = tensor.empty(%t) : {heads}
       %heads = linalg.transpose ins(%rows : {rows}) outs(%room : {heads}) permutation = [0, 2, 1, 3]
     """
-    turning = f'%turned = "llmc.rotary"({"%heads" if cut else "%x"}, %cos, %sin) : ' + (
-        f"({heads}, {table}, {table}) -> {heads}"
-    )
+    turning = f"""
+      %turned = "llmc.rotary"({"%heads" if cut else "%x"}, %cos, %sin)
+          {{interleaved = {int(interleaved)} : i64}} : ({heads}, {table}, {table}) -> {heads}
+    """
     made = "%turned" if rotated else "%heads" if cut else "%x"
     context = ir.Context()
     dialects.load(context)
@@ -59,18 +60,18 @@ def compiled(channels, element, rotated, cut, which):
 
 
 @pytest.mark.parametrize(
-    ("channels", "element", "rotated", "cut", "which"),
+    ("channels", "element", "rotated", "cut", "which", "interleaved"),
     [
-        (16, "f32", 16, True, "keys"),
-        (20, "f16", 12, True, "keys"),
-        (8, "f16", 4, False, "keys"),
-        (24, "f32", 0, True, "values"),
-        (64, "q8_0", 0, False, "keys"),
-        (64, "q8_0", 0, False, "values"),
+        (16, "f32", 16, True, "keys", False),
+        (20, "f16", 12, True, "keys", True),
+        (8, "f16", 4, False, "keys", False),
+        (24, "f32", 0, True, "values", False),
+        (64, "q8_0", 0, False, "keys", False),
+        (64, "q8_0", 0, False, "values", False),
     ],
 )
-def test_kernel(channels, element, rotated, cut, which):
-    append = compiled(channels, element, rotated, cut, which)
+def test_kernel(channels, element, rotated, cut, which, interleaved):
+    append = compiled(channels, element, rotated, cut, which, interleaved)
     generator = np.random.default_rng(channels)
     for tokens in (1, 16, 37):
         shape = (BATCH, tokens, WIDTH) if cut else (BATCH, HEADS, tokens, channels)
@@ -80,7 +81,8 @@ def test_kernel(channels, element, rotated, cut, which):
         cache = as_cache(rows, element, which)
         heads = in_heads(x, channels) if cut else x
         if rotated:
-            heads = RotaryOp.reference(*(a.astype(np.float64) for a in (heads, cos, sin)))
+            exact = (a.astype(np.float64) for a in (heads, cos, sin))
+            heads = RotaryOp.reference(*exact, interleaved)
         expected = CacheAppendOp.reference(cache, heads, 1, 2, 7)
         new = append(x, cos, sin, as_stored(cache), 1, 2, 7).to_host()
         # Blocks are those of the reference, bit for bit; other numbers are turned in float32.

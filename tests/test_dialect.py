@@ -377,17 +377,18 @@ def test_scale_columns(arrays):
 
 def test_rotary(arrays):
     cases = []
-    for batch, shared, channels, rotated in [(1, True, 8, 8), (3, True, 8, 4), (3, False, 6, 6)]:
+    shapes = [(1, True, 8, 8), (3, True, 8, 4), (3, False, 6, 6)]
+    for (batch, shared, channels, rotated), interleaved in itertools.product(shapes, (0, 1)):
         x = arrays.uniform(batch, 2, 5, channels)
         cos, sin = (arrays.uniform(1 if shared else batch, 5, rotated) for _ in range(2))
-        y = dialects.RotaryOp.reference(x, cos, sin)
-        assert_same(y, twin("rotary", x, cos, sin))
+        y = dialects.RotaryOp.reference(x, cos, sin, interleaved)
+        assert_same(y, twin("rotary", x, cos, sin, bool(interleaved)))
         table = "1tr" if shared else "btr"
         case = Case(
-            f"batch{batch}_of_{rotated}_shared{int(shared)}",
+            f"batch{batch}_of_{rotated}_shared{int(shared)}_interleaved{interleaved}",
             "llmc.rotary",
             [Operand(x, "bhtd"), Operand(cos, table), Operand(sin, table)],
-            "",
+            f"interleaved = {interleaved}",
             Operand(y, "bhtd"),
         )
         cases += case.in_both("t" if shared and batch == 1 else "bt")

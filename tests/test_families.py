@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
+from transformers import GPT2Config, PreTrainedConfig, PreTrainedModel
 
 import llmc.runtime
 from llmc.frontend.compile import compile_model
@@ -134,30 +134,10 @@ def test_logits_are_pytorchs(pair):
     assert_logits(pair)
 
 
-@pytest.mark.parametrize(
-    ("family", "shape"),
-    [
-        # Rows of no whole registers, whose mean and variance are taken: many bytes of stack.
-        ("gpt2", {"n_embd": 200, "n_layer": 1, "n_head": 4, "n_inner": 64}),
-        # A single key head, whose pairs of channels are neighbours.
-        (
-            "glm4",
-            {
-                "hidden_size": 64,
-                "intermediate_size": 64,
-                "num_hidden_layers": 1,
-                "num_attention_heads": 3,
-                "num_key_value_heads": 1,
-                "head_dim": 32,
-            },
-        ),
-    ],
-    ids=["gpt2", "glm4"],
-)
-def test_shapes_that_iree_makes_code_for_alone(family, shape, tmp_path):
-    config = AutoConfig.for_model(
-        family, **shape, vocab_size=VOCAB_SIZE, eos_token_id=2, pad_token_id=None
-    )
+def test_rows_of_no_whole_registers(tmp_path):
+    """IREE keeps what it takes the mean and the variance of on the stack."""
+    shape = {"n_embd": 200, "n_layer": 1, "n_head": 4, "n_inner": 64}
+    config = GPT2Config(**shape, vocab_size=VOCAB_SIZE, eos_token_id=2, pad_token_id=None)
     assert_logits(compiled_pair(config, tmp_path / "bundle"))
 
 

@@ -15,7 +15,9 @@ SHAPES = [
     Shape(heads=9, key_heads=3, channels=64, value_channels=64, tokens=32, rotated=64),
     Shape(4, 1, 256, 256, tokens=12, rotated=256, window=100, cache="f16", normed=True),
     Shape(6, 2, 16, 7, tokens=5, batch=3, rotated=6, window=17, softcap=3.0, normed=True),
-    Shape(2, 2, 40, 136, tokens=33, batch=2, rotated=16, cache="f16", interleaved=True),
+    Shape(
+        2, 2, 40, 136, tokens=33, batch=2, rotated=16, cache="f16", together=True, interleaved=True
+    ),
 ]
 
 

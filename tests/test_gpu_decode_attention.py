@@ -15,9 +15,9 @@ from tests.vulkan import load_function
 SHAPES = [
     Shape(heads=9, key_heads=3, channels=64, value_channels=64, rotated=64),
     Shape(heads=11, key_heads=1, channels=256, value_channels=256, rotated=256, window=300),
-    Shape(6, 2, 16, 7, rotated=6, window=17, softcap=3.0, batch="?", normed=True),
+    Shape(6, 2, 16, 7, rotated=6, window=17, softcap=3.0, batch="?", normed=True, interleaved=True),
     Shape(4, 2, 48, 48, cache="f16", normed=True),
-    Shape(heads=2, key_heads=2, channels=40, value_channels=136, rotated=16, interleaved=True),
+    Shape(heads=2, key_heads=2, channels=40, value_channels=136, rotated=16, together=True),
 ]
 
 

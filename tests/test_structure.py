@@ -128,6 +128,8 @@ def test_dispatches_are_those_of_every_layer(decodes):
         ("gpt2", 1),
         ("stablelm", 1),
         ("gpt_neox", 1),
+        ("glm4", 1),
+        ("cohere2", 2),
     ],
 )
 def test_layers_are_one_kernel_for_each_kind(family, kinds):

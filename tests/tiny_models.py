@@ -83,6 +83,13 @@ _FAMILIES: dict[str, dict[str, Any]] = {
     },
     "olmo2": _DECODER,
     "stablelm": _DECODER,
+    "glm4": {**_DECODER, "head_dim": 32, "num_key_value_heads": 1},
+    "cohere2": {
+        **_DECODER,
+        "sliding_window": 8,
+        "layer_types": ["sliding_attention", "full_attention"],
+        "logit_scale": 1.0,
+    },
     "mixtral": {**_DECODER, **_EXPERTS, "num_local_experts": 4},
     "qwen3_moe": {
         **_DECODER,

@@ -13,7 +13,19 @@
 // LOWER:         %[[Y:.+]] = tensor.collapse_shape %[[TURNED]]
 // LOWER:         return %[[Y]]
 func.func @whole(%x: tensor<1x3x?x8xf32>, %cos: tensor<1x?x8xf32>, %sin: tensor<1x?x8xf32>) -> tensor<1x3x?x8xf32> {
-  %y = "llmc.rotary"(%x, %cos, %sin)
+  %y = "llmc.rotary"(%x, %cos, %sin) {interleaved = 0 : i64}
+     : (tensor<1x3x?x8xf32>, tensor<1x?x8xf32>, tensor<1x?x8xf32>) -> tensor<1x3x?x8xf32>
+  return %y : tensor<1x3x?x8xf32>
+}
+
+// So are channels side by side.
+// CHECK-LABEL: func.func @interleaved
+// LOWER-LABEL: func.func @interleaved
+// LOWER:         %[[PAIRS:.+]] = tensor.expand_shape %arg0 {{.+}} into tensor<1x3x?x4x2xf32>
+// LOWER:         %[[TURNED:.+]] = linalg.generic {{.+}} ins(%[[PAIRS]],
+// LOWER:         tensor.collapse_shape %[[TURNED]]
+func.func @interleaved(%x: tensor<1x3x?x8xf32>, %cos: tensor<1x?x8xf32>, %sin: tensor<1x?x8xf32>) -> tensor<1x3x?x8xf32> {
+  %y = "llmc.rotary"(%x, %cos, %sin) {interleaved = 1 : i64}
      : (tensor<1x3x?x8xf32>, tensor<1x?x8xf32>, tensor<1x?x8xf32>) -> tensor<1x3x?x8xf32>
   return %y : tensor<1x3x?x8xf32>
 }
@@ -26,7 +38,7 @@ func.func @whole(%x: tensor<1x3x?x8xf32>, %cos: tensor<1x?x8xf32>, %sin: tensor<
 // LOWER:         %[[REST:.+]] = tensor.extract_slice %arg0[0, 0, 0, 4] [5, 3, 7, 4]
 // LOWER:         tensor.concat dim(3) %{{.+}}, %[[REST]]
 func.func @partial(%x: tensor<5x3x7x8xf32>, %cos: tensor<5x7x4xf32>, %sin: tensor<5x7x4xf32>) -> tensor<5x3x7x8xf32> {
-  %y = "llmc.rotary"(%x, %cos, %sin)
+  %y = "llmc.rotary"(%x, %cos, %sin) {interleaved = 0 : i64}
      : (tensor<5x3x7x8xf32>, tensor<5x7x4xf32>, tensor<5x7x4xf32>) -> tensor<5x3x7x8xf32>
   return %y : tensor<5x3x7x8xf32>
 }
@@ -35,7 +47,7 @@ func.func @partial(%x: tensor<5x3x7x8xf32>, %cos: tensor<5x7x4xf32>, %sin: tenso
 
 func.func @batch(%x: tensor<5x3x7x8xf32>, %t: tensor<2x7x8xf32>) {
   // CHECK: error: 'llmc.rotary' op operand 'cos' must have its batch = 5, but has 2
-  %y = "llmc.rotary"(%x, %t, %t) : (tensor<5x3x7x8xf32>, tensor<2x7x8xf32>, tensor<2x7x8xf32>) -> tensor<5x3x7x8xf32>
+  %y = "llmc.rotary"(%x, %t, %t) {interleaved = 0 : i64} : (tensor<5x3x7x8xf32>, tensor<2x7x8xf32>, tensor<2x7x8xf32>) -> tensor<5x3x7x8xf32>
   return
 }
 
@@ -43,7 +55,7 @@ func.func @batch(%x: tensor<5x3x7x8xf32>, %t: tensor<2x7x8xf32>) {
 
 func.func @tokens(%x: tensor<1x3x7x8xf32>, %t: tensor<1x7x8xf32>, %u: tensor<1x6x8xf32>) {
   // CHECK: error: 'llmc.rotary' op operand 'sin' must have its tokens = 7, but has 6
-  %y = "llmc.rotary"(%x, %t, %u) : (tensor<1x3x7x8xf32>, tensor<1x7x8xf32>, tensor<1x6x8xf32>) -> tensor<1x3x7x8xf32>
+  %y = "llmc.rotary"(%x, %t, %u) {interleaved = 0 : i64} : (tensor<1x3x7x8xf32>, tensor<1x7x8xf32>, tensor<1x6x8xf32>) -> tensor<1x3x7x8xf32>
   return
 }
 
@@ -51,7 +63,7 @@ func.func @tokens(%x: tensor<1x3x7x8xf32>, %t: tensor<1x7x8xf32>, %u: tensor<1x6
 
 func.func @odd(%x: tensor<1x3x7x8xf32>, %t: tensor<1x7x5xf32>) {
   // CHECK: error: 'llmc.rotary' op operand 'cos' must have its last dimension = a multiple of 2, but has 5
-  %y = "llmc.rotary"(%x, %t, %t) : (tensor<1x3x7x8xf32>, tensor<1x7x5xf32>, tensor<1x7x5xf32>) -> tensor<1x3x7x8xf32>
+  %y = "llmc.rotary"(%x, %t, %t) {interleaved = 0 : i64} : (tensor<1x3x7x8xf32>, tensor<1x7x5xf32>, tensor<1x7x5xf32>) -> tensor<1x3x7x8xf32>
   return
 }
 
@@ -59,7 +71,7 @@ func.func @odd(%x: tensor<1x3x7x8xf32>, %t: tensor<1x7x5xf32>) {
 
 func.func @channels(%x: tensor<1x3x7x8xf32>, %t: tensor<1x7x10xf32>) {
   // CHECK: error: 'llmc.rotary' op operand 'cos' must have a last dimension of at most 8, but has 10
-  %y = "llmc.rotary"(%x, %t, %t) : (tensor<1x3x7x8xf32>, tensor<1x7x10xf32>, tensor<1x7x10xf32>) -> tensor<1x3x7x8xf32>
+  %y = "llmc.rotary"(%x, %t, %t) {interleaved = 0 : i64} : (tensor<1x3x7x8xf32>, tensor<1x7x10xf32>, tensor<1x7x10xf32>) -> tensor<1x3x7x8xf32>
   return
 }
 
@@ -67,7 +79,7 @@ func.func @channels(%x: tensor<1x3x7x8xf32>, %t: tensor<1x7x10xf32>) {
 
 func.func @rank(%x: tensor<3x7x8xf32>, %cos: tensor<1x7x8xf32>, %sin: tensor<1x7x8xf32>) {
   // CHECK: error: 'llmc.rotary' op operand 'x' must have rank 4, but is tensor<3x7x8xf32>
-  %y = "llmc.rotary"(%x, %cos, %sin) : (tensor<3x7x8xf32>, tensor<1x7x8xf32>, tensor<1x7x8xf32>) -> tensor<1x3x7x8xf32>
+  %y = "llmc.rotary"(%x, %cos, %sin) {interleaved = 0 : i64} : (tensor<3x7x8xf32>, tensor<1x7x8xf32>, tensor<1x7x8xf32>) -> tensor<1x3x7x8xf32>
   return
 }
 
@@ -75,7 +87,7 @@ func.func @rank(%x: tensor<3x7x8xf32>, %cos: tensor<1x7x8xf32>, %sin: tensor<1x7
 
 func.func @element(%x: tensor<1x3x7x8xf32>, %cos: tensor<1x7x8xf16>, %sin: tensor<1x7x8xf32>) {
   // CHECK: error: 'llmc.rotary' op operand 'cos' must hold f32, but is tensor<1x7x8xf16>
-  %y = "llmc.rotary"(%x, %cos, %sin) : (tensor<1x3x7x8xf32>, tensor<1x7x8xf16>, tensor<1x7x8xf32>) -> tensor<1x3x7x8xf32>
+  %y = "llmc.rotary"(%x, %cos, %sin) {interleaved = 0 : i64} : (tensor<1x3x7x8xf32>, tensor<1x7x8xf16>, tensor<1x7x8xf32>) -> tensor<1x3x7x8xf32>
   return
 }
 
@@ -83,7 +95,7 @@ func.func @element(%x: tensor<1x3x7x8xf32>, %cos: tensor<1x7x8xf16>, %sin: tenso
 
 func.func @open_width(%x: tensor<1x3x7x8xf32>, %cos: tensor<1x7x8xf32>, %sin: tensor<1x7x?xf32>) {
   // CHECK: error: 'llmc.rotary' op operand 'sin' must be static in dimension 2, but is tensor<1x7x?xf32>
-  %y = "llmc.rotary"(%x, %cos, %sin) : (tensor<1x3x7x8xf32>, tensor<1x7x8xf32>, tensor<1x7x?xf32>) -> tensor<1x3x7x8xf32>
+  %y = "llmc.rotary"(%x, %cos, %sin) {interleaved = 0 : i64} : (tensor<1x3x7x8xf32>, tensor<1x7x8xf32>, tensor<1x7x?xf32>) -> tensor<1x3x7x8xf32>
   return
 }
 
@@ -91,7 +103,7 @@ func.func @open_width(%x: tensor<1x3x7x8xf32>, %cos: tensor<1x7x8xf32>, %sin: te
 
 func.func @tables(%x: tensor<1x3x7x8xf32>, %cos: tensor<1x7x8xf32>, %sin: tensor<1x7x4xf32>) {
   // CHECK: error: 'llmc.rotary' op operand 'sin' must be tensor<1x7x8xf32> as 'cos' is, but is tensor<1x7x4xf32>
-  %y = "llmc.rotary"(%x, %cos, %sin) : (tensor<1x3x7x8xf32>, tensor<1x7x8xf32>, tensor<1x7x4xf32>) -> tensor<1x3x7x8xf32>
+  %y = "llmc.rotary"(%x, %cos, %sin) {interleaved = 0 : i64} : (tensor<1x3x7x8xf32>, tensor<1x7x8xf32>, tensor<1x7x4xf32>) -> tensor<1x3x7x8xf32>
   return
 }
 
@@ -99,6 +111,14 @@ func.func @tables(%x: tensor<1x3x7x8xf32>, %cos: tensor<1x7x8xf32>, %sin: tensor
 
 func.func @result(%x: tensor<1x3x7x8xf32>, %cos: tensor<1x7x8xf32>, %sin: tensor<1x7x8xf32>) {
   // CHECK: error: 'llmc.rotary' op result must be tensor<1x3x7x8xf32> as 'x' is
-  %y = "llmc.rotary"(%x, %cos, %sin) : (tensor<1x3x7x8xf32>, tensor<1x7x8xf32>, tensor<1x7x8xf32>) -> tensor<1x3x?x8xf32>
+  %y = "llmc.rotary"(%x, %cos, %sin) {interleaved = 0 : i64} : (tensor<1x3x7x8xf32>, tensor<1x7x8xf32>, tensor<1x7x8xf32>) -> tensor<1x3x?x8xf32>
+  return
+}
+
+// -----
+
+func.func @flag(%x: tensor<1x3x7x8xf32>, %cos: tensor<1x7x8xf32>, %sin: tensor<1x7x8xf32>) {
+  // CHECK: error: 'llmc.rotary' op attribute 'interleaved' must be 0 or 1, but is 2
+  %y = "llmc.rotary"(%x, %cos, %sin) {interleaved = 2 : i64} : (tensor<1x3x7x8xf32>, tensor<1x7x8xf32>, tensor<1x7x8xf32>) -> tensor<1x3x7x8xf32>
   return
 }

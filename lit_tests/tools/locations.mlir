@@ -31,6 +31,6 @@
 // STDIN: {{^}}<stdin>:10:8: error:
 
 func.func @f(%x: tensor<1x2x3x6xf32>, %w: tensor<1x5x6xf32>) -> tensor<1x2x3x6xf32> {
-  %y = "llmc.rotary"(%x, %w, %w) : (tensor<1x2x3x6xf32>, tensor<1x5x6xf32>, tensor<1x5x6xf32>) -> tensor<1x2x3x6xf32> loc(callsite("model.py":295:0 at "caller.py":12:3))
+  %y = "llmc.rotary"(%x, %w, %w) {interleaved = 0 : i64} : (tensor<1x2x3x6xf32>, tensor<1x5x6xf32>, tensor<1x5x6xf32>) -> tensor<1x2x3x6xf32> loc(callsite("model.py":295:0 at "caller.py":12:3))
   return %y : tensor<1x2x3x6xf32>
 }

@@ -82,7 +82,7 @@ func.func private @prefill.layer0(%x: tensor<1x2x3x6xf32>) -> tensor<1x2x3x6xf32
   %w = "llmc.parameter"() {sources = ["w"]} : () -> tensor<1x3x6xf32>
   %c = arith.constant dense<[1, 2, 3, 4]> : tensor<4xi32>
   call @use(%c) : (tensor<4xi32>) -> ()
-  %y = "llmc.rotary"(%x, %w, %w) : (tensor<1x2x3x6xf32>, tensor<1x3x6xf32>, tensor<1x3x6xf32>) -> tensor<1x2x3x6xf32>
+  %y = "llmc.rotary"(%x, %w, %w) {interleaved = 0 : i64} : (tensor<1x2x3x6xf32>, tensor<1x3x6xf32>, tensor<1x3x6xf32>) -> tensor<1x2x3x6xf32>
   return %y : tensor<1x2x3x6xf32>
 }
 

@@ -16,14 +16,14 @@
 
 func.func @offset(%x: tensor<1x2x3x6xf32>, %w: tensor<1x5x6xf32>) {
   // expected-error@+1 {{'llmc.rotary' op operand 'cos' must have its tokens = 3}}
-  %y = "llmc.rotary"(%x, %w, %w) : (tensor<1x2x3x6xf32>, tensor<1x5x6xf32>, tensor<1x5x6xf32>) -> tensor<1x2x3x6xf32>
+  %y = "llmc.rotary"(%x, %w, %w) {interleaved = 0 : i64} : (tensor<1x2x3x6xf32>, tensor<1x5x6xf32>, tensor<1x5x6xf32>) -> tensor<1x2x3x6xf32>
   return
 }
 
 // -----
 
 func.func @same_line(%x: tensor<1x2x3x6xf32>, %w: tensor<1x5x6xf32>) {
-  %y = "llmc.rotary"(%x, %w, %w) : (tensor<1x2x3x6xf32>, tensor<1x5x6xf32>, tensor<1x5x6xf32>) -> tensor<1x2x3x6xf32> // expected-error {{must have its tokens}}
+  %y = "llmc.rotary"(%x, %w, %w) {interleaved = 0 : i64} : (tensor<1x2x3x6xf32>, tensor<1x5x6xf32>, tensor<1x5x6xf32>) -> tensor<1x2x3x6xf32> // expected-error {{must have its tokens}}
   return
 }
 
@@ -31,14 +31,14 @@ func.func @same_line(%x: tensor<1x2x3x6xf32>, %w: tensor<1x5x6xf32>) {
 
 func.func @below(%x: tensor<1x2x3x6xf32>, %w: tensor<1x5x6xf32>) {
   // expected-error-re@below {{tokens = {{[0-9]+}}, but has {{5$}}}}
-  %y = "llmc.rotary"(%x, %w, %w) : (tensor<1x2x3x6xf32>, tensor<1x5x6xf32>, tensor<1x5x6xf32>) -> tensor<1x2x3x6xf32>
+  %y = "llmc.rotary"(%x, %w, %w) {interleaved = 0 : i64} : (tensor<1x2x3x6xf32>, tensor<1x5x6xf32>, tensor<1x5x6xf32>) -> tensor<1x2x3x6xf32>
   return
 }
 
 // -----
 
 func.func @above(%x: tensor<1x2x3x6xf32>, %w: tensor<1x5x6xf32>) {
-  %y = "llmc.rotary"(%x, %w, %w) : (tensor<1x2x3x6xf32>, tensor<1x5x6xf32>, tensor<1x5x6xf32>) -> tensor<1x2x3x6xf32>
+  %y = "llmc.rotary"(%x, %w, %w) {interleaved = 0 : i64} : (tensor<1x2x3x6xf32>, tensor<1x5x6xf32>, tensor<1x5x6xf32>) -> tensor<1x2x3x6xf32>
   // expected-error@above {{must have its tokens = 3}}
   return
 }

@@ -13,10 +13,12 @@ from llmc.pipelines.kernels.kernel import Kernel
 from llmc.pipelines.kernels.token_heads import TokenHeads
 
 
-def append(heads: TokenHeads, rotated: bool, format_: CellFormat | None) -> Kernel:
-    """Operands `x`, with `heads`, and `cos` and `sin [B or 1, T, R]` if `rotated`, all of float32;
-    updated is `cache [L, S, H, C, D]`, of that or a narrower type, or the bytes of cells, of
-    `format_`, where it is given.
+def append(
+    heads: TokenHeads, rotated: bool, interleaved: bool, format_: CellFormat | None
+) -> Kernel:
+    """Operands `x`, with `heads`, and `cos` and `sin [B or 1, T, R]` if `rotated`, `interleaved` or
+    not, all of float32; updated is `cache [L, S, H, C, D]`, of that or a narrower type, or the
+    bytes of cells, of `format_`, where it is given.
 
     The scalars are the layer, the first sequence, the first column and T.
     """
@@ -32,8 +34,9 @@ def append(heads: TokenHeads, rotated: bool, format_: CellFormat | None) -> Kern
         writer = RowWriter(cache, heads.widest, format_)
         for row, sequence, head, token in heads.each(x, tile, number, tokens):
             place = [layer, arith.addi(first, sequence), head, arith.addi(column, token)]
-            rotation = Rotation(tables[0], tables[1], sequence, token) if rotated else None
+            rotation = Rotation(tables, sequence, token, interleaved) if rotated else None
             writer.append(place, partial(row.turn, rotation))
 
     parts = ["append", "rows" if heads.offset is None else str(heads.offset)]
+    parts += ["interleaved"] if interleaved else []
     return Kernel("_".join(parts if format_ is None else [*parts, format_.name]), grid, build)

@@ -50,6 +50,7 @@ class DecodeShape:
     softcap: float
     norm_epsilon: float
     norm_offset: float
+    interleaved: bool = False
     part: DealtColumns | None = None
 
     @classmethod
@@ -67,6 +68,7 @@ class DecodeShape:
             op.softcap.value,
             op.norm_epsilon.value,
             op.norm_offset.value,
+            bool(op.interleaved.value),
             DealtColumns.of(op) if isinstance(op, DecodeAttentionPartOp) else None,
         )
 
@@ -81,8 +83,9 @@ class DecodeShape:
         rows = (self.head_stride, self.query_offset, self.key_offset, self.value_offset)
         scores = (self.scale, self.window, self.softcap)
         norm = (self.norm_epsilon, self.norm_offset)
+        turned = ("interleaved",) if self.interleaved else ()
         columns = (self.part.first, self.part.step) if self.part else ()
-        return in_symbol(*rows, *scores, *norm, *columns)
+        return in_symbol(*rows, *scores, *norm, *turned, *columns)
 
     def held(self, columns: ir.Value) -> ir.Value:
         """How many of the first `columns` the caches have."""
@@ -129,7 +132,7 @@ def decode_attention(
         groups = arith.muli(_batch(extents, batch), index(shape.key_heads))
         count = _parts(shape, past, groups)
         caches = Caches(keys, values, [layer, arith.addi(sequence, row), head])
-        rotation = Rotation(tables[0], tables[1], row, index(0)) if rotated else None
+        rotation = Rotation(tables, row, index(0), shape.interleaved) if rotated else None
         query_norm, key_norm = (
             HeadNorm(norm, layer, shape.norm_epsilon, shape.norm_offset) if normed else None
             for norm in (norms or (None, None))

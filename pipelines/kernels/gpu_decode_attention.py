@@ -92,7 +92,7 @@ def attend_to_parts(
         group, turn = (op(group, index(turns)) for op in (arith.divui, arith.remui))
         row, head = (op(group, index(shape.key_heads)) for op in (arith.divui, arith.remui))
         caches = Caches(keys, values, [layer, arith.addi(sequence, row), head])
-        rotation = Rotation(tables[0], tables[1], row, index(0)) if rotated else None
+        rotation = Rotation(tables, row, index(0), shape.interleaved) if rotated else None
         query_norm, key_norm = (
             HeadNorm(norm, layer, shape.norm_epsilon, shape.norm_offset) if normed else None
             for norm in (norms or (None, None))

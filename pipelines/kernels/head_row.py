@@ -24,22 +24,25 @@ def in_turn(start: int, end: int, step: int) -> Iterable[ir.Value]:
 
 @dataclass(frozen=True)
 class Rotation:
-    """Buffers `cos` and `sin [B or 1, T, R]`, and the sequence and its token to turn."""
+    """Tables `cos` and `sin`, buffers `[B or 1, T, R]`, and the sequence and its token to turn.
 
-    cos: ir.Value
-    sin: ir.Value
+    Pairs of channels are `interleaved` or not, as `llmc.rotary` says.
+    """
+
+    tables: list[ir.Value]
     batch: ir.Value
     token: ir.Value
+    interleaved: bool
 
     @property
     def channels(self) -> int:
         """How many channels are turned."""
-        return self.cos.type.shape[2]
+        return self.tables[0].type.shape[2]
 
     def factors(self, at: ir.Value, lanes: int) -> tuple[ir.Value, ir.Value]:
         """Cosines and sines from channel `at` on."""
-        row = index(0) if self.cos.type.shape[0] == 1 else self.batch
-        cos, sin = (load(table, [row, self.token, at], lanes) for table in (self.cos, self.sin))
+        row = index(0) if self.tables[0].type.shape[0] == 1 else self.batch
+        cos, sin = (load(table, [row, self.token, at], lanes) for table in self.tables)
         return cos, sin
 
 
@@ -104,13 +107,20 @@ class HeadRow:
         turned = rotation.channels
         half = turned // 2
         lanes = width_of(self.lanes, half, self.channels)
-        for at in self.loop(0, half, lanes):
-            other = arith.addi(at, index(half))
-            low, high = self._load(at, lanes), self._load(other, lanes)
-            cos, sin = rotation.factors(at, lanes)
-            write(multiply_add(arith.negf(high), sin, arith.mulf(low, cos)), at)
-            cos, sin = rotation.factors(other, lanes)
-            write(multiply_add(low, sin, arith.mulf(high, cos)), other)
+        for pair in self.loop(0, half, lanes):
+            other = arith.addi(pair, index(half))
+            factors = [rotation.factors(at, lanes) for at in (pair, other)]
+            if rotation.interleaved:
+                first = arith.muli(pair, index(2))
+                places = first, arith.addi(first, index(lanes))
+                low, high = _dealt(*(self._load(at, lanes) for at in places))
+                new = _joined(*_turned(low, high, factors))
+            else:
+                places = pair, other
+                low, high = (self._load(at, lanes) for at in places)
+                new = _turned(low, high, factors)
+            for channels, at in zip(new, places, strict=True):
+                write(channels, at)
             scf.yield_([])
         self._each(turned, self.channels, lanes, self._load, write)
 
@@ -132,3 +142,27 @@ class HeadRow:
         for at in self.loop(start, end, lanes):
             write(read(at, lanes), at)
             scf.yield_([])
+
+
+def _turned(
+    low: ir.Value, high: ir.Value, factors: list[tuple[ir.Value, ir.Value]]
+) -> tuple[ir.Value, ir.Value]:
+    """Both members of pairs, turned by the cosines and sines of each."""
+    (cos, sin), (other_cos, other_sin) = factors
+    new_low = multiply_add(arith.negf(high), sin, arith.mulf(low, cos))
+    return new_low, multiply_add(low, other_sin, arith.mulf(high, other_cos))
+
+
+def _dealt(x: ir.Value, y: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """The even and the odd channels of two vectors that follow each other."""
+    lanes = x.type.shape[0]
+    even, odd = (vector.shuffle(x, y, list(range(i, 2 * lanes, 2))) for i in range(2))
+    return even, odd
+
+
+def _joined(even: ir.Value, odd: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """The two vectors that `_dealt` makes these of."""
+    lanes = even.type.shape[0]
+    order = [lane + lanes * i for lane in range(lanes) for i in range(2)]
+    x, y = (vector.shuffle(even, odd, part) for part in (order[:lanes], order[lanes:]))
+    return x, y

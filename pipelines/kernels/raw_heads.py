@@ -14,18 +14,21 @@ from llmc.pipelines.kernels.token_heads import TokenHeads
 class RawHeads:
     """Heads that lie as `places` says, what is done to them, and by which `factors`.
 
-    Factors are the buffers `cos` and `sin [B or 1, T, R]`, where heads are `rotated`, and `weight
-    [L, D]`, where a `norm` is given: its epsilon and offset, applied before heads are turned.
+    Factors are the buffers `cos` and `sin [B or 1, T, R]`, where heads are `rotated`, by pairs that
+    are `interleaved` or not, and `weight [L, D]`, where a `norm` is given: its epsilon and offset,
+    applied before heads are turned.
     """
 
     places: TokenHeads
     rotated: bool
+    interleaved: bool
     norm: tuple[float, float] | None
 
     @property
     def text(self) -> str:
         """What the types of the buffers do not say, as part of a symbol."""
-        return in_symbol(self.places.offset, *(self.norm or ()))
+        turned = ("interleaved",) if self.interleaved else ()
+        return in_symbol(self.places.offset, *turned, *(self.norm or ()))
 
     def make(
         self,
@@ -44,5 +47,6 @@ class RawHeads:
         row = self.places.row(buffer, sequence, head, token, spread(threads))
         if self.norm is not None:
             row = row.normed(HeadNorm(factors[-1], layer, *self.norm))
-        rotation = Rotation(factors[0], factors[1], sequence, token) if self.rotated else None
+        turned = Rotation(factors[:2], sequence, token, self.interleaved)
+        rotation = turned if self.rotated else None
         row.turn(rotation, write)

@@ -9,7 +9,7 @@ from llmc.pipelines.kernels.token_heads import TokenHeads
 from llmc.pipelines.kernels.vectors import store
 
 
-def rotary(heads: TokenHeads) -> Kernel:
+def rotary(heads: TokenHeads, interleaved: bool) -> Kernel:
     """Operands `x`, with `heads`, `cos` and `sin [B or 1, T, R]`, result `[B, H, T, D]`, all f32.
 
     T is open. Linalg has no name for a channel's partner but as a reduction over pairs, which IREE
@@ -30,7 +30,8 @@ def rotary(heads: TokenHeads) -> Kernel:
     ) -> None:
         for row, sequence, head, token in heads.each(x, tile, number, extents[-1]):
             place = [sequence, head, token]
-            rotation = Rotation(cos, sin, sequence, token)
+            rotation = Rotation([cos, sin], sequence, token, interleaved)
             row.rotate(rotation, lambda y, at: store(y, out, [*place, at]))  # noqa: B023
 
-    return Kernel("rotary" if heads.offset is None else f"rotary_{heads.offset}", grid, build)
+    parts = ["rotary", *([] if heads.offset is None else [str(heads.offset)])]
+    return Kernel("_".join([*parts, "interleaved"] if interleaved else parts), grid, build)

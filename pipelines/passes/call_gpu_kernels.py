@@ -131,9 +131,10 @@ def _raw(
 ) -> tuple[ir.Value, RawHeads, list[ir.Value]]:
     """What holds `heads`, how they lie there, and the factors that kernels make them by."""
     held, places = where_they_lie(heads, LANES)
+    turned = bool(new.tables), new.interleaved
     if norm is None:
-        return held, RawHeads(places, bool(new.tables), None), new.tables
-    raw = RawHeads(places, bool(new.tables), (new.norms.epsilon, new.norms.offset))
+        return held, RawHeads(places, *turned, None), new.tables
+    raw = RawHeads(places, *turned, (new.norms.epsilon, new.norms.offset))
     return held, raw, [*new.tables, norm]
 
 

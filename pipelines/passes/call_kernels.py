@@ -111,12 +111,14 @@ def _has_rows(op: CacheAppendOp) -> bool:
 
 
 def _append(op: CacheAppendOp, cpu: CallKernels) -> list[ir.Value]:
-    turned = made_by(op.rows, "llmc.rotary")
-    tables = [] if turned is None else [turned.opview.cos, turned.opview.sin]
-    heads = op.rows if turned is None else turned.opview.x
+    made = made_by(op.rows, "llmc.rotary")
+    turned = made and made.opview
+    tables = [turned.cos, turned.sin] if turned else []
+    heads = turned.x if turned else op.rows
+    interleaved = bool(turned and turned.interleaved.value)
     x, token_heads = where_they_lie(heads, cpu.lanes)
     new = dispatch(
-        append(token_heads, bool(tables), cell_format(op.cache.type)),
+        append(token_heads, bool(tables), interleaved, cell_format(op.cache.type)),
         [x, *tables],
         [],
         scalars=[op.layer, op.sequence, op.column, as_value(size(heads, 2))],
@@ -251,7 +253,8 @@ def _dynamic_rows(per_row: ir.Value) -> list[ir.Value]:
 
 def _rotary(op: RotaryOp, cpu: CallKernels) -> list[ir.Value]:
     x, heads = where_they_lie(op.x, cpu.lanes)
-    return dispatch(rotary(heads), [x, op.cos, op.sin], [op.out.type], [size(op.x, 2)])
+    kernel = rotary(heads, bool(op.interleaved.value))
+    return dispatch(kernel, [x, op.cos, op.sin], [op.out.type], [size(op.x, 2)])
 
 
 def _route(op: RouteOp, cpu: CallKernels) -> list[ir.Value]:

@@ -65,6 +65,7 @@ def _fuse(token: NewTokens) -> None:
             *(i64(row.offset) for row in rows),
             f64(norms.epsilon),
             f64(norms.offset),
+            i64(int(token.interleaved)),
             attention.scale,
             attention.window,
             attention.softcap,

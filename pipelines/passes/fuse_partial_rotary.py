@@ -30,8 +30,11 @@ class FusePartialRotary(Pass):
             rotary = made_by(concat.inputs[0], "llmc.rotary")
             heads = rotary and _heads_cut_for(rotary.opview, concat)
             if rotary and heads:
+                cos, sin, interleaved = (
+                    getattr(rotary.opview, name) for name in ("cos", "sin", "interleaved")
+                )
                 with ir.InsertionPoint(concat), concat.location:
-                    whole = RotaryOp(heads, rotary.opview.cos, rotary.opview.sin, heads.type)
+                    whole = RotaryOp(heads, cos, sin, interleaved, heads.type)
                 concat.result.replace_all_uses_with(whole.out)
                 concat.operation.erase()
 

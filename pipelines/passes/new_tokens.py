@@ -14,8 +14,8 @@ from llmc.pipelines.passes.head_norms import HeadNorms, without_norms
 class NewTokens:
     """Heads `[B, H or G, T, D or E]` as they are before `norms` and before `tables` turn them.
 
-    The tables are the cosines and sines of `llmc.rotary`, or none. Keys and values are appended to
-    the caches of `appends`, from which `attention` reads them.
+    The tables are the cosines and sines of `llmc.rotary`, `interleaved` or not, or none. Keys and
+    values are appended to the caches of `appends`, from which `attention` reads them.
     """
 
     attention: AttentionOp | AttentionPartOp
@@ -24,6 +24,7 @@ class NewTokens:
     value: ir.Value
     norms: HeadNorms
     tables: list[ir.Value]
+    interleaved: bool
     appends: tuple[CacheAppendOp, CacheAppendOp]
 
     @classmethod
@@ -38,10 +39,11 @@ class NewTokens:
         keys, values = appended(attention, key), appended(attention, value)
         if attention.start is None or not keys or not values:
             return None
-        query, key, tables = _without_rotary(attention.query, keys.rows)
+        query, key, tables, interleaved = _without_rotary(attention.query, keys.rows)
         with ir.InsertionPoint(attention), attention.location:
             query, key, norms = without_norms(query, key, keys.layer)
-        return cls(attention, query, key, values.rows, norms, tables, (keys, values))
+        appends = keys, values
+        return cls(attention, query, key, values.rows, norms, tables, interleaved, appends)
 
     @property
     def caches(self) -> list[ir.Value]:
@@ -128,10 +130,12 @@ def _is_after(user: ir.Operation, attention: AttentionOp | AttentionPartOp) -> b
     return user.block == operation.block and operation.is_before_in_block(user)
 
 
-def _without_rotary(query: ir.Value, key: ir.Value) -> tuple[ir.Value, ir.Value, list[ir.Value]]:
-    """Query and key as they are before they are turned, and the tables if both are by the same."""
+def _without_rotary(
+    query: ir.Value, key: ir.Value
+) -> tuple[ir.Value, ir.Value, list[ir.Value], bool]:
+    """Query and key as they are before both are turned alike, by which tables and how."""
     turned = [op.opview for value in (query, key) if (op := made_by(value, "llmc.rotary"))]
-    tables = [[op.cos, op.sin] for op in turned]
-    if len(turned) < 2 or tables[0] != tables[1]:
-        return query, key, []
-    return turned[0].x, turned[1].x, tables[0]
+    ways = [([op.cos, op.sin], bool(op.interleaved.value)) for op in turned]
+    if len(turned) < 2 or ways[0] != ways[1]:
+        return query, key, [], False
+    return turned[0].x, turned[1].x, *ways[0]

@@ -83,6 +83,7 @@ class Attention(Step):
     norm: Norm | None = Norm()
     head_norm: bool = False
     rotary: bool = True
+    interleaved: bool = False
     cut: bool = False
     window: int = 0
     softcap: float = 0.0
@@ -119,13 +120,16 @@ class Attention(Step):
         """`x [B, heads, T, channels]` with its first channels rotated."""
         turned = cos.type.shape[2]
         if not self.cut or turned == self.channels:
-            return RotaryOp(x, cos, sin, x.type).out
+            return self._rotary(x, cos, sin)
         parts = []
         for start, width in ((0, turned), (turned, self.channels - turned)):
             extents = [*sizes(x)[:3], width]
             parts.append(slice_of(x, [0, 0, 0, start], extents, extents))
         first, rest = parts
-        return tensor.concat(x.type, 3, [RotaryOp(first, cos, sin, first.type).out, rest])
+        return tensor.concat(x.type, 3, [self._rotary(first, cos, sin), rest])
+
+    def _rotary(self, x: ir.Value, cos: ir.Value, sin: ir.Value) -> ir.Value:
+        return RotaryOp(x, cos, sin, i64(int(self.interleaved)), x.type).out
 
 
 @dataclass(frozen=True)

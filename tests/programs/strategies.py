@@ -47,6 +47,7 @@ _attentions = st.builds(
     softcap=st.sampled_from([0.0, 0.0, 2.0]),
     importers_reshape=st.booleans(),
     residual=st.booleans(),
+    interleaved=st.booleans(),
 )
 _mlps = st.builds(
     MLP,

@@ -62,7 +62,9 @@ def _attention(x: Tensor, parameter: Parameter) -> Tensor:
 def _rotary(x: Tensor, parameter: Parameter) -> Tensor:
     place = torch.arange(x.shape[1])[None].float()
     angles = torch.cat([place[..., None] * parameter(2)] * 2, dim=-1)
-    return _rows(torch_ops.rotary(_heads(x), angles.cos() * 0.5, angles.sin()))
+    cos, sin = angles.cos() * 0.5, angles.sin()
+    heads = torch_ops.rotary(_heads(x), cos, sin, False)
+    return _rows(torch_ops.rotary(heads, cos, sin, True))
 
 
 def _rotate_half(x: Tensor, parameter: Parameter) -> Tensor:

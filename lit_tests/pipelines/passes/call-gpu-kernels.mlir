@@ -42,7 +42,7 @@ func.func @decode(%q: tensor<1x576xf32>, %k: tensor<1x192xf32>, %v: tensor<1x192
                                          %past, %cos, %sin)
      {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0>,
       head_stride = 0 : i64, query_offset = 0 : i64, key_offset = 0 : i64, value_offset = 0 : i64,
-      norm_epsilon = 0.0 : f64, norm_offset = 0.0 : f64,
+      interleaved = 0 : i64, norm_epsilon = 0.0 : f64, norm_offset = 0.0 : f64,
       scale = 0.125 : f64, window = 0 : i64, softcap = 0.0 : f64}
      : (tensor<1x576xf32>, tensor<1x192xf32>, tensor<1x192xf32>, tensor<2x?x3x?x64xf16>,
         tensor<2x?x3x?x64xf16>, tensor<1xi64>, index, index, index, tensor<1x1x64xf32>,
@@ -100,8 +100,8 @@ func.func @prefill(%qkv: tensor<1x32x960xf32>, %keys: tensor<2x?x3x?x64xf16>,
   %q2 = linalg.transpose ins(%q1 : tensor<1x32x9x64xf32>) outs(%eq : tensor<1x9x32x64xf32>) permutation = [0, 2, 1, 3]
   %k2 = linalg.transpose ins(%k1 : tensor<1x32x3x64xf32>) outs(%ek : tensor<1x3x32x64xf32>) permutation = [0, 2, 1, 3]
   %v = linalg.transpose ins(%v1 : tensor<1x32x3x64xf32>) outs(%ek : tensor<1x3x32x64xf32>) permutation = [0, 2, 1, 3]
-  %q = "llmc.rotary"(%q2, %cos, %sin) : (tensor<1x9x32x64xf32>, tensor<1x32x64xf32>, tensor<1x32x64xf32>) -> tensor<1x9x32x64xf32>
-  %k = "llmc.rotary"(%k2, %cos, %sin) : (tensor<1x3x32x64xf32>, tensor<1x32x64xf32>, tensor<1x32x64xf32>) -> tensor<1x3x32x64xf32>
+  %q = "llmc.rotary"(%q2, %cos, %sin) {interleaved = 0 : i64} : (tensor<1x9x32x64xf32>, tensor<1x32x64xf32>, tensor<1x32x64xf32>) -> tensor<1x9x32x64xf32>
+  %k = "llmc.rotary"(%k2, %cos, %sin) {interleaved = 0 : i64} : (tensor<1x3x32x64xf32>, tensor<1x32x64xf32>, tensor<1x32x64xf32>) -> tensor<1x3x32x64xf32>
   %nk = "llmc.cache_append"(%keys, %k, %layer, %sequence, %past) : (tensor<2x?x3x?x64xf16>, tensor<1x3x32x64xf32>, index, index, index) -> tensor<2x?x3x?x64xf16>
   %nv = "llmc.cache_append"(%values, %v, %layer, %sequence, %past) : (tensor<2x?x3x?x64xf16>, tensor<1x3x32x64xf32>, index, index, index) -> tensor<2x?x3x?x64xf16>
   %columns = arith.addi %past, %c32 : index
@@ -168,7 +168,7 @@ func.func @cells(%q: tensor<1x32xf32>, %keys: tensor<2x?x1x?x1x!llmc.q8_0_keys>,
   %o, %nk, %nv = "llmc.decode_attention"(%q, %q, %q, %keys, %values, %start, %at, %at, %at)
      {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0>,
       head_stride = 0 : i64, query_offset = 0 : i64, key_offset = 0 : i64, value_offset = 0 : i64,
-      norm_epsilon = 0.0 : f64, norm_offset = 0.0 : f64,
+      interleaved = 0 : i64, norm_epsilon = 0.0 : f64, norm_offset = 0.0 : f64,
       scale = 0.125 : f64, window = 0 : i64, softcap = 0.0 : f64}
      : (tensor<1x32xf32>, tensor<1x32xf32>, tensor<1x32xf32>, tensor<2x?x1x?x1x!llmc.q8_0_keys>,
         tensor<2x?x1x?x1x!llmc.q8_0_values>, tensor<1xi64>, index, index, index)

@@ -146,7 +146,7 @@ func.func @decode(%qkv: tensor<1x128xf32>, %k: tensor<2x?x2x?x16xf32>, %v: tenso
                   %start: tensor<1xi64>, %i: index)
     -> (tensor<1x64xf32>, tensor<2x?x2x?x16xf32>, tensor<2x?x2x?x16xf32>) {
   %o, %nk, %nv = "llmc.decode_attention"(%qkv, %qkv, %qkv, %k, %v, %start, %i, %i, %i)
-     {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0>, norm_epsilon = 0.0, norm_offset = 0.0, head_stride = 0 : i64, query_offset = 0 : i64,
+     {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0>, interleaved = 0 : i64, norm_epsilon = 0.0, norm_offset = 0.0, head_stride = 0 : i64, query_offset = 0 : i64,
       key_offset = 64 : i64, value_offset = 96 : i64, scale = 0.25, window = 0 : i64, softcap = 0.0}
      : (tensor<1x128xf32>, tensor<1x128xf32>, tensor<1x128xf32>, tensor<2x?x2x?x16xf32>,
         tensor<2x?x2x?x16xf32>, tensor<1xi64>, index, index, index)
@@ -165,7 +165,7 @@ func.func @decode_part(%qkv: tensor<1x128xf32>, %k: tensor<2x?x2x?x16xf32>, %v: 
                        %start: tensor<1xi64>, %i: index)
     -> (tensor<1x68xf32>, tensor<2x?x2x?x16xf32>, tensor<2x?x2x?x16xf32>) {
   %o, %nk, %nv = "llmc.decode_attention_part"(%qkv, %qkv, %qkv, %k, %v, %start, %i, %i, %i)
-     {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0>, first = 1 : i64, step = 2 : i64, norm_epsilon = 0.0, norm_offset = 0.0, head_stride = 0 : i64,
+     {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0>, first = 1 : i64, step = 2 : i64, interleaved = 0 : i64, norm_epsilon = 0.0, norm_offset = 0.0, head_stride = 0 : i64,
       query_offset = 0 : i64, key_offset = 64 : i64, value_offset = 96 : i64, scale = 0.25, window = 0 : i64, softcap = 0.0}
      : (tensor<1x128xf32>, tensor<1x128xf32>, tensor<1x128xf32>, tensor<2x?x2x?x16xf32>,
         tensor<2x?x2x?x16xf32>, tensor<1xi64>, index, index, index)
@@ -183,9 +183,9 @@ func.func @decode_part(%qkv: tensor<1x128xf32>, %k: tensor<2x?x2x?x16xf32>, %v: 
 // CHECK-NOT:     "flow.dispatch"
 func.func @rotary(%x: tensor<1x4x?x16xf32>, %cos: tensor<1x?x8xf32>, %one: tensor<1x4x1x16xf32>,
                   %c1: tensor<1x1x8xf32>) -> (tensor<1x4x?x16xf32>, tensor<1x4x1x16xf32>) {
-  %y = "llmc.rotary"(%x, %cos, %cos)
+  %y = "llmc.rotary"(%x, %cos, %cos) {interleaved = 0 : i64}
      : (tensor<1x4x?x16xf32>, tensor<1x?x8xf32>, tensor<1x?x8xf32>) -> tensor<1x4x?x16xf32>
-  %z = "llmc.rotary"(%one, %c1, %c1)
+  %z = "llmc.rotary"(%one, %c1, %c1) {interleaved = 0 : i64}
      : (tensor<1x4x1x16xf32>, tensor<1x1x8xf32>, tensor<1x1x8xf32>) -> tensor<1x4x1x16xf32>
   return %y, %z : tensor<1x4x?x16xf32>, tensor<1x4x1x16xf32>
 }
@@ -204,7 +204,7 @@ func.func @append(%rows: tensor<1x?x64xf32>, %table: tensor<1x?x16xf32>, %cache:
   %cut = tensor.expand_shape %part [[0], [1], [2, 3]] output_shape [1, %t, 2, 16] : tensor<1x?x32xf32> into tensor<1x?x2x16xf32>
   %e = tensor.empty(%t) : tensor<1x2x?x16xf32>
   %x = linalg.transpose ins(%cut : tensor<1x?x2x16xf32>) outs(%e : tensor<1x2x?x16xf32>) permutation = [0, 2, 1, 3]
-  %y = "llmc.rotary"(%x, %table, %table) : (tensor<1x2x?x16xf32>, tensor<1x?x16xf32>, tensor<1x?x16xf32>) -> tensor<1x2x?x16xf32>
+  %y = "llmc.rotary"(%x, %table, %table) {interleaved = 0 : i64} : (tensor<1x2x?x16xf32>, tensor<1x?x16xf32>, tensor<1x?x16xf32>) -> tensor<1x2x?x16xf32>
   %new = "llmc.cache_append"(%cache, %y, %i, %i, %i) : (tensor<2x?x2x?x16xf16>, tensor<1x2x?x16xf32>, index, index, index) -> tensor<2x?x2x?x16xf16>
   return %new : tensor<2x?x2x?x16xf16>
 }

@@ -9,6 +9,7 @@
 // CHECK-DAG:     %[[VALUES:.+]] = ml_program.global_load @values
 // CHECK:         %[[O:.+]]:3 = "llmc.decode_attention"(%[[ROW]], %[[ROW]], %[[ROW]], %[[KEYS]], %[[VALUES]], %[[START]], %[[LAYER]], %[[SEQUENCE]], %[[PAST]], %[[COS]], %[[SIN]])
 // CHECK-SAME:      head_stride = 0
+// CHECK-SAME:      interleaved = 0
 // CHECK-SAME:      key_offset = 65
 // CHECK-SAME:      query_offset = 1
 // CHECK-SAME:      softcap = 3.0
@@ -39,8 +40,8 @@ func.func @fused(%qkv: tensor<?x1x129xf32>, %cos: tensor<?x1x16xf32>, %sin: tens
   %q2 = linalg.transpose ins(%q1 : tensor<?x1x4x16xf32>) outs(%eq : tensor<?x4x1x16xf32>) permutation = [0, 2, 1, 3]
   %k2 = linalg.transpose ins(%k1 : tensor<?x1x2x16xf32>) outs(%ek : tensor<?x2x1x16xf32>) permutation = [0, 2, 1, 3]
   %v2 = linalg.transpose ins(%v1 : tensor<?x1x2x16xf32>) outs(%ek : tensor<?x2x1x16xf32>) permutation = [0, 2, 1, 3]
-  %q = "llmc.rotary"(%q2, %cos, %sin) : (tensor<?x4x1x16xf32>, tensor<?x1x16xf32>, tensor<?x1x16xf32>) -> tensor<?x4x1x16xf32>
-  %k = "llmc.rotary"(%k2, %cos, %sin) : (tensor<?x2x1x16xf32>, tensor<?x1x16xf32>, tensor<?x1x16xf32>) -> tensor<?x2x1x16xf32>
+  %q = "llmc.rotary"(%q2, %cos, %sin) {interleaved = 0 : i64} : (tensor<?x4x1x16xf32>, tensor<?x1x16xf32>, tensor<?x1x16xf32>) -> tensor<?x4x1x16xf32>
+  %k = "llmc.rotary"(%k2, %cos, %sin) {interleaved = 0 : i64} : (tensor<?x2x1x16xf32>, tensor<?x1x16xf32>, tensor<?x1x16xf32>) -> tensor<?x2x1x16xf32>
   %keys = ml_program.global_load @keys : tensor<3x?x2x?x16xf32>
   %values = ml_program.global_load @values : tensor<3x?x2x?x16xf32>
   %columns = arith.addi %past, %c1 : index
@@ -137,14 +138,14 @@ func.func @of_another_layer(%q0: tensor<1x1x64xf32>, %k0: tensor<1x2x1x16xf32>, 
 // CHECK-DAG:     %[[Q:.+]] = tensor.collapse_shape %arg0 {{.+}} into tensor<1x64xf32>
 // CHECK-DAG:     %[[K:.+]] = tensor.collapse_shape %[[TURNED]] {{.+}} into tensor<1x32xf32>
 // CHECK-DAG:     %[[V:.+]] = tensor.collapse_shape %arg2 {{.+}} into tensor<1x16xf32>
-// CHECK:         "llmc.decode_attention"(%[[Q]], %[[K]], %[[V]], %arg3, %arg4, %{{.+}}, %{{.+}}, %{{.+}}, %{{.+}}) {head_stride = 0 : i64, key_offset = 0 : i64, {{.+}} operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0>, query_offset = 0
+// CHECK:         "llmc.decode_attention"(%[[Q]], %[[K]], %[[V]], %arg3, %arg4, %{{.+}}, %{{.+}}, %{{.+}}, %{{.+}}) {head_stride = 0 : i64, interleaved = 0 : i64, key_offset = 0 : i64, {{.+}} operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0>, query_offset = 0
 // CHECK-SAME:      -> (tensor<1x32xf32>, tensor<3x?x2x?x16xf16>, tensor<3x?x2x?x8xf16>)
 func.func @separate(%q: tensor<1x4x1x16xf32>, %k: tensor<1x2x1x16xf32>, %v: tensor<1x2x1x8xf32>,
                     %keys: tensor<3x?x2x?x16xf16>, %values: tensor<3x?x2x?x8xf16>, %cos: tensor<1x1x16xf32>,
                     %start: tensor<1xi64>, %layer: index, %sequence: index, %past: index)
     -> (tensor<1x4x1x8xf32>, tensor<3x?x2x?x16xf16>, tensor<3x?x2x?x8xf16>) {
   %c1 = arith.constant 1 : index
-  %turned = "llmc.rotary"(%k, %cos, %cos) : (tensor<1x2x1x16xf32>, tensor<1x1x16xf32>, tensor<1x1x16xf32>) -> tensor<1x2x1x16xf32>
+  %turned = "llmc.rotary"(%k, %cos, %cos) {interleaved = 0 : i64} : (tensor<1x2x1x16xf32>, tensor<1x1x16xf32>, tensor<1x1x16xf32>) -> tensor<1x2x1x16xf32>
   %columns = arith.addi %past, %c1 : index
   %keys1 = "llmc.cache_append"(%keys, %turned, %layer, %sequence, %past) : (tensor<3x?x2x?x16xf16>, tensor<1x2x1x16xf32>, index, index, index) -> tensor<3x?x2x?x16xf16>
   %values1 = "llmc.cache_append"(%values, %v, %layer, %sequence, %past) : (tensor<3x?x2x?x8xf16>, tensor<1x2x1x8xf32>, index, index, index) -> tensor<3x?x2x?x8xf16>
@@ -159,9 +160,10 @@ func.func @separate(%q: tensor<1x4x1x16xf32>, %k: tensor<1x2x1x16xf32>, %v: tens
 // -----
 
 // Query, key and value of a head lie together in the row: from one head to the next it is 12 channels.
+// So do the two channels that are turned together.
 // CHECK-LABEL: func.func @interleaved
 // CHECK:         %[[ROW:.+]] = tensor.collapse_shape %arg0
-// CHECK:         "llmc.decode_attention"(%[[ROW]], %[[ROW]], %[[ROW]], {{.+}}) {head_stride = 12 : i64, key_offset = 4 : i64, {{.+}} query_offset = 0 : i64, {{.+}} value_offset = 8 : i64
+// CHECK:         "llmc.decode_attention"(%[[ROW]], %[[ROW]], %[[ROW]], {{.+}}) {head_stride = 12 : i64, interleaved = 1 : i64, key_offset = 4 : i64, {{.+}} query_offset = 0 : i64, {{.+}} value_offset = 8 : i64
 func.func @interleaved(%row: tensor<1x1x24xf32>, %keys: tensor<3x?x2x?x4xf32>, %values: tensor<3x?x2x?x4xf32>, %cos: tensor<1x1x2xf32>,
                        %start: tensor<1xi64>, %layer: index, %sequence: index, %past: index)
     -> (tensor<1x2x1x4xf32>, tensor<3x?x2x?x4xf32>, tensor<3x?x2x?x4xf32>) {
@@ -172,8 +174,8 @@ func.func @interleaved(%row: tensor<1x1x24xf32>, %keys: tensor<3x?x2x?x4xf32>, %
   %q = tensor.extract_slice %heads[0, 0, 0, 0] [1, 2, 1, 4] [1, 1, 1, 1] : tensor<1x2x1x12xf32> to tensor<1x2x1x4xf32>
   %k = tensor.extract_slice %heads[0, 0, 0, 4] [1, 2, 1, 4] [1, 1, 1, 1] : tensor<1x2x1x12xf32> to tensor<1x2x1x4xf32>
   %v = tensor.extract_slice %heads[0, 0, 0, 8] [1, 2, 1, 4] [1, 1, 1, 1] : tensor<1x2x1x12xf32> to tensor<1x2x1x4xf32>
-  %qt = "llmc.rotary"(%q, %cos, %cos) : (tensor<1x2x1x4xf32>, tensor<1x1x2xf32>, tensor<1x1x2xf32>) -> tensor<1x2x1x4xf32>
-  %kt = "llmc.rotary"(%k, %cos, %cos) : (tensor<1x2x1x4xf32>, tensor<1x1x2xf32>, tensor<1x1x2xf32>) -> tensor<1x2x1x4xf32>
+  %qt = "llmc.rotary"(%q, %cos, %cos) {interleaved = 1 : i64} : (tensor<1x2x1x4xf32>, tensor<1x1x2xf32>, tensor<1x1x2xf32>) -> tensor<1x2x1x4xf32>
+  %kt = "llmc.rotary"(%k, %cos, %cos) {interleaved = 1 : i64} : (tensor<1x2x1x4xf32>, tensor<1x1x2xf32>, tensor<1x1x2xf32>) -> tensor<1x2x1x4xf32>
   %columns = arith.addi %past, %c1 : index
   %keys1 = "llmc.cache_append"(%keys, %kt, %layer, %sequence, %past) : (tensor<3x?x2x?x4xf32>, tensor<1x2x1x4xf32>, index, index, index) -> tensor<3x?x2x?x4xf32>
   %values1 = "llmc.cache_append"(%values, %v, %layer, %sequence, %past) : (tensor<3x?x2x?x4xf32>, tensor<1x2x1x4xf32>, index, index, index) -> tensor<3x?x2x?x4xf32>
@@ -266,8 +268,8 @@ func.func @part(%q: tensor<?x4x1x16xf32>, %k: tensor<?x2x1x16xf32>, %v: tensor<?
   %column = arith.divui %behind, %c3 : index
   %keys = ml_program.global_load @keys : tensor<3x?x2x?x16xf32>
   %values = ml_program.global_load @values : tensor<3x?x2x?x16xf32>
-  %qt = "llmc.rotary"(%q, %cos, %cos) : (tensor<?x4x1x16xf32>, tensor<?x1x16xf32>, tensor<?x1x16xf32>) -> tensor<?x4x1x16xf32>
-  %kt = "llmc.rotary"(%k, %cos, %cos) : (tensor<?x2x1x16xf32>, tensor<?x1x16xf32>, tensor<?x1x16xf32>) -> tensor<?x2x1x16xf32>
+  %qt = "llmc.rotary"(%q, %cos, %cos) {interleaved = 0 : i64} : (tensor<?x4x1x16xf32>, tensor<?x1x16xf32>, tensor<?x1x16xf32>) -> tensor<?x4x1x16xf32>
+  %kt = "llmc.rotary"(%k, %cos, %cos) {interleaved = 0 : i64} : (tensor<?x2x1x16xf32>, tensor<?x1x16xf32>, tensor<?x1x16xf32>) -> tensor<?x2x1x16xf32>
   %keys1 = "llmc.cache_append"(%keys, %kt, %layer, %sequence, %column) : (tensor<3x?x2x?x16xf32>, tensor<?x2x1x16xf32>, index, index, index) -> tensor<3x?x2x?x16xf32>
   %values1 = "llmc.cache_append"(%values, %v, %layer, %sequence, %column) : (tensor<3x?x2x?x16xf32>, tensor<?x2x1x16xf32>, index, index, index) -> tensor<3x?x2x?x16xf32>
   %o = "llmc.attention_part"(%qt, %keys1, %values1, %start, %layer, %sequence, %past)
@@ -286,8 +288,8 @@ func.func @last_part(%q: tensor<?x4x1x16xf32>, %k: tensor<?x2x1x16xf32>, %v: ten
   %column = arith.divui %past, %c3 : index
   %keys = ml_program.global_load @keys : tensor<3x?x2x?x16xf32>
   %values = ml_program.global_load @values : tensor<3x?x2x?x16xf32>
-  %qt = "llmc.rotary"(%q, %cos, %cos) : (tensor<?x4x1x16xf32>, tensor<?x1x16xf32>, tensor<?x1x16xf32>) -> tensor<?x4x1x16xf32>
-  %kt = "llmc.rotary"(%k, %cos, %cos) : (tensor<?x2x1x16xf32>, tensor<?x1x16xf32>, tensor<?x1x16xf32>) -> tensor<?x2x1x16xf32>
+  %qt = "llmc.rotary"(%q, %cos, %cos) {interleaved = 0 : i64} : (tensor<?x4x1x16xf32>, tensor<?x1x16xf32>, tensor<?x1x16xf32>) -> tensor<?x4x1x16xf32>
+  %kt = "llmc.rotary"(%k, %cos, %cos) {interleaved = 0 : i64} : (tensor<?x2x1x16xf32>, tensor<?x1x16xf32>, tensor<?x1x16xf32>) -> tensor<?x2x1x16xf32>
   %keys1 = "llmc.cache_append"(%keys, %kt, %layer, %sequence, %column) : (tensor<3x?x2x?x16xf32>, tensor<?x2x1x16xf32>, index, index, index) -> tensor<3x?x2x?x16xf32>
   %values1 = "llmc.cache_append"(%values, %v, %layer, %sequence, %column) : (tensor<3x?x2x?x16xf32>, tensor<?x2x1x16xf32>, index, index, index) -> tensor<3x?x2x?x16xf32>
   %o = "llmc.attention_part"(%qt, %keys1, %values1, %start, %layer, %sequence, %past)
@@ -306,8 +308,8 @@ func.func @another_column(%q: tensor<?x4x1x16xf32>, %k: tensor<?x2x1x16xf32>, %v
   %column = arith.divui %past, %c3 : index
   %keys = ml_program.global_load @keys : tensor<3x?x2x?x16xf32>
   %values = ml_program.global_load @values : tensor<3x?x2x?x16xf32>
-  %qt = "llmc.rotary"(%q, %cos, %cos) : (tensor<?x4x1x16xf32>, tensor<?x1x16xf32>, tensor<?x1x16xf32>) -> tensor<?x4x1x16xf32>
-  %kt = "llmc.rotary"(%k, %cos, %cos) : (tensor<?x2x1x16xf32>, tensor<?x1x16xf32>, tensor<?x1x16xf32>) -> tensor<?x2x1x16xf32>
+  %qt = "llmc.rotary"(%q, %cos, %cos) {interleaved = 0 : i64} : (tensor<?x4x1x16xf32>, tensor<?x1x16xf32>, tensor<?x1x16xf32>) -> tensor<?x4x1x16xf32>
+  %kt = "llmc.rotary"(%k, %cos, %cos) {interleaved = 0 : i64} : (tensor<?x2x1x16xf32>, tensor<?x1x16xf32>, tensor<?x1x16xf32>) -> tensor<?x2x1x16xf32>
   %keys1 = "llmc.cache_append"(%keys, %kt, %layer, %sequence, %column) : (tensor<3x?x2x?x16xf32>, tensor<?x2x1x16xf32>, index, index, index) -> tensor<3x?x2x?x16xf32>
   %values1 = "llmc.cache_append"(%values, %v, %layer, %sequence, %column) : (tensor<3x?x2x?x16xf32>, tensor<?x2x1x16xf32>, index, index, index) -> tensor<3x?x2x?x16xf32>
   %o = "llmc.attention_part"(%qt, %keys1, %values1, %start, %layer, %sequence, %past)

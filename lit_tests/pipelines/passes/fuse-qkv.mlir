@@ -21,7 +21,7 @@ func.func @layer(%x: tensor<1x?x6xf32>, %cos: tensor<1x?x4xf32>, %tokens: index)
   %q4 = tensor.expand_shape %q [[0], [1], [2, 3]] output_shape [1, %tokens, 2, 4] : tensor<1x?x8xf32> into tensor<1x?x2x4xf32>
   %room = tensor.empty(%tokens) : tensor<1x2x?x4xf32>
   %qt = linalg.transpose ins(%q4 : tensor<1x?x2x4xf32>) outs(%room : tensor<1x2x?x4xf32>) permutation = [0, 2, 1, 3]
-  %qr = "llmc.rotary"(%qt, %cos, %cos) : (tensor<1x2x?x4xf32>, tensor<1x?x4xf32>, tensor<1x?x4xf32>) -> tensor<1x2x?x4xf32>
+  %qr = "llmc.rotary"(%qt, %cos, %cos) {interleaved = 0 : i64} : (tensor<1x2x?x4xf32>, tensor<1x?x4xf32>, tensor<1x?x4xf32>) -> tensor<1x2x?x4xf32>
   %wk = "llmc.parameter"() {sources = ["k"]} : () -> tensor<4x6xf32>
   %k = "llmc.linear"(%x, %wk) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
      : (tensor<1x?x6xf32>, tensor<4x6xf32>) -> tensor<1x?x4xf32>

@@ -59,7 +59,7 @@ func.func @kernel(%q: tensor<1x2x?x8xf32>, %cache: tensor<5x?x2x?x8xf32>, %start
 // KEEP-NOT:      llmc.
 // KEEP:          return
 func.func @without_kernel(%x: tensor<1x2x1x8xf32>, %t: tensor<1x1x8xf32>) -> tensor<1x2x1x8xf32> {
-  %y = "llmc.rotary"(%x, %t, %t)
+  %y = "llmc.rotary"(%x, %t, %t) {interleaved = 0 : i64}
      : (tensor<1x2x1x8xf32>, tensor<1x1x8xf32>, tensor<1x1x8xf32>) -> tensor<1x2x1x8xf32>
   return %y : tensor<1x2x1x8xf32>
 }

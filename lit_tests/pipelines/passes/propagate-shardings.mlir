@@ -67,7 +67,7 @@ func.func @heads(%cos: tensor<1x5x8xf32>, %q: tensor<1x4x5x8xf32>, %k: tensor<1x
   %qs = shard.shard %q to %sharding : tensor<1x4x5x8xf32>
   // CHECK:      "llmc.rotary"
   // CHECK:      %[[Q:.+]] = shard.shard %{{.+}} to %{{.+}} : tensor<1x4x5x8xf32>
-  %0 = "llmc.rotary"(%qs, %cos, %cos)
+  %0 = "llmc.rotary"(%qs, %cos, %cos) {interleaved = 0 : i64}
       : (tensor<1x4x5x8xf32>, tensor<1x5x8xf32>, tensor<1x5x8xf32>) -> tensor<1x4x5x8xf32>
   // CHECK:      %[[K:.+]] = shard.shard %arg2 to %{{.+}} annotate_for_users : tensor<1x2x5x8xf32>
   // CHECK:      "llmc.attention"(%[[Q]], %[[K]], %{{.+}})
