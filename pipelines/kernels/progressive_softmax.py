@@ -75,17 +75,17 @@ class ProgressiveSoftmax(ByteSoftmax):
         first, newest = self.panels(first, newest)
         length = arith.subi(newest, first)
         is_long = arith.cmpi(arith.CmpIPredicate.sgt, length, index(_LONG))
-        each = arith.select(is_long, index(PANEL), index(0))
+        panels = arith.select(is_long, index(_PANELS), index(0))
         together = divisor(self.heads, HEADS)
-        for panel in scf.for_(index(0), index(_PANELS)):
+        for panel in scf.for_(index(0), panels):
             behind = arith.muli(arith.subi(index(_PANELS), panel), index(PANEL))
             is_first = arith.cmpi(arith.CmpIPredicate.eq, panel, index(0))
             column = arith.select(is_first, first, arith.subi(newest, behind))
             for head in scf.for_(index(0), index(self.heads), index(together)):
                 heads = [arith.addi(head, index(i)) for i in range(together)]
-                peaks = self.score(heads, column, each)
+                peaks = self.score(heads, column, index(PANEL))
                 for number, peak in zip(heads, peaks, strict=True):
-                    self.weigh(number, peak, each)
+                    self.weigh(number, peak, index(PANEL))
                 scf.yield_([])
             scf.yield_([])
         for head in scf.for_(index(0), index(self.heads)):
