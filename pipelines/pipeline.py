@@ -51,6 +51,7 @@ from llmc.pipelines.passes import (
     ScheduleKernels,
     ScreenArgmax,
     SelectLastToken,
+    SettleExtents,
     SimplifyCollectives,
     SimplifyReshapes,
     SplitLinears,
@@ -310,6 +311,8 @@ class IREEStage(Stage):
             DispatchKernels(),
             LowerCollectives(),
             ToIREE(),
+            SettleExtents(),
+            "func.func(cse)",
             PersistLayers(workgroups=8 * target.cores),
         )
 

@@ -74,10 +74,11 @@ def step_of(text: str, name: str = "_decode") -> str:
     return text[begin.start() : text.index("util.return", begin.start())]
 
 
-def layers_of(module: ir.Module) -> list[str]:
+def layers_of(module: ir.Module, variant: str = abi.DECODE) -> list[str]:
     """The operations that hold the code of layers."""
     found = [op.operation for op in module.body if "sym_name" in op.attributes]
-    return [op.name for op in found if op.attributes["sym_name"].value.startswith("decode.layer")]
+    names = [(op.name, op.attributes["sym_name"].value) for op in found]
+    return [kind for kind, name in names if name.startswith(f"{variant}.layer")]
 
 
 def test_code_does_not_grow_with_depth(decodes):
@@ -136,6 +137,12 @@ def test_layers_are_one_kernel_for_each_kind(family, kinds):
     module = imported(tiny_config(family), DECODE)
     for storage in ("f32", "q4_0"):
         assert layers_of(lower(module, storage)) == ["stream.executable"] * kinds
+
+
+def test_layers_in_blocks_are_one_kernel_for_a_batch_too():
+    module = lower(imported(tiny_config("qwen3"), VARIANTS), "q4_0")
+    assert layers_of(module, abi.DECODE_BATCH) == ["stream.executable"]
+    assert layers_of(module, abi.PREFILL) == ["func.func"]
 
 
 @pytest.mark.parametrize("experts", [4, 40])

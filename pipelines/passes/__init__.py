@@ -53,6 +53,7 @@ from llmc.pipelines.passes.schedule_collectives import ScheduleCollectives
 from llmc.pipelines.passes.schedule_kernels import ScheduleKernels
 from llmc.pipelines.passes.screen_argmax import ScreenArgmax
 from llmc.pipelines.passes.select_last_token import SelectLastToken
+from llmc.pipelines.passes.settle_extents import SettleExtents
 from llmc.pipelines.passes.simplify_collectives import SimplifyCollectives
 from llmc.pipelines.passes.simplify_reshapes import SimplifyReshapes
 from llmc.pipelines.passes.specialize_tokens import SpecializeTokens
@@ -120,6 +121,7 @@ PASSES: dict[str, type[Pass]] = {
         ScreenArgmax,
         SelectLastToken,
         SimplifyCollectives,
+        SettleExtents,
         SimplifyReshapes,
         SpecializeTokens,
         SplitArgmax,

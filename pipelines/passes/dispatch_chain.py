@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
+from llmc.pipelines.passes.base import made_by
+
 # What gives the bytes of its first operand, or the first of them, another type.
 _VIEWS = (
     "tensor.collapse_shape",
@@ -14,13 +16,22 @@ _VIEWS = (
     "linalg.transpose",
     "tensor.extract_slice",
 )
-_LOAD, _STORE, _DISPATCH = "util.global.load", "util.global.store", "flow.dispatch"
-_OTHERS = ("arith.constant", "tensor.dim", "tensor.empty", "func.return")
+_LOAD, _STORE = "util.global.load", "util.global.store"
+DISPATCH = "flow.dispatch"
+# Beside them, what extents are computed by.
+_OTHERS = (
+    "arith.constant",
+    "arith.addi",
+    "arith.muli",
+    "tensor.dim",
+    "tensor.empty",
+    "func.return",
+)
 # This MLIR does not know IREE's operations, and so does not hold them to having these.
 _ATTRIBUTES = {
     _LOAD: ("global",),
     _STORE: ("global",),
-    _DISPATCH: ("entry_points", "operandSegmentSizes", "tied_operands"),
+    DISPATCH: ("entry_points", "operandSegmentSizes", "tied_operands"),
 }
 _EXECUTABLE = ["stream.executable.export", "builtin.module", "stream.executable.end"]
 
@@ -30,14 +41,16 @@ class Dispatch:
     """A dispatch of the executable `symbol`.
 
     `arguments` are what the arguments of the kernel's function stand for: index values and roots
-    of tensors, those of `results` at the end. `updated` are those of them that it writes over.
-    `grid` are the values that the extents of the grid are computed from.
+    of tensors, those of `results` at the end, whose dynamic `extents` are listed by result.
+    `updated` are those of them that it writes over. `grid` are the values that the extents of the
+    grid are computed from.
     """
 
     symbol: str
     grid: list[ir.Value]
     arguments: list[ir.Value]
     results: list[ir.Value]
+    extents: dict[ir.Value, list[ir.Value]]
     updated: list[ir.Value]
 
 
@@ -61,9 +74,9 @@ class DispatchChain:
             return self.root(owner.operands[0])
         if owner.name == _LOAD:
             return self.loads[_global(owner)]
-        if owner.name == _DISPATCH:
+        if owner.name == DISPATCH:
             tie = owner.attributes["tied_operands"][ir.OpResult(value).result_number].value
-            return value if tie < 0 else self.root(_segments(owner)[1][tie])
+            return value if tie < 0 else self.root(segments(owner)[1][tie])
         return value
 
 
@@ -83,18 +96,18 @@ def dispatch_chain(function: func.FuncOp) -> DispatchChain | None:
             if chain.root(op.operands[0]) != chain.loads.get(name):
                 return None
             chain.updated.append(name)
-        elif op.name == _DISPATCH:
+        elif op.name == DISPATCH:
             dispatch = _dispatch(chain, op)
             if not _is_executable(symbols, dispatch.symbol):
                 return None
             chain.dispatches.append(dispatch)
-        elif op.name not in (*_VIEWS, *_OTHERS) or not _starts_alike(op):
+        elif op.name not in (*_VIEWS, *_OTHERS) or not _starts_alike(op) or _measures(chain, op):
             return None
     return chain if chain.dispatches else None
 
 
 def _dispatch(chain: DispatchChain, op: ir.Operation) -> Dispatch:
-    grid, arguments, _, _ = _segments(op)
+    grid, arguments, _, new_extents = segments(op)
     bound = [
         chain.root(value) if isinstance(value.type, ir.RankedTensorType) else value
         for value in arguments
@@ -102,10 +115,16 @@ def _dispatch(chain: DispatchChain, op: ir.Operation) -> Dispatch:
     results = [value for value in op.results if chain.root(value) == value]
     updated = [chain.root(value) for value in op.results if value not in results]
     symbol = op.attributes["entry_points"][0].value[0]
-    return Dispatch(symbol, grid, [*bound, *results], results, updated)
+    rest = iter(new_extents)
+    extents = {
+        value: [next(rest) for dim in range(value.type.rank) if value.type.is_dynamic_dim(dim)]
+        for value in op.results
+    }
+    return Dispatch(symbol, grid, [*bound, *results], results, extents, updated)
 
 
-def _segments(op: ir.Operation) -> list[list[ir.Value]]:
+def segments(op: ir.Operation) -> list[list[ir.Value]]:
+    """What a dispatch is given: for its grid, as arguments, their extents, and the results'."""
     operands = iter(op.operands)
     return [
         [next(operands) for _ in range(count)]
@@ -123,6 +142,11 @@ def _is_executable(symbols: ir.SymbolTable, name: str) -> bool:
         return False
     blocks = [block for region in symbols[name].operation.regions for block in region]
     return [[op.operation.name for op in block] for block in blocks] == [_EXECUTABLE]
+
+
+def _measures(chain: DispatchChain, op: ir.Operation) -> bool:
+    """Whether `op` is an extent of what a dispatch gives, which is not known before."""
+    return op.name == "tensor.dim" and bool(made_by(chain.root(op.operands[0]), DISPATCH))
 
 
 def _starts_alike(op: ir.Operation) -> bool:

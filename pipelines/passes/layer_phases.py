@@ -33,8 +33,8 @@ class LayerPhases:
     """A layer function that is a chain of dispatches, as phases of one kernel for many layers.
 
     The roots of its tensors are of three kinds: those that are `read`, those `updated`, the hidden
-    state being the first of them, and `results`, which are of use to the phases alone. `scalars`
-    are the index values that it needs beside the layer's number.
+    state being the first of them, and `results`, which are of use to the phases alone, with their
+    dynamic `extents`. `scalars` are the index values that it needs beside the layer's number.
     """
 
     def __init__(self, function: func.FuncOp, chain: DispatchChain) -> None:
@@ -48,18 +48,23 @@ class LayerPhases:
         used = dict.fromkeys(v for op in chain.dispatches for v in (*op.arguments, *op.grid))
         self.updated = [self.hidden, *(chain.loads[name] for name in chain.updated)]
         self.results = [value for value in made if value != self._out]
+        extents = {value: op.extents[value] for op in chain.dispatches for value in op.results}
+        self.extents = [extent for value in self.results for extent in extents[value]]
         given = [v for v in used if v not in (self._layer, *self.updated, *made)]
         self.read = [value for value in given if isinstance(value.type, ir.RankedTensorType)]
         self.scalars = [value for value in given if isinstance(value.type, ir.IndexType)]
 
     def can_persist(self) -> bool:
-        """Whether all layers have the same grids, and no phase overwrites what another reads."""
+        """Whether all layers have the same grids, and no phase overwrites what another reads.
+
+        Those of a prompt do not: their tasks take longer than a workgroup waits for another.
+        """
         *before, last = self._chain.dispatches
         return (
             self._out in last.results
             and self.hidden not in last.arguments
             and all(self.hidden not in op.updated for op in before)
-            and all(value.type.has_static_shape for value in self.results)
+            and not any(map(self.hidden.type.is_dynamic_dim, range(1, self.hidden.type.rank)))
             and not any(map(self._depends_on_layer, self._chain.dispatches, self._code))
             and sum(code.stack for code in self._code) <= MOST_STACK_BYTES
         )

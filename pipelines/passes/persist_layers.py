@@ -13,7 +13,7 @@ from llmc.pipelines.kernels.kernel import dispatch, module_around
 from llmc.pipelines.kernels.persistent import COUNTERS
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass, clone_with, functions, symbol_users, trunks
-from llmc.pipelines.passes.dispatch_chain import dispatch_chain
+from llmc.pipelines.passes.dispatch_chain import dispatch_chain, segments
 from llmc.pipelines.passes.layer_phases import LayerPhases
 from llmc.pipelines.passes.number_layers import LAYER, layer_argument
 
@@ -22,8 +22,9 @@ from llmc.pipelines.passes.number_layers import LAYER, layer_argument
 class PersistLayers(Pass):
     """Runs consecutive calls of a layer function as one dispatch of a persistent kernel.
 
-    The layer must be nothing but dispatches, on globals and tensors of static shapes, and the last
-    of them must make the new hidden state without a look at the old. IREE takes microseconds from
+    The layer must be nothing but dispatches, on globals and tensors of static shapes or of as many
+    rows as sequences, and the last of them must make the new hidden state without a look at the
+    old. IREE takes microseconds from
     one dispatch to the next, a persistent kernel a fraction of one from phase to phase.
     `workgroups` is how many share the work; threads beyond that have nothing to do.
     """
@@ -97,10 +98,12 @@ class _PersistentLayer:
                 phases.kernel(self._function.sym_name.value, workgroups),
                 [_brought(value, known) for value in phases.read],
                 [value.type for value in phases.results],
+                [_brought(value, known) for value in phases.extents],
                 scalars=[*scalars, index(self.number(first)), index(len(calls))],
                 updated=[*(_brought(value, known) for value in phases.updated), counters.load()],
             )
             hidden, *states, counts = results[len(phases.results) :]
+            _hide_rows(hidden.owner, len(phases.extents), hidden.type)
             for load, state in zip(phases.updated[1:], states, strict=True):
                 _store(load.owner, state)
             counters.store(counts)
@@ -134,6 +137,25 @@ def _brought(value: ir.Value, known: dict[ir.Value, ir.Value]) -> ir.Value:
             _brought(operand, known)
         clone_with(op, known)
     return known[value]
+
+
+def _hide_rows(op: ir.Operation, before: int, hidden: ir.RankedTensorType) -> None:
+    """Keeps IREE 3.13 from seeing that a dispatch gives as many rows of `hidden` as it takes.
+
+    They are the extents of its results after the first `before`. Its `iree-util-ipo` loses one that
+    a function returns twice and was given itself.
+    """
+    *_, extents = segments(op)
+    first = len(op.operands) - len(extents) + before
+    count = sum(map(hidden.is_dynamic_dim, range(hidden.rank)))
+    for number in range(first, first + count):
+        with ir.InsertionPoint(op):
+            barrier = ir.Operation.create(
+                "util.optimization_barrier",
+                results=[ir.IndexType.get()],
+                operands=[op.operands[number]],
+            )
+        op.operands[number] = barrier.result
 
 
 def _store(load: ir.Operation, state: ir.Value) -> None:

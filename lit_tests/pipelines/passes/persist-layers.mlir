@@ -111,6 +111,92 @@ func.func @decode(%x: tensor<1x4xf32>, %past: index) -> tensor<1x4xf32> {
 
 // -----
 
+// There may be as many rows as sequences, which are known before the first dispatch. IREE is not to
+// see that they stay as many.
+// CHECK-LABEL: func.func @rows(
+// CHECK-NOT:     call
+// CHECK:         %[[N:.*]] = tensor.dim %arg0
+// CHECK:         %[[SAME:.*]] = "util.optimization_barrier"(%{{.*}})
+// CHECK:         "flow.dispatch"({{.*}}%[[N]]{{.*}}, %[[SAME]]) {
+"stream.executable"() ({
+  "stream.executable.export"() ({
+  ^bb0(%n: index, %m: index):
+    %c1 = arith.constant 1 : index
+    "stream.return"(%n, %c1, %c1) : (index, index, index) -> ()
+  }) {function_ref = @copy, sym_name = "copy"} : () -> ()
+  builtin.module {
+    func.func @copy(%n: index, %m: index, %in: !stream.binding, %out: !stream.binding) {
+      %c0 = arith.constant 0 : index
+      %x = "stream.binding.subspan"(%in, %c0, %n) : (!stream.binding, index, index) -> memref<?x4xf32>
+      %y = "stream.binding.subspan"(%out, %c0, %m) : (!stream.binding, index, index) -> memref<?x4xf32>
+      %i = "stream.dispatch.workgroup.id"() {dimension = 0 : index} : () -> index
+      %a = memref.load %x[%i, %c0] : memref<?x4xf32>
+      memref.store %a, %y[%i, %c0] : memref<?x4xf32>
+      return
+    }
+  }
+  "stream.executable.end"() : () -> ()
+}) {sym_name = "copy", sym_visibility = "private"} : () -> ()
+func.func private @rows.layer0(%x: tensor<?x4xf32>, %layer: index) -> tensor<?x4xf32> attributes {llmc.layer_argument = 1 : index} {
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x, %c0 : tensor<?x4xf32>
+  %a = "flow.dispatch"(%n, %n, %n, %n, %x, %n, %n) {entry_points = [@copy::@copy], operandSegmentSizes = array<i32: 2, 3, 1, 1>, tied_operands = [-1 : index]} : (index, index, index, index, tensor<?x4xf32>, index, index) -> tensor<?x4xf32>
+  %b = "flow.dispatch"(%n, %n, %n, %n, %a, %n, %n) {entry_points = [@copy::@copy], operandSegmentSizes = array<i32: 2, 3, 1, 1>, tied_operands = [-1 : index]} : (index, index, index, index, tensor<?x4xf32>, index, index) -> tensor<?x4xf32>
+  return %b : tensor<?x4xf32>
+}
+func.func @rows(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
+  %c0 = arith.constant 0 : index
+  %a = call @rows.layer0(%x, %c0) : (tensor<?x4xf32>, index) -> tensor<?x4xf32>
+  return %a : tensor<?x4xf32>
+}
+
+// -----
+
+// What a dispatch alone knows, or the tokens of a prompt, whose tasks take longer than others wait.
+// CHECK-LABEL: func.func @tokens(
+// CHECK:         call @tokens.layer0
+// CHECK-LABEL: func.func @counted(
+// CHECK:         call @counted.layer0
+"stream.executable"() ({
+  "stream.executable.export"() ({
+    %c1 = arith.constant 1 : index
+    "stream.return"(%c1, %c1, %c1) : (index, index, index) -> ()
+  }) {function_ref = @some, sym_name = "some"} : () -> ()
+  builtin.module {
+    func.func @some(%in: !stream.binding, %out: !stream.binding) {
+      return
+    }
+  }
+  "stream.executable.end"() : () -> ()
+}) {sym_name = "some", sym_visibility = "private"} : () -> ()
+func.func private @tokens.layer0(%x: tensor<1x?xf32>, %layer: index) -> tensor<1x?xf32> attributes {llmc.layer_argument = 1 : index} {
+  %c1 = arith.constant 1 : index
+  %n = tensor.dim %x, %c1 : tensor<1x?xf32>
+  %a = "flow.dispatch"(%x, %n, %n) {entry_points = [@some::@some], operandSegmentSizes = array<i32: 0, 1, 1, 1>, tied_operands = [-1 : index]} : (tensor<1x?xf32>, index, index) -> tensor<1x?xf32>
+  %b = "flow.dispatch"(%a, %n, %n) {entry_points = [@some::@some], operandSegmentSizes = array<i32: 0, 1, 1, 1>, tied_operands = [-1 : index]} : (tensor<1x?xf32>, index, index) -> tensor<1x?xf32>
+  return %b : tensor<1x?xf32>
+}
+func.func @tokens(%x: tensor<1x?xf32>) -> tensor<1x?xf32> {
+  %c0 = arith.constant 0 : index
+  %a = call @tokens.layer0(%x, %c0) : (tensor<1x?xf32>, index) -> tensor<1x?xf32>
+  return %a : tensor<1x?xf32>
+}
+func.func private @counted.layer0(%x: tensor<?x4xf32>, %layer: index) -> tensor<?x4xf32> attributes {llmc.layer_argument = 1 : index} {
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x, %c0 : tensor<?x4xf32>
+  %a = "flow.dispatch"(%x, %n, %n) {entry_points = [@some::@some], operandSegmentSizes = array<i32: 0, 1, 1, 1>, tied_operands = [-1 : index]} : (tensor<?x4xf32>, index, index) -> tensor<?x4xf32>
+  %m = tensor.dim %a, %c0 : tensor<?x4xf32>
+  %b = "flow.dispatch"(%a, %m, %m) {entry_points = [@some::@some], operandSegmentSizes = array<i32: 0, 1, 1, 1>, tied_operands = [-1 : index]} : (tensor<?x4xf32>, index, index) -> tensor<?x4xf32>
+  return %b : tensor<?x4xf32>
+}
+func.func @counted(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
+  %c0 = arith.constant 0 : index
+  %a = call @counted.layer0(%x, %c0) : (tensor<?x4xf32>, index) -> tensor<?x4xf32>
+  return %a : tensor<?x4xf32>
+}
+
+// -----
+
 // The last phase reads what it would write over, in which order nobody knows.
 // CHECK-LABEL: func.func @in_place(
 // CHECK:         call @in_place.layer0

@@ -1,0 +1,76 @@
+"""`settle-extents`: says of what is dispatched how large it is, by what it is made of."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch_mlir import ir
+
+from llmc.dialects.index_notation import as_value, size
+from llmc.pipelines.passes.base import Pass, find, made_by
+from llmc.pipelines.passes.dispatch_chain import DISPATCH, segments
+from llmc.pipelines.passes.generics import is_constant
+
+
+@dataclass(frozen=True)
+class SettleExtents(Pass):
+    """Replaces `tensor.dim` of what a dispatch gives, or a view shows, by what it was told.
+
+    What is left is of arguments and globals: the extents of all tensors of a layer are then known
+    before its first dispatch.
+    """
+
+    name: ClassVar[str] = "settle-extents"
+
+    def apply(self, module: ir.Module) -> None:
+        """Rewrites what can be followed, from the first operation on."""
+        for op in find(module.operation, "tensor.dim"):
+            value, dim = op.operands
+            if is_constant(dim):
+                with ir.InsertionPoint(op), op.location:
+                    extent = _extent(value, dim.owner.opview.literal_value)
+                if extent is not None:
+                    op.results[0].replace_all_uses_with(extent)
+                    op.erase()
+
+
+def _extent(value: ir.Value, dim: int) -> ir.Value | None:
+    """Extent `dim` of `value`, if that is made of something."""
+    if not value.type.is_dynamic_dim(dim):
+        return as_value(value.type.shape[dim])
+    if op := made_by(value, DISPATCH):
+        return _of_dispatch(op, value, dim)
+    if op := made_by(value, "tensor.expand_shape"):
+        return _dynamic(op.opview.static_output_shape, op.opview.output_shape, dim)
+    if op := made_by(value, "tensor.extract_slice"):
+        return _dynamic(op.opview.static_sizes, op.opview.sizes, dim)
+    if op := made_by(value, "tensor.cast"):
+        return _under(op.operands[0], dim)
+    if op := made_by(value, "linalg.transpose"):
+        return _under(op.operands[0], ir.DenseI64ArrayAttr(op.attributes["permutation"])[dim])
+    if op := made_by(value, "tensor.collapse_shape"):
+        source = op.operands[0]
+        group = [each.value for each in op.opview.reassociation[dim]]
+        merged = [each for each in group if source.type.shape[each] != 1]
+        return _under(source, merged[0]) if len(merged) == 1 else None
+    return None
+
+
+def _under(value: ir.Value, dim: int) -> ir.Value:
+    """Extent `dim` of `value`, whatever makes it."""
+    extent = _extent(value, dim)
+    return as_value(size(value, dim)) if extent is None else extent
+
+
+def _of_dispatch(op: ir.Operation, value: ir.Value, dim: int) -> ir.Value:
+    """The extent of a result, of all of which the dynamic ones are listed in their order."""
+    *_, extents = segments(op)
+    before = list(op.results)[: ir.OpResult(value).result_number]
+    types = [result.type for result in before]
+    count = sum(type_.is_dynamic_dim(each) for type_ in types for each in range(type_.rank))
+    return extents[count + sum(map(value.type.is_dynamic_dim, range(dim)))]
+
+
+def _dynamic(static: list[int], dynamic: list[ir.Value], dim: int) -> ir.Value:
+    """What stands for extent `dim`, which is not static."""
+    unknown = ir.ShapedType.get_dynamic_size()
+    return list(dynamic)[list(static)[:dim].count(unknown)]
