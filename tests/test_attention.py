@@ -174,7 +174,7 @@ def test_decode_attention(arrays):
         keys, values = arrays.uniform(2, 3, 2, 9, 6), arrays.uniform(2, 3, 2, 9, 5)
         tables = [arrays.uniform(batch, 1, rotated) for _ in range(2)] if rotated else []
         norms = [arrays.uniform(2, 6) for _ in range(2)] if norm else []
-        layer, sequence = 1, 3 - batch
+        layer, sequence, interleaved = 1, 3 - batch, int(bool(rotated) and number % 2 == 1)
         offsets = {"query_offset": 1, "key_offset": 25, "value_offset": 32 if stride else 37}
         kind = dialects.DecodeAttentionPartOp if part else dialects.DecodeAttentionOp
         expected = kind.reference(
@@ -196,6 +196,7 @@ def test_decode_attention(arrays):
             **dict(zip(("query_norm", "key_norm"), norms, strict=False)),
             **norm,
             head_stride=stride,
+            interleaved=interleaved,
         )
         case = Case(
             f"decode{number}",
@@ -215,6 +216,7 @@ def test_decode_attention(arrays):
                 [
                     segments(*[True] * 9, *[rotated > 0] * 2, *[norm != {}] * 2),
                     f"head_stride = {stride} : i64",
+                    f"interleaved = {interleaved} : i64",
                     *(f"{name} = {at} : i64" for name, at in (offsets | part).items()),
                     *(f"{name} = {norm.get(name, 0.0)} : f64" for name in normed),
                     attributes(**options),

@@ -55,19 +55,27 @@ class LayerPhases:
         self.scalars = [value for value in given if isinstance(value.type, ir.IndexType)]
 
     def can_persist(self) -> bool:
-        """Whether all layers have the same grids, and no phase overwrites what another reads.
-
-        Those of a prompt do not: their tasks take longer than a workgroup waits for another.
-        """
+        """Whether all layers have the same grids, and no phase overwrites what another reads."""
         *before, last = self._chain.dispatches
         return (
             self._out in last.results
             and self.hidden not in last.arguments
             and all(self.hidden not in op.updated for op in before)
-            and not any(map(self.hidden.type.is_dynamic_dim, range(1, self.hidden.type.rank)))
+            and (self._has_static_shapes() or self._is_of_rows())
             and not any(map(self._depends_on_layer, self._chain.dispatches, self._code))
             and sum(code.stack for code in self._code) <= MOST_STACK_BYTES
         )
+
+    def _has_static_shapes(self) -> bool:
+        return all(value.type.has_static_shape for value in (self.hidden, *self.results))
+
+    def _is_of_rows(self) -> bool:
+        """Whether its rows are as many as sequences.
+
+        A prompt's are tokens: their tasks take longer than a workgroup waits for another.
+        """
+        of_rows, *others = map(self.hidden.type.is_dynamic_dim, range(self.hidden.type.rank))
+        return bool(of_rows) and not any(others)
 
     def kernel(self, name: str, workgroups: int) -> Kernel:
         """The kernel of consecutive layers.

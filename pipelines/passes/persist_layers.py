@@ -24,8 +24,8 @@ class PersistLayers(Pass):
 
     The layer must be nothing but dispatches, on globals and tensors of static shapes or of as many
     rows as sequences, and the last of them must make the new hidden state without a look at the
-    old. IREE takes microseconds from
-    one dispatch to the next, a persistent kernel a fraction of one from phase to phase.
+    old. IREE takes microseconds from one dispatch to the next, a persistent kernel a fraction of
+    one from phase to phase.
     `workgroups` is how many share the work; threads beyond that have nothing to do.
     """
 
