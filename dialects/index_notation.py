@@ -8,7 +8,7 @@ Each letter is a loop; sizes come from the operands that bear the letter. `1` is
 element that is broadcast. Shapes may be dynamic. Results have the first operand's element type.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from string import ascii_uppercase
 from typing import TypeAlias
 
@@ -49,6 +49,12 @@ def size(value: ir.Value, dim: int) -> Size:
 def sizes(value: ir.Value) -> list[Size]:
     """All extents of a tensor."""
     return [size(value, dim) for dim in range(value.type.rank)]
+
+
+def mixed_numbers(static: Iterable[int], dynamic: Iterable[ir.Value]) -> list[Size]:
+    """Extents or offsets as an operation holds them: `static`, in whose gaps are the `dynamic`."""
+    values, unknown = iter(dynamic), ir.ShapedType.get_dynamic_size()
+    return [next(values) if number == unknown else number for number in static]
 
 
 def as_value(extent: Size) -> ir.Value:

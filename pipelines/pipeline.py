@@ -312,7 +312,7 @@ class IREEStage(Stage):
             LowerCollectives(),
             ToIREE(),
             SettleExtents(),
-            "func.func(cse)",
+            "func.func(cse)",  # extents that are the same are one operand of a kernel
             PersistLayers(workgroups=8 * target.cores),
         )
 

@@ -50,7 +50,7 @@ class DecodeShape:
     softcap: float
     norm_epsilon: float
     norm_offset: float
-    interleaved: bool = False
+    interleaved: bool
     part: DealtColumns | None = None
 
     @classmethod

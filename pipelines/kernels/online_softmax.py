@@ -126,17 +126,21 @@ class OnlineSoftmax(ABC):
 
     def attend(self, begin: ir.Value, end: ir.Value) -> None:
         """Takes in columns `begin` to `end - 1`, if there are any."""
-        together = divisor(self.heads, HEADS)
         for column in scf.for_(begin, end, index(BLOCK)):
             count = arith.minsi(arith.subi(end, column), index(BLOCK))
             self.begin_block(column, count)
-            for first in scf.for_(index(0), index(self.heads), index(together)):
-                heads = [arith.addi(first, index(i)) for i in range(together)]
-                peaks = self.score(heads, column, count)
-                for head, peak in zip(heads, peaks, strict=True):
-                    self.weigh(head, peak, count)
-                scf.yield_([])
+            self.weigh(column, count)
             self.add_values(column, count)
+            scf.yield_([])
+
+    def weigh(self, column: ir.Value, count: ir.Value) -> None:
+        """Makes weights of columns `column` to `column + count - 1`, a block at most, and peaks."""
+        together = divisor(self.heads, HEADS)
+        for first in scf.for_(index(0), index(self.heads), index(together)):
+            heads = [arith.addi(first, index(i)) for i in range(together)]
+            peaks = self._score(heads, column, count)
+            for head, peak in zip(heads, peaks, strict=True):
+                self._weigh_scores(head, peak, count)
             scf.yield_([])
 
     def peak(self, head: ir.Value) -> ir.Value:
@@ -147,7 +151,7 @@ class OnlineSoftmax(ABC):
         """The sum of the weights that `head` has given."""
         return total(vector.load(floats(self.lanes), self.totals, [head, index(0)]))
 
-    def score(self, heads: list[ir.Value], column: ir.Value, count: ir.Value) -> list[ir.Value]:
+    def _score(self, heads: list[ir.Value], column: ir.Value, count: ir.Value) -> list[ir.Value]:
         """Stores a block's scores, and gives for each head a vector that has the highest."""
         before = [load(self.peaks, [head, index(0)], self.lanes) for head in heads]
         for begin, end, limit in self.runs(count):
@@ -155,12 +159,12 @@ class OnlineSoftmax(ABC):
             with ir.InsertionPoint(loop.body):
                 at = loop.induction_variable
                 products = self.products(heads, column, at, limit)
-                peaks = self.keep(products, heads, column, at, limit, loop.inner_iter_args)
+                peaks = self._keep(products, heads, column, at, limit, loop.inner_iter_args)
                 scf.yield_(peaks)
             before = list(loop.results)
         return before
 
-    def keep(
+    def _keep(
         self,
         products: list[ir.Value],
         heads: list[ir.Value],
@@ -182,7 +186,7 @@ class OnlineSoftmax(ABC):
             after.append(maximum(peak, score))
         return after
 
-    def weigh(self, head: ir.Value, peak: ir.Value, count: ir.Value) -> None:
+    def _weigh_scores(self, head: ir.Value, peak: ir.Value, count: ir.Value) -> None:
         """Makes weights of a block's scores, and shrinks what was before to the new peak."""
         here = [head, index(0)]
         peak = highest(peak)

@@ -21,11 +21,10 @@ from torch_mlir.dialects import arith, memref, scf, vector
 
 from llmc.dialects.cache_cells import LOWER, PANEL, UPPER, Plane
 from llmc.dialects.index_notation import index
-from llmc.pipelines.divisor import divisor
 from llmc.pipelines.kernels.byte_softmax import ByteSoftmax
 from llmc.pipelines.kernels.digits import Panels
 from llmc.pipelines.kernels.kernel import load_index
-from llmc.pipelines.kernels.online_softmax import BLOCK, HEADS, Caches, buffer
+from llmc.pipelines.kernels.online_softmax import BLOCK, Caches, buffer
 from llmc.pipelines.kernels.vectors import floats, load, maximum, splat
 
 # Of the sum of weights: the values of a panel are read whole if a column of it has as much.
@@ -76,17 +75,10 @@ class ProgressiveSoftmax(ByteSoftmax):
         length = arith.subi(newest, first)
         is_long = arith.cmpi(arith.CmpIPredicate.sgt, length, index(_LONG))
         panels = arith.select(is_long, index(_PANELS), index(0))
-        together = divisor(self.heads, HEADS)
         for panel in scf.for_(index(0), panels):
             behind = arith.muli(arith.subi(index(_PANELS), panel), index(PANEL))
             is_first = arith.cmpi(arith.CmpIPredicate.eq, panel, index(0))
-            column = arith.select(is_first, first, arith.subi(newest, behind))
-            for head in scf.for_(index(0), index(self.heads), index(together)):
-                heads = [arith.addi(head, index(i)) for i in range(together)]
-                peaks = self.score(heads, column, index(PANEL))
-                for number, peak in zip(heads, peaks, strict=True):
-                    self.weigh(number, peak, index(PANEL))
-                scf.yield_([])
+            self.weigh(arith.select(is_first, first, arith.subi(newest, behind)), index(PANEL))
             scf.yield_([])
         for head in scf.for_(index(0), index(self.heads)):
             sum_ = vector.broadcast(floats(self.lanes), self.total(head))

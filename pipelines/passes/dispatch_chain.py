@@ -67,16 +67,15 @@ class DispatchChain:
 
     def root(self, value: ir.Value) -> ir.Value:
         """The value whose memory `value` is in."""
+        value = _under_views(value)
         owner = value.owner
         if isinstance(owner, ir.Block):
             return value
-        if owner.name in _VIEWS:
-            return self.root(owner.operands[0])
         if owner.name == _LOAD:
             return self.loads[_global(owner)]
         if owner.name == DISPATCH:
             tie = owner.attributes["tied_operands"][ir.OpResult(value).result_number].value
-            return value if tie < 0 else self.root(segments(owner)[1][tie])
+            return value if tie < 0 else self.root(_segments(owner)[1][tie])
         return value
 
 
@@ -101,13 +100,20 @@ def dispatch_chain(function: func.FuncOp) -> DispatchChain | None:
             if not _is_executable(symbols, dispatch.symbol):
                 return None
             chain.dispatches.append(dispatch)
-        elif op.name not in (*_VIEWS, *_OTHERS) or not _starts_alike(op) or _measures(chain, op):
+        elif op.name not in (*_VIEWS, *_OTHERS) or not _starts_alike(op) or _measures(op):
             return None
     return chain if chain.dispatches else None
 
 
+def _under_views(value: ir.Value) -> ir.Value:
+    """What `value` shows all or the first bytes of."""
+    owner = value.owner
+    is_view = not isinstance(owner, ir.Block) and owner.name in _VIEWS
+    return _under_views(owner.operands[0]) if is_view else value
+
+
 def _dispatch(chain: DispatchChain, op: ir.Operation) -> Dispatch:
-    grid, arguments, _, new_extents = segments(op)
+    grid, arguments, _, _ = _segments(op)
     bound = [
         chain.root(value) if isinstance(value.type, ir.RankedTensorType) else value
         for value in arguments
@@ -115,15 +121,20 @@ def _dispatch(chain: DispatchChain, op: ir.Operation) -> Dispatch:
     results = [value for value in op.results if chain.root(value) == value]
     updated = [chain.root(value) for value in op.results if value not in results]
     symbol = op.attributes["entry_points"][0].value[0]
-    rest = iter(new_extents)
-    extents = {
+    return Dispatch(symbol, grid, [*bound, *results], results, result_extents(op), updated)
+
+
+def result_extents(op: ir.Operation) -> dict[ir.Value, list[ir.Value]]:
+    """The dynamic extents of each of a dispatch's results."""
+    *_, extents = _segments(op)
+    rest = iter(extents)
+    return {
         value: [next(rest) for dim in range(value.type.rank) if value.type.is_dynamic_dim(dim)]
         for value in op.results
     }
-    return Dispatch(symbol, grid, [*bound, *results], results, extents, updated)
 
 
-def segments(op: ir.Operation) -> list[list[ir.Value]]:
+def _segments(op: ir.Operation) -> list[list[ir.Value]]:
     """What a dispatch is given: for its grid, as arguments, their extents, and the results'."""
     operands = iter(op.operands)
     return [
@@ -144,9 +155,9 @@ def _is_executable(symbols: ir.SymbolTable, name: str) -> bool:
     return [[op.operation.name for op in block] for block in blocks] == [_EXECUTABLE]
 
 
-def _measures(chain: DispatchChain, op: ir.Operation) -> bool:
+def _measures(op: ir.Operation) -> bool:
     """Whether `op` is an extent of what a dispatch gives, which is not known before."""
-    return op.name == "tensor.dim" and bool(made_by(chain.root(op.operands[0]), DISPATCH))
+    return op.name == "tensor.dim" and bool(made_by(_under_views(op.operands[0]), DISPATCH))
 
 
 def _starts_alike(op: ir.Operation) -> bool:

@@ -1,6 +1,5 @@
 """`fuse-partial-rotary`: rotates the first channels of heads where they lie."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -8,7 +7,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import tensor
 
 from llmc.dialects import RotaryOp
-from llmc.dialects.index_notation import Size
+from llmc.dialects.index_notation import Size, mixed_numbers
 from llmc.pipelines.passes.base import Pass, find, made_by
 from llmc.pipelines.passes.generics import is_constant
 
@@ -55,7 +54,7 @@ def _heads_cut_for(rotary: RotaryOp, concat: tensor.ConcatOp) -> ir.Value | None
 
 def _cuts(cut: tensor.ExtractSliceOp, heads: ir.Value, start: int, width: int) -> bool:
     """Whether `cut` is the channels of `heads` from `start` on, `width` of them."""
-    *extents, channels = _mixed(cut.static_sizes, cut.sizes)
+    *extents, channels = mixed_numbers(cut.static_sizes, cut.sizes)
     return (
         cut.source == heads
         and list(cut.static_offsets) == [0, 0, 0, start]
@@ -75,11 +74,6 @@ def _is_extent(extent: Size, value: ir.Value, dim: int) -> bool:
     if transposition := made_by(value, "linalg.transpose"):
         return _is_extent(extent, transposition.operands[0], transposition.opview.permutation[dim])
     if split := made_by(value, "tensor.expand_shape"):
-        shape = _mixed(split.opview.static_output_shape, split.opview.output_shape)
+        shape = mixed_numbers(split.opview.static_output_shape, split.opview.output_shape)
         return bool(shape[dim] == extent)
     return False
-
-
-def _mixed(static: Iterable[int], dynamic: Iterable[ir.Value]) -> list[Size]:
-    values, unknown = iter(dynamic), ir.ShapedType.get_dynamic_size()
-    return [next(values) if extent == unknown else extent for extent in static]

@@ -13,7 +13,7 @@ from llmc.pipelines.kernels.kernel import dispatch, module_around
 from llmc.pipelines.kernels.persistent import COUNTERS
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass, clone_with, functions, symbol_users, trunks
-from llmc.pipelines.passes.dispatch_chain import dispatch_chain, segments
+from llmc.pipelines.passes.dispatch_chain import dispatch_chain
 from llmc.pipelines.passes.layer_phases import LayerPhases
 from llmc.pipelines.passes.number_layers import LAYER, layer_argument
 
@@ -25,8 +25,8 @@ class PersistLayers(Pass):
     The layer must be nothing but dispatches, on globals and tensors of static shapes or of as many
     rows as sequences, and the last of them must make the new hidden state without a look at the
     old. IREE takes microseconds from one dispatch to the next, a persistent kernel a fraction of
-    one from phase to phase.
-    `workgroups` is how many share the work; threads beyond that have nothing to do.
+    one from phase to phase. `workgroups` is how many share the work; threads beyond that have
+    nothing to do.
     """
 
     name: ClassVar[str] = "persist-layers"
@@ -103,7 +103,7 @@ class _PersistentLayer:
                 updated=[*(_brought(value, known) for value in phases.updated), counters.load()],
             )
             hidden, *states, counts = results[len(phases.results) :]
-            _hide_rows(hidden.owner, len(phases.extents), hidden.type)
+            _hide_rows(hidden)
             for load, state in zip(phases.updated[1:], states, strict=True):
                 _store(load.owner, state)
             counters.store(counts)
@@ -139,23 +139,26 @@ def _brought(value: ir.Value, known: dict[ir.Value, ir.Value]) -> ir.Value:
     return known[value]
 
 
-def _hide_rows(op: ir.Operation, before: int, hidden: ir.RankedTensorType) -> None:
+def _hide_rows(hidden: ir.Value) -> None:
     """Keeps IREE 3.13 from seeing that a dispatch gives as many rows of `hidden` as it takes.
 
-    They are the extents of its results after the first `before`. Its `iree-util-ipo` loses one that
-    a function returns twice and was given itself.
+    Its `iree-util-ipo` loses an extent that a function returns twice and was given itself.
     """
-    *_, extents = segments(op)
-    first = len(op.operands) - len(extents) + before
-    count = sum(map(hidden.is_dynamic_dim, range(hidden.rank)))
-    for number in range(first, first + count):
+    op, number = hidden.owner, ir.OpResult(hidden).result_number
+    # The last operands are the extents of results, in their order.
+    own, *later = [
+        sum(map(result.type.is_dynamic_dim, range(result.type.rank)))
+        for result in list(op.results)[number:]
+    ]
+    first = len(op.operands) - sum(later) - own
+    for place in range(first, first + own):
         with ir.InsertionPoint(op):
             barrier = ir.Operation.create(
                 "util.optimization_barrier",
                 results=[ir.IndexType.get()],
-                operands=[op.operands[number]],
+                operands=[op.operands[place]],
             )
-        op.operands[number] = barrier.result
+        op.operands[place] = barrier.result
 
 
 def _store(load: ir.Operation, state: ir.Value) -> None:

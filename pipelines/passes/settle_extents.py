@@ -5,9 +5,9 @@ from typing import ClassVar
 
 from torch_mlir import ir
 
-from llmc.dialects.index_notation import as_value, size
+from llmc.dialects.index_notation import as_value, mixed_numbers, size
 from llmc.pipelines.passes.base import Pass, find, made_by
-from llmc.pipelines.passes.dispatch_chain import DISPATCH, segments
+from llmc.pipelines.passes.dispatch_chain import DISPATCH, result_extents
 from llmc.pipelines.passes.generics import is_constant
 
 
@@ -38,11 +38,11 @@ def _extent(value: ir.Value, dim: int) -> ir.Value | None:
     if not value.type.is_dynamic_dim(dim):
         return as_value(value.type.shape[dim])
     if op := made_by(value, DISPATCH):
-        return _of_dispatch(op, value, dim)
+        return result_extents(op)[value][sum(map(value.type.is_dynamic_dim, range(dim)))]
     if op := made_by(value, "tensor.expand_shape"):
-        return _dynamic(op.opview.static_output_shape, op.opview.output_shape, dim)
+        return as_value(mixed_numbers(op.opview.static_output_shape, op.opview.output_shape)[dim])
     if op := made_by(value, "tensor.extract_slice"):
-        return _dynamic(op.opview.static_sizes, op.opview.sizes, dim)
+        return as_value(mixed_numbers(op.opview.static_sizes, op.opview.sizes)[dim])
     if op := made_by(value, "tensor.cast"):
         return _under(op.operands[0], dim)
     if op := made_by(value, "linalg.transpose"):
@@ -59,18 +59,3 @@ def _under(value: ir.Value, dim: int) -> ir.Value:
     """Extent `dim` of `value`, whatever makes it."""
     extent = _extent(value, dim)
     return as_value(size(value, dim)) if extent is None else extent
-
-
-def _of_dispatch(op: ir.Operation, value: ir.Value, dim: int) -> ir.Value:
-    """The extent of a result, of all of which the dynamic ones are listed in their order."""
-    *_, extents = segments(op)
-    before = list(op.results)[: ir.OpResult(value).result_number]
-    types = [result.type for result in before]
-    count = sum(type_.is_dynamic_dim(each) for type_ in types for each in range(type_.rank))
-    return extents[count + sum(map(value.type.is_dynamic_dim, range(dim)))]
-
-
-def _dynamic(static: list[int], dynamic: list[ir.Value], dim: int) -> ir.Value:
-    """What stands for extent `dim`, which is not static."""
-    unknown = ir.ShapedType.get_dynamic_size()
-    return list(dynamic)[list(static)[:dim].count(unknown)]

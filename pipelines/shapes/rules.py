@@ -13,6 +13,7 @@ from torch_mlir.dialects import affine, arith, linalg, tensor  # noqa: F401 (vie
 
 from llmc.dialects.block_types import cell_format
 from llmc.dialects.cache_cells import COLUMNS
+from llmc.dialects.index_notation import mixed_numbers
 from llmc.pipelines.shapes.expressions import is_natural, symbol, unknown_integer
 from llmc.pipelines.shapes.facts import Facts, Shape, is_integer, is_tensor, same
 
@@ -286,11 +287,9 @@ def _cache_load(op: ir.Operation, facts: Facts) -> None:
 
 def _mixed(static: Sequence[int], dynamic: Sequence[ir.Value], facts: Facts) -> list[Expr]:
     """Numbers of which the dynamic ones are operands."""
-    rest = iter(dynamic)
-    unknown = ir.ShapedType.get_dynamic_size()
     return [
-        facts.integer(next(rest)) if number == unknown else sympy.Integer(number)
-        for number in static
+        sympy.Integer(number) if isinstance(number, int) else facts.integer(number)
+        for number in mixed_numbers(static, dynamic)
     ]
 
 
