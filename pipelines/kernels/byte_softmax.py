@@ -167,23 +167,33 @@ class ByteSoftmax(OnlineSoftmax):
         cell and each run of chunks has one, asks for as many lines.
         """
         together = divisor(self.heads, HEADS)
+        for first in scf.for_(index(0), index(self.heads), index(together)):
+            heads = [arith.addi(first, index(i)) for i in range(together)]
+            some, *others = self.panels_of(heads, column, count)
+            self._add_panels(some, heads, column, shrink=True)
+            for panels in others:
+                any_ = arith.cmpi(arith.CmpIPredicate.ne, panels.end, index(0))
+                with ir.InsertionPoint(scf.IfOp(any_).then_block):
+                    self._add_panels(panels, heads, column, shrink=False)
+                    scf.yield_([])
+            scf.yield_([])
+
+    def _add_panels(
+        self, panels: Panels, heads: list[ir.Value], column: ir.Value, shrink: bool
+    ) -> None:
+        """The values of `panels` for some heads, what was before being shrunk if that is said."""
         _, cells = self.units.type.shape
         words = [
             (cell, lane) for cell in range(cells) for lane in range(0, UPPER.channels, self.lanes)
         ]
-        wide = divisor(len(words), _SUMS[self.lanes] // (2 * DIGITS * together))
+        wide = divisor(len(words), _SUMS[self.lanes] // (2 * DIGITS * len(heads)))
         runs = [words[first : first + wide] for first in range(0, len(words), wide)]
         ask = partial(self._prefetch_next_keys, parts=cells + len(runs))
-        for first in scf.for_(index(0), index(self.heads), index(together)):
-            heads = [arith.addi(first, index(i)) for i in range(together)]
-            for number, panels in enumerate(self.panels_of(heads, column, count)):
-                for cell in range(cells):
-                    self._round_weights(panels, heads, cell, column, partial(ask, part=cell))
-                for place, run in enumerate(runs):
-                    next_ = partial(ask, part=cells + place)
-                    sums = self._sums(panels, heads, run, column, next_)
-                    self._add_sums(sums, heads, run, shrink=number == 0)
-            scf.yield_([])
+        for cell in range(cells):
+            self._round_weights(panels, heads, cell, column, partial(ask, part=cell))
+        for place, run in enumerate(runs):
+            sums = self._sums(panels, heads, run, column, partial(ask, part=cells + place))
+            self._add_sums(sums, heads, run, shrink)
 
     def panels_of(
         self, heads: list[ir.Value], column: ir.Value, count: ir.Value
@@ -278,29 +288,42 @@ class ByteSoftmax(OnlineSoftmax):
 
         They are 0 for columns that do not count.
         """
-        place = arith.addi(column, at)
-        scales = self._scales(self.values, place, index(cell))
-        scales = arith.select(self.asked_for(place), scales, splat(0.0, self.lanes))
+        scales = self.counted_scales(arith.addi(column, at), cell)
         weights = (load(self.scores, [head, at], self.lanes) for head in heads)
         return [arith.mulf(weight, scales) for weight in weights]
+
+    def counted_scales(self, place: ir.Value, cell: int) -> ir.Value:
+        """Scales of the values of the columns from `place` on, 0 for those that do not count."""
+        scales = self._scales(self.values, place, index(cell))
+        return arith.select(self.asked_for(place), scales, splat(0.0, self.lanes))
 
     def _units(
         self, panels: Panels, heads: list[ir.Value], cell: int, column: ir.Value
     ) -> list[ir.Value]:
         """Stores what 1 in the digits is worth, and gives for each head a vector of its inverse."""
-        loop = panels.each([splat(_LEAST, self.lanes)] * len(heads))
+        inverses, most = [], self.shares_at_most(panels, heads, cell, column)
+        for head, share in zip(heads, most, strict=True):
+            largest = maximum(share, splat(_LEAST, self.lanes))
+            unit = arith.mulf(largest, splat(1 / panels.most, self.lanes))
+            memref.store(vector.extract(unit, [], [0]), self.units, [head, index(cell)])
+            inverses.append(arith.divf(splat(panels.most, self.lanes), largest))
+        return inverses
+
+    def shares_at_most(
+        self, panels: Panels, heads: list[ir.Value], cell: int, column: ir.Value
+    ) -> list[ir.Value]:
+        """For each head what no weight of `panels` by its scale is above, in every lane.
+
+        Here that is the most of them, which does not depend on what else is in the workgroup.
+        """
+        loop = panels.each([splat(0.0, self.lanes)] * len(heads))
         with ir.InsertionPoint(loop.body):
             first, largest = panels.first(loop.induction_variable), list(loop.inner_iter_args)
             for lane in range(0, PANEL, self.lanes):
                 weights = self._scaled_weights(heads, cell, column, arith.addi(first, index(lane)))
                 largest = list(map(maximum, largest, weights))
             scf.yield_(largest)
-        most, inverses = splat(panels.most, self.lanes), []
-        for head, largest in zip(heads, map(highest, loop.results), strict=True):
-            unit = vector.extract(arith.divf(largest, most), [], [0])
-            memref.store(unit, self.units, [head, index(cell)])
-            inverses.append(arith.divf(most, largest))
-        return inverses
+        return [highest(each) for each in loop.results]
 
     def _sums(
         self,

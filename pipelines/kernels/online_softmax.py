@@ -68,7 +68,8 @@ class OnlineSoftmax(ABC):
 
     Buffers `query [heads, D]`, scaled, with `LOG2_E` too; `sums [heads, E]`, of values by their
     weights; `peaks [heads, lanes]`, the highest score in every lane; `totals [heads, lanes]`, of
-    weights, to be added up; and of a block `scores [heads, BLOCK]`, which become weights.
+    weights, to be added up; and of a block `scores [heads, BLOCK]`, which become weights, and
+    `tops [heads, lanes]`, the highest of these in every lane.
     """
 
     def __init__(self, heads: int, caches: Caches, lanes: int, softcap: float) -> None:
@@ -78,12 +79,13 @@ class OnlineSoftmax(ABC):
         self.sums = buffer(heads, caches.value_channels)
         self.peaks, self.shrinks = (buffer(heads, self.lanes) for _ in range(2))
         self.totals = buffer(heads, self.lanes)
+        self.tops = buffer(heads, self.lanes)
         self.scores = buffer(heads, BLOCK)
 
     @staticmethod
     def bytes(heads: int, channels: int, value_channels: int, lanes: int) -> int:
         """What the buffers take."""
-        return 4 * heads * (channels + value_channels + 3 * group_of(lanes) + BLOCK)
+        return 4 * heads * (channels + value_channels + 4 * group_of(lanes) + BLOCK)
 
     @abstractmethod
     def begin_block(self, column: ir.Value, count: ir.Value) -> None:
@@ -138,9 +140,8 @@ class OnlineSoftmax(ABC):
         together = divisor(self.heads, HEADS)
         for first in scf.for_(index(0), index(self.heads), index(together)):
             heads = [arith.addi(first, index(i)) for i in range(together)]
-            peaks = self._score(heads, column, count)
-            for head, peak in zip(heads, peaks, strict=True):
-                self._weigh_scores(head, peak, count)
+            tops = [highest(top) for top in self._score(heads, column, count)]
+            self._weigh_scores(heads, tops, count)
             scf.yield_([])
 
     def peak(self, head: ir.Value) -> ir.Value:
@@ -153,7 +154,7 @@ class OnlineSoftmax(ABC):
 
     def _score(self, heads: list[ir.Value], column: ir.Value, count: ir.Value) -> list[ir.Value]:
         """Stores a block's scores, and gives for each head a vector that has the highest."""
-        before = [load(self.peaks, [head, index(0)], self.lanes) for head in heads]
+        before = [splat(HIDDEN, self.lanes)] * len(heads)
         for begin, end, limit in self.runs(count):
             loop = scf.ForOp(begin, end, index(self.lanes), before)
             with ir.InsertionPoint(loop.body):
@@ -186,22 +187,33 @@ class OnlineSoftmax(ABC):
             after.append(maximum(peak, score))
         return after
 
-    def _weigh_scores(self, head: ir.Value, peak: ir.Value, count: ir.Value) -> None:
-        """Makes weights of a block's scores, and shrinks what was before to the new peak."""
-        here = [head, index(0)]
-        peak = highest(peak)
-        shrink = exp2_of_negative(arith.subf(load(self.peaks, here, self.lanes), peak))
-        vector.store(peak, self.peaks, here)
-        vector.store(shrink, self.shrinks, here)
-        sum_ = arith.mulf(load(self.totals, here, self.lanes), shrink)
-        loop = scf.ForOp(index(0), count, index(self.lanes), [sum_])
+    def _weigh_scores(self, heads: list[ir.Value], tops: list[ir.Value], count: ir.Value) -> None:
+        """Makes weights of a block's scores, and shrinks what was before to the new peaks.
+
+        `tops` are the highest scores of the block, in every lane.
+        """
+        peaks, sums = [], []
+        for head, top in zip(heads, tops, strict=True):
+            here = [head, index(0)]
+            before = load(self.peaks, here, self.lanes)
+            peak = maximum(before, top)
+            shrink = exp2_of_negative(arith.subf(before, peak))
+            vector.store(peak, self.peaks, here)
+            vector.store(shrink, self.shrinks, here)
+            vector.store(exp2_of_negative(arith.subf(top, peak)), self.tops, here)
+            peaks.append(peak)
+            sums.append(arith.mulf(load(self.totals, here, self.lanes), shrink))
+        loop = scf.ForOp(index(0), count, index(self.lanes), sums)
         with ir.InsertionPoint(loop.body):
-            place = [head, loop.induction_variable]
-            score = load(self.scores, place, self.lanes)
-            weight = exp2_of_negative(arith.subf(score, peak))
-            vector.store(weight, self.scores, place)
-            scf.yield_([arith.addf(loop.inner_iter_args[0], weight)])
-        vector.store(loop.results[0], self.totals, here)
+            after = []
+            for head, peak, sum_ in zip(heads, peaks, loop.inner_iter_args, strict=True):
+                place = [head, loop.induction_variable]
+                weight = exp2_of_negative(arith.subf(load(self.scores, place, self.lanes), peak))
+                vector.store(weight, self.scores, place)
+                after.append(arith.addf(sum_, weight))
+            scf.yield_(after)
+        for head, sum_ in zip(heads, loop.results, strict=True):
+            vector.store(sum_, self.totals, [head, index(0)])
 
     def _bend(self, score: ir.Value) -> ir.Value:
         if not self.softcap:

@@ -25,7 +25,7 @@ from llmc.pipelines.kernels.byte_softmax import ByteSoftmax
 from llmc.pipelines.kernels.digits import Panels
 from llmc.pipelines.kernels.kernel import load_index
 from llmc.pipelines.kernels.online_softmax import BLOCK, Caches, buffer
-from llmc.pipelines.kernels.vectors import floats, load, maximum, splat
+from llmc.pipelines.kernels.vectors import floats, highest, load, maximum, minimum, splat
 
 # Of the sum of weights: the values of a panel are read whole if a column of it has as much.
 _SHARE = 2.0**-6
@@ -39,8 +39,8 @@ class ProgressiveSoftmax(ByteSoftmax):
     """`ByteSoftmax` of one token, over some of the columns `first` to `newest - 1`, which it sees.
 
     Buffers `places [2, BLOCK / 16]`, the first columns of the panels of a block which are read
-    whole, and of the others; and `known [heads, lanes]`, the sum of the weights that are known of
-    beforehand, in every lane.
+    whole, and of the others; and in every lane, `known [heads, lanes]`, the sum of the weights that
+    are known of beforehand, and `least [heads, lanes]`, a weight whose column is read whole.
     """
 
     ahead: ClassVar[tuple[Plane, ...]] = (UPPER,)
@@ -57,12 +57,12 @@ class ProgressiveSoftmax(ByteSoftmax):
         super().__init__(heads, caches, lanes, softcap, instruction)
         self._columns = columns
         self._places = buffer(2, BLOCK // PANEL, element=ir.IntegerType.get_signless(32))
-        self._known = buffer(heads, self.lanes)
+        self._known, self._least = (buffer(heads, self.lanes) for _ in range(2))
 
     @staticmethod
     def bytes(heads: int, channels: int, value_channels: int, lanes: int) -> int:
         """What the buffers take."""
-        known = 4 * (heads * lanes + 2 * BLOCK // PANEL)
+        known = 4 * (2 * heads * lanes + 2 * BLOCK // PANEL)
         return ByteSoftmax.bytes(heads, channels, value_channels, lanes) + known
 
     def begin_columns(self) -> None:
@@ -89,7 +89,7 @@ class ProgressiveSoftmax(ByteSoftmax):
     def panels_of(
         self, heads: list[ir.Value], column: ir.Value, count: ir.Value
     ) -> Sequence[Panels]:
-        """Those with a weight that is a share worth mentioning, and the others."""
+        """Those without a weight that is a share worth mentioning, and the others."""
         least = []
         for head in heads:
             here = [head, index(0)]
@@ -98,7 +98,35 @@ class ProgressiveSoftmax(ByteSoftmax):
             vector.store(known, self._known, here)
             sum_ = maximum(known, vector.broadcast(known.type, self.total(head)))
             least.append(arith.mulf(sum_, splat(_SHARE, self.lanes)))
+            vector.store(least[-1], self._least, here)
         return self._chosen(heads, least, column, count)
+
+    def add_values(self, column: ir.Value, count: ir.Value) -> None:
+        """As `ByteSoftmax`; the largest scales are the same for all heads and panels."""
+        _, cells = self.units.type.shape
+        self._largest = [self._largest_scale(column, count, cell) for cell in range(cells)]
+        super().add_values(column, count)
+
+    def _largest_scale(self, column: ir.Value, count: ir.Value, cell: int) -> ir.Value:
+        """That of the values of a block, in every lane."""
+        loop = scf.ForOp(index(0), count, index(self.lanes), [splat(0.0, self.lanes)])
+        with ir.InsertionPoint(loop.body):
+            place = arith.addi(column, loop.induction_variable)
+            scf.yield_([maximum(loop.inner_iter_args[0], self.counted_scales(place, cell))])
+        return highest(loop.results[0])
+
+    def shares_at_most(
+        self, panels: Panels, heads: list[ir.Value], cell: int, column: ir.Value
+    ) -> list[ir.Value]:
+        """The largest weight by the largest scale: both are known before these are multiplied."""
+        most = []
+        for head in heads:
+            top, least = (
+                load(each, [head, index(0)], self.lanes) for each in (self.tops, self._least)
+            )
+            weight = top if panels.whole else minimum(top, least)
+            most.append(arith.mulf(weight, self._largest[cell]))
+        return most
 
     def _chosen(
         self,
@@ -107,9 +135,9 @@ class ProgressiveSoftmax(ByteSoftmax):
         column: ir.Value,
         count: ir.Value,
     ) -> tuple[Panels, Panels]:
-        """The panels of a block where a weight of one of the heads is its `least`, and the others.
+        """The panels of a block without a weight as large as its head's of `least`, and the others.
 
-        Memory is asked for what the former lack.
+        Memory is asked for the lower halves of the latter.
         """
         i1, i32 = ir.IntegerType.get_signless(1), self._places.type.element_type
         bounds = [vector.broadcast(floats(PANEL), vector.extract(x, [], [0])) for x in least]
@@ -135,4 +163,4 @@ class ProgressiveSoftmax(ByteSoftmax):
             column = arith.addi(column, chosen.first(ask.induction_variable))
             self.values.prefetch(column, (LOWER,))
             scf.yield_([])
-        return chosen, others
+        return others, chosen

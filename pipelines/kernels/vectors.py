@@ -71,6 +71,12 @@ def maximum(x: ir.Value, y: ir.Value) -> ir.Value:
     return arith.maximumf(x, y, fastmath=numbers)
 
 
+def minimum(x: ir.Value, y: ir.Value) -> ir.Value:
+    """The smaller one in each lane, of numbers, as `maximum` the larger one."""
+    numbers = arith.FastMathFlags.nnan | arith.FastMathFlags.nsz
+    return arith.minimumf(x, y, fastmath=numbers)
+
+
 def highest(value: ir.Value) -> ir.Value:
     """The highest of all lanes, in every lane."""
     lanes = value.type.shape[0]
