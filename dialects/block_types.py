@@ -1,7 +1,7 @@
 """`!llmc.q4_0` and its like: blocks of quantised numbers as element types.
 
     tensor<1536x18x!llmc.q4_1>             a weight [1536, 576] in GGUF's format Q4_1
-    tensor<30x?x3x?x2x!llmc.q8_0_keys>     keys of 64 channels in a KV cache, 16 columns a cell
+    tensor<30x?x3x?x2x!llmc.q8_0_keys>     keys of 64 channels in a KV cache, 512 columns a cell
 
 An element of such a tensor is a whole block, or a cell of the blocks of several rows, so that
 nothing can part values from their scale. `store-blocks-as-bytes` turns it into a tensor of bytes.

@@ -62,7 +62,7 @@ class StoredParameter:
             # Before they are widened, so that nothing else of the file is read.
             if isinstance(found, np.ndarray):
                 return part.compute(found)
-            return _in_numpy(found[part.part])
+            return _in_numpy(found[part.within(tuple(found.shape))])
 
         for layer in range(self.recipe.layers):
             try:

@@ -92,6 +92,18 @@ def test_weights_and_cache_can_be_read_after_any_stage(imported):
     assert bound[0][1] == 2 * 2 * 32 * 2 * 2
 
 
+@pytest.mark.parametrize(
+    "type_", ["tensor<2x?x2x?x32xi32>", "tensor<2x?x2x?x1x34xf32>", "tensor<2x?x2x9x32xf32>", "f32"]
+)
+def test_what_is_no_cache_is_refused(type_):
+    text = f"""
+      "ml_program.global"() {{is_mutable, llmc.kv_cache, sym_name = "k", sym_visibility = "private",
+                              type = {type_}}} : () -> ()
+    """
+    with pytest.raises(UserError, match="KV cache"):
+        kv_bytes_per_token(ir.Module.parse(text, new_context()))
+
+
 # Of 32 channels in float16, or in blocks of 8 bits with a scale.
 @pytest.mark.parametrize(("storage", "row"), [("f16", 64), ("q8_0", 34)])
 def test_ranks_share_the_columns_of_a_cache(imported, storage, row):

@@ -195,6 +195,8 @@ MISFITS = {
     " outer_dims_perm = array<i64: 0, 1>}",
     "a part beyond its end": '{op = "tensor.extract_slice", operands = [["a"]],'
     " offsets = array<i64: 2, 0>, sizes = array<i64: 6, 4>}",
+    "a part longer than the whole": '{op = "tensor.extract_slice", operands = [["a"]],'
+    " offsets = array<i64: 0, 0>, sizes = array<i64: 9, 4>}",
     "a part of more dimensions": '{op = "tensor.extract_slice", operands = [["b"]],'
     " offsets = array<i64: 0, 0>, sizes = array<i64: 6, 4>}",
     "bit planes of floats": '{op = "llmc.pack_planes", operands = [["a"]],'

@@ -10,6 +10,7 @@ from typing import Any, TextIO
 
 from llmc.frontend.bench.contender import Case, MissingError, run
 from llmc.frontend.bench.entrants import Entrant
+from llmc.pipelines.errors import IREEError
 from llmc.runtime.errors import UserError
 
 # Shows what cannot run here, such as code made for another CPU, before anything is measured.
@@ -28,7 +29,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         _reply(replies, missing=f"the package {error.name} is not installed")
         return
-    except (MissingError, UserError) as error:
+    except (MissingError, UserError, IREEError) as error:
         _reply(replies, missing=str(error))
         return
     _reply(

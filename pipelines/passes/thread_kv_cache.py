@@ -53,8 +53,8 @@ class ThreadKVCache(Pass):
     those from `start[b]` on (shorter sequences of a batch begin later, so that all end at one
     column). `reset(sequences, capacity)` allocates the cache. Keys and values are kept as
     `element`, f32, f16 or q8_0, which changes numerics; attention widens what it reads. Of q8_0 the
-    globals hold cells, of 16 columns by 32 channels. Where heads are no whole blocks, f16 takes the
-    place of q8_0.
+    globals hold cells, of 512 columns by 32 channels. Where heads are no whole blocks, f16 takes
+    the place of q8_0.
     """
 
     name: ClassVar[str] = "thread-kv-cache"
@@ -145,10 +145,12 @@ def holds_cells(type_: ir.RankedTensorType) -> bool:
 
 def _is_cache(type_: ir.Type) -> bool:
     """Whether `type_` is as `_cache_type` makes it, or the bytes of such cells."""
-    if not isinstance(type_, ir.RankedTensorType) or type_.rank not in (_RANK, _RANK + 1):
+    if not isinstance(type_, ir.RankedTensorType):
         return False
+    are_kept = isinstance(type_.element_type, CellType | ir.FloatType)
+    are_bytes = str(type_.element_type) == "i8"
     open_dims = [dim for dim in range(type_.rank) if type_.is_dynamic_dim(dim)]
-    return open_dims == [1, 3]
+    return open_dims == [1, 3] and (type_.rank, True) in ((_RANK, are_kept), (_RANK + 1, are_bytes))
 
 
 @dataclass(frozen=True)

@@ -28,25 +28,30 @@ class ExtractSlice(Step):
         is_of_rank = op.source.type.rank == op.result.type.rank
         return cls(offsets, sizes) if is_static and is_dense and is_of_rank else None
 
-    @property
-    def part(self) -> tuple[slice, ...]:
-        """The part as an index of an array of numbers."""
-        pairs = zip(self.offsets, self.sizes, strict=True)
-        return tuple(slice(offset, offset + size) for offset, size in pairs)
+    def within(self, shape: tuple[int, ...], together: int = 1) -> tuple[slice, ...]:
+        """The part as an index of an array of this shape, a last element being some `together`.
+
+        Raises ValueError, IndexError where it has no such part.
+        """
+        if not len(self.offsets) == len(self.sizes) == len(shape):
+            raise ValueError(f"a slice of {len(self.offsets)} dimensions, of {len(shape)}")
+        units = [*[1] * (len(shape) - 1), together]
+        begins, sizes = (
+            [number // unit for number, unit in zip(numbers, units, strict=True)]
+            for numbers in (self.offsets, self.sizes)
+        )
+        ends = [begin + size for begin, size in zip(begins, sizes, strict=True)]
+        if any(end > extent for end, extent in zip(ends, shape, strict=True)):
+            raise IndexError(f"a slice up to {ends} of {shape}")
+        return tuple(slice(*edges) for edges in zip(begins, ends, strict=True))
 
     def compute(self, *weights: np.ndarray) -> np.ndarray:
         """The part."""
         (weight,) = weights
-        if len(self.offsets) != weight.ndim or len(self.sizes) != weight.ndim:
-            raise ValueError(f"a slice of {len(self.offsets)} dimensions, of {weight.ndim}")
-        offsets, sizes = list(self.offsets), list(self.sizes)
-        if format_ := format_of(weight):
-            if offsets[-1] % format_.values or sizes[-1] % format_.values:
-                weight = decode(weight)
-            else:
-                offsets[-1] //= format_.values
-                sizes[-1] //= format_.values
-        ends = [offset + size for offset, size in zip(offsets, sizes, strict=True)]
-        if any(end > extent for end, extent in zip(ends, weight.shape, strict=True)):
-            raise IndexError(f"a slice up to {ends} of {weight.shape}")
-        return weight[tuple(slice(*edges) for edges in zip(offsets, ends, strict=True))]
+        format_ = format_of(weight)
+        if format_ is None:
+            return weight[self.within(weight.shape)]
+        if any(numbers[-1] % format_.values for numbers in (self.offsets, self.sizes) if numbers):
+            weight = decode(weight)
+            return weight[self.within(weight.shape)]
+        return weight[self.within(weight.shape, format_.values)]

@@ -148,7 +148,7 @@ func.func @decode(%tokens: tensor<1x1xi64>) -> tensor<1x1xi64> {
 
 // -----
 
-// Of cells of 16 columns the values are read.
+// Of cells of 512 columns the values are read.
 // BLOCKS-DAG:   ml_program.global private mutable @wide0.0.keys : tensor<1x?x2x?x2x!llmc.q8_0_keys> {llmc.kv_cache}
 // BLOCKS-DAG:   ml_program.global private mutable @wide0.0.values : tensor<1x?x2x?x1x!llmc.q8_0_values> {llmc.kv_cache}
 // BLOCKS-LABEL: func.func private @decode.wide0(

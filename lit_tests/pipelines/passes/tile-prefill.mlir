@@ -24,7 +24,7 @@
 // CHECK-LABEL: func.func @reset
 // CHECK:         %[[ROOM:.+]] = arith.addi %arg1, %c3
 // CHECK:         "llmc.cache_allocate"(%arg0, %[[ROOM]])
-// A cell has 16 columns.
+// A cell has 512 columns.
 // CHECK:         %[[CELLS:.+]] = arith.addi %arg2, %c1
 // CHECK:         "llmc.cache_allocate"(%arg0, %[[CELLS]])
 func.func private @prefill.layer0(%x: tensor<1x?x6xf32>) -> tensor<1x?x6xf32> {
