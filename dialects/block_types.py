@@ -57,13 +57,13 @@ class Int4G128Type(BlockType, name="int4_g128"):
 
 
 class KeysType(CellType, name="q8_0_keys"):
-    """512 columns of keys by 32 channels, each column a block q8_0: 17408 bytes."""
+    """512 columns of keys by 32 channels, each a block q8_0 of transformed keys: 17408 bytes."""
 
     format = KEYS
 
 
 class ValuesType(CellType, name="q8_0_values"):
-    """512 columns of values by 32 channels, each column a block q8_0: 17408 bytes."""
+    """512 columns of values by 32 channels, each a block q8_0: 17408 bytes."""
 
     format = VALUES
 

@@ -1,9 +1,10 @@
 """Cells: numbers of 8 bits of a KV cache, where a kernel reads what it multiplies together at once.
 
 A cell holds 512 columns of a head by 32 channels: the bits of 512 blocks of Q8_0, in another order.
-First come the scales of the columns; then of keys the integers, and of values the upper halves of
-all integers before the lower ones: a reader to whom a column hardly matters does without these.
-Halves are 8 KiB, for what is left out in smaller pieces a CPU fetches nevertheless.
+First come the scales of the columns, then the upper halves of all integers before the lower ones: a
+reader to whom a column hardly matters does without these. Halves are 8 KiB, for what is left out in
+smaller pieces a CPU fetches nevertheless. Keys are transformed before they are rounded, as are the
+queries that they meet (`walsh_hadamard`): their upper halves alone then tell more of a product.
 
 A byte of halves is of two channels, 16 apart, that of the lower one in its lower half. Bytes lie in
 panels of 16 columns, and there in words of 4, for products of bytes add up four: of keys, 4
@@ -18,6 +19,7 @@ import numpy as np
 
 from llmc.dialects.block_panels import WORD
 from llmc.dialects.blocks import Q8_0
+from llmc.dialects.walsh_hadamard import walsh_hadamard
 
 COLUMNS = 512
 """How many columns a cell has."""
@@ -34,8 +36,8 @@ class Plane:
     """
 
     field: str
-    width: int = 8
-    first: int = 0
+    width: int
+    first: int
 
     @property
     def channels(self) -> int:
@@ -64,22 +66,29 @@ class Plane:
         return np.concatenate(parts, axis=-1) << self.first
 
 
-WHOLE, UPPER, LOWER = Plane("packed"), Plane("upper", 4, first=4), Plane("lower", 4)
+UPPER, LOWER = PLANES = Plane("upper", 4, first=4), Plane("lower", 4, first=0)
 
 
 @dataclass(frozen=True)
 class CellFormat:
-    """Cells whose words are 4 channels of a column, or else 4 columns of a channel."""
+    """Cells whose words are 4 channels of a column, or else 4 columns of a channel.
+
+    Rows are `transformed` (`walsh_hadamard`) before they are rounded, or rounded as they are.
+    """
 
     name: str
     sums_channels: bool
-    planes: tuple[Plane, ...]
+    transformed: bool
 
     @property
     def dtype(self) -> np.dtype:
         """A cell, as an element of an array."""
-        planes = [(plane.field, "u1", self.words(plane)) for plane in self.planes]
+        planes = [(self.field(plane), "u1", self.words(plane)) for plane in PLANES]
         return np.dtype([("scale", "<f2", (COLUMNS,)), *planes])
+
+    def field(self, plane: Plane) -> str:
+        """The name of a plane in `dtype`, and of what its words are."""
+        return f"{plane.field}_{'channels' if self.sums_channels else 'columns'}"
 
     @property
     def bytes(self) -> int:
@@ -93,8 +102,17 @@ class CellFormat:
 
     def begin(self, plane: Plane) -> int:
         """Where in a cell a plane begins."""
-        _, begin, *_ = dict(self.dtype.fields or {})[plane.field]
+        _, begin, *_ = dict(self.dtype.fields or {})[self.field(plane)]
         return begin
+
+    def encode(self, rows: np.ndarray) -> np.ndarray:
+        """The blocks of Q8_0 `[..., D / 32]` that are kept of float32 rows `[..., D]`."""
+        return Q8_0.encode(walsh_hadamard(rows) if self.transformed else rows)
+
+    def decode(self, blocks: np.ndarray) -> np.ndarray:
+        """The rows `[..., D]` that blocks of Q8_0 `[..., D / 32]` are kept of."""
+        rows = Q8_0.decode(blocks)
+        return walsh_hadamard(rows) if self.transformed else rows
 
     def pack(self, blocks: np.ndarray) -> np.ndarray:
         """The cells of blocks of Q8_0 `[..., C, K]`: `[..., C / 512, K]`, filled up with zeros."""
@@ -105,12 +123,12 @@ class CellFormat:
         rows = padded.reshape(*leading, number, COLUMNS, count).swapaxes(-1, -2)
         cells = np.zeros(rows.shape[:-1], self.dtype)
         cells["scale"] = rows["scale"]
-        for plane in self.planes:
+        for plane in PLANES:
             panels, words, lanes, _ = self.words(plane)
             bits = plane.pack(rows["packed"]).reshape(*cells.shape, panels, PANEL, plane.channels)
             summed = bits.swapaxes(-1, -2) if self.sums_channels else bits
             in_words = summed.reshape(*cells.shape, panels, words, WORD, lanes)
-            cells[plane.field] = in_words.swapaxes(-1, -2)
+            cells[self.field(plane)] = in_words.swapaxes(-1, -2)
         return cells
 
     def unpack(self, cells: np.ndarray) -> np.ndarray:
@@ -118,17 +136,17 @@ class CellFormat:
         *leading, number, count = cells.shape
         rows = np.zeros((*cells.shape, COLUMNS), Q8_0.dtype)
         rows["scale"] = cells["scale"]
-        for plane in self.planes:
+        for plane in PLANES:
             panels, _, lanes, _ = self.words(plane)
-            in_words = cells[plane.field].swapaxes(-1, -2)
+            in_words = cells[self.field(plane)].swapaxes(-1, -2)
             summed = in_words.reshape(*cells.shape, panels, -1, lanes)
             bits = summed.swapaxes(-1, -2) if self.sums_channels else summed
             rows["packed"] |= plane.unpack(bits.reshape(*cells.shape, COLUMNS, plane.channels))
         return rows.swapaxes(-1, -2).reshape(*leading, number * COLUMNS, count)
 
 
-KEYS = CellFormat("q8_0_keys", True, (WHOLE,))
-VALUES = CellFormat("q8_0_values", False, (UPPER, LOWER))
+KEYS = CellFormat("q8_0_keys", sums_channels=True, transformed=True)
+VALUES = CellFormat("q8_0_values", sums_channels=False, transformed=False)
 
 
 def cells_of(array: np.ndarray) -> CellFormat | None:

@@ -13,7 +13,7 @@ from llmc.dialects.block_bytes import to_blocks, to_bytes
 from llmc.dialects.block_panels import WORD
 from llmc.dialects.block_types import block_type
 from llmc.dialects.blocks import Q8_0
-from llmc.dialects.cache_cells import COLUMNS, PANEL, CellFormat, Plane
+from llmc.dialects.cache_cells import COLUMNS, PANEL, PLANES, CellFormat, Plane
 from llmc.dialects.index_notation import (
     Size,
     byte,
@@ -33,7 +33,7 @@ def take_apart(cells: ir.Value) -> ir.Value:
     """The blocks `[B, G, 512 P, K]` of all columns of `cells [B, G, P, K]`."""
     format_, stored = cells.type.element_type.format, to_bytes(cells)
     scales = _turned("bgpkcs->bgpcks", _split(stored, 0, [COLUMNS, 2]))
-    bits = [_unpacked(_columns(stored, format_, plane), plane) for plane in format_.planes]
+    bits = [_unpacked(_columns(stored, format_, plane), plane) for plane in PLANES]
     rows = _joined([scales, reduce(_either, bits)])
     return to_blocks(collapse(rows, [1, 1, 2, 1, 1]), block_type(Q8_0))
 
@@ -45,7 +45,7 @@ def put_together(blocks: ir.Value, element: ir.Type) -> ir.Value:
     cells = columns // COLUMNS if isinstance(columns, int) else arith.divui(columns, index(COLUMNS))
     rows = expand(stored, [[batch], [heads], [cells, COLUMNS], [count], [Q8_0.bytes]])
     scales, integers = (_part(rows, *Q8_0.bytes_of(field)) for field in ("scale", "packed"))
-    planes = (_words(_packed(integers, plane), format_, plane) for plane in format_.planes)
+    planes = (_words(_packed(integers, plane), format_, plane) for plane in PLANES)
     fields = [collapse(_turned("bgpcks->bgpkcs", scales), [1, 1, 1, 1, 2]), *planes]
     return to_blocks(_joined(fields), element)
 
@@ -74,8 +74,6 @@ def _words(bits: ir.Value, format_: CellFormat, plane: Plane) -> ir.Value:
 
 def _unpacked(packed: ir.Value, plane: Plane) -> ir.Value:
     """What the bytes of a plane give to the integers `[B, G, P, 512, K, 32]`."""
-    if plane.width == 8:
-        return packed
 
     def bits(stored: ir.Value, _: ir.Value) -> ir.Value:
         shift = arith.muli(loop_index(len(_COLUMN)), index(plane.width))
@@ -88,8 +86,6 @@ def _unpacked(packed: ir.Value, plane: Plane) -> ir.Value:
 
 def _packed(integers: ir.Value, plane: Plane) -> ir.Value:
     """The bytes of a plane, of the integers of the columns `[B, G, P, 512, K, 32]`."""
-    if plane.width == 8:
-        return integers
     parts = (_part(integers, start, plane.channels) for start in plane.starts)
     return reduce(_either, (_own_bits(x, plane, number) for number, x in enumerate(parts)))
 

@@ -44,6 +44,7 @@ from llmc.dialects.index_notation import (
 from llmc.dialects.llmc import Operation
 from llmc.dialects.quantize import QuantizeOp
 from llmc.dialects.sharding_rule import ShardingRule, by_letters
+from llmc.dialects.walsh_hadamard import transformed_blocks
 
 
 def channels(cache: ir.Value) -> int:
@@ -158,7 +159,7 @@ class CacheAppendOp(Operation, name="cache_append", traits=[ext.Pure]):
         """`[layers, sequences, G, capacity, D]`, `[B, G, T, D]` -> the cache's shape."""
         batch, _, tokens, _ = rows.shape
         format_, new = cells_of(cache), rows_of(cache).copy()
-        rounded = rows if format_ is None else Q8_0.encode(rows)
+        rounded = rows if format_ is None else format_.encode(rows)
         new[layer, sequence : sequence + batch, :, column : column + tokens] = rounded
         return new if format_ is None else format_.pack(new)
 
@@ -190,10 +191,10 @@ class CacheAppendOp(Operation, name="cache_append", traits=[ext.Pure]):
         element, rows = self.cache.type.element_type, self.rows
         if rows.type.element_type == element:
             return rows
-        if cell_format(self.cache.type):
+        if format_ := cell_format(self.cache.type):
             *shape, _ = rows.type.shape
             type_ = ir.RankedTensorType.get([*shape, self.cache.type.shape[4]], block_type(Q8_0))
-            quantize = QuantizeOp(rows, type_)
+            quantize = QuantizeOp(transformed_blocks(rows) if format_.transformed else rows, type_)
             blocks = quantize.lower()
             quantize.operation.erase()
             return blocks
@@ -244,7 +245,9 @@ class CacheReadOp(Operation, name="cache_read", traits=[ext.Pure]):
         cache: np.ndarray, layer: int, sequence: int, batch: int, columns: int
     ) -> np.ndarray:
         """`[layers, sequences, G, capacity, D]` -> `[B, G, columns, D]`."""
-        return decode(rows_of(cache[layer, sequence : sequence + batch])[:, :, :columns])
+        format_ = cells_of(cache)
+        rows = rows_of(cache[layer, sequence : sequence + batch])[:, :, :columns]
+        return decode(rows) if format_ is None else format_.decode(rows)
 
     def lower(self) -> ir.Value:
         """A slice, which IREE reads in place, and the values of cells."""
@@ -258,11 +261,13 @@ def held(
     """Rows `[batch, G, columns, D]` of `cache`, as `llmc.cache_read` gives them, in linalg."""
     _, _, heads, _, width = cache.type.shape
     place, extents = [layer, sequence, 0, 0, 0], [batch, heads, columns, width]
-    if not cell_format(cache.type):
+    format_ = cell_format(cache.type)
+    if format_ is None:
         return slice_of(cache, place, [1, *extents], extents)
     cells = [batch, heads, _cells(as_value(columns)), width]
     blocks = take_apart(slice_of(cache, place, [1, *cells], cells))
-    return dequantize(slice_of(blocks, [0, 0, 0, 0], extents, extents))
+    rows = dequantize(slice_of(blocks, [0, 0, 0, 0], extents, extents))
+    return transformed_blocks(rows) if format_.transformed else rows
 
 
 def _cells(columns: ir.Value) -> ir.Value:

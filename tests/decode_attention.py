@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from llmc.dialects.blocks import Q8_0, decode, format_of
+from llmc.dialects.blocks import Q8_0, format_of
 from llmc.dialects.cache_cells import COLUMNS
-from tests.kv_caches import as_cache, as_stored, kept, row_type, stored_rows
+from tests.kv_caches import as_cache, as_stored, floats_of, kept, row_type, stored_rows
 from tests.rotation import turned
-from tests.rounding import rounded_query
+from tests.rounding import rounded_query, transformed
 
 
 @dataclass(frozen=True)
@@ -148,12 +148,12 @@ def check_attention(
     norms = list(weights) if shape.normed else []
     caches = []
     capacity = -(-(held + 3) // COLUMNS) * COLUMNS  # so that no cell is filled up with zeros
-    for channels in (shape.channels, shape.value_channels):
+    for channels, which in ((shape.channels, "keys"), (shape.value_channels, "values")):
         # Only what may be read holds numbers.
         cache = torch.zeros(2, 1 + batch, shape.key_heads, capacity, channels)
         for b, start in enumerate(starts):
             cache[1, 1 + b, :, shape.held(start) : held].normal_(generator=generator)
-        cache = kept(cache.numpy(), shape.cache)
+        cache = kept(cache.numpy(), shape.cache, which)
         for b, start in enumerate(starts):
             forbid(cache[1, 1 + b, :, : shape.held(start)])
         for untouched in (cache[0], cache[1, :1], cache[1, :, :, held:]):
@@ -187,13 +187,17 @@ def check_attention(
         query, key = (turned(x, cos, sin, shape.interleaved) for x in (query, key))
     if shape.cache == Q8_0.name:
         query = rounded_query(query)
-    for cache, rows, found in zip(caches, (key, value), new, strict=True):
-        cache[1, 1:, :, held] = kept(rows.numpy(), shape.cache)
-        check_cache(found, cache, shape.cache)
+    named = list(zip(new, ("keys", "values"), strict=True))
+    for cache, rows, (found, which) in zip(caches, (key, value), named, strict=True):
+        cache[1, 1:, :, held] = kept(rows.numpy(), shape.cache, which)
+        check_cache(found, cache, shape.cache, which)
     tolerance = TOLERANCE[shape.cache] * loudness**3
     for b, start in enumerate(starts):
         end = shape.held(past + 1)
-        seen = [torch.tensor(decode(cache[1, 1 + b])[:, :end]).double() for cache in new]
+        seen = [
+            torch.tensor(floats_of(cache[1, 1 + b], shape.cache, which)[:, :end]).double()
+            for cache, which in named
+        ]
         expected, logarithms = attention(shape, query[b], *seen, start, past)
         found, width = out[b].view(shape.heads, -1).double(), shape.value_channels
         error, of_logarithm = (
@@ -207,8 +211,9 @@ def check_attention(
             assert ((own - other).abs() <= tolerance + of_logarithm).all()
 
 
-# Of the sum of weights: what a column is read whole for, with room for a guess at sum and weight.
-SHARE = 2.0**-6 * 4
+# Of the sum of weights: what keys and values of a column are read whole for, with room for a guess
+# at sum and weight.
+KEY_SHARE, VALUE_SHARE = 2.0**-5 * 4, 2.0**-6 * 4
 # The standard deviation of 4 bits that are guessed, in steps of 8 bits, and how many of its own a
 # sum of many such errors stays below.
 GUESSED, SURE = (255 / 12) ** 0.5, 6
@@ -225,8 +230,10 @@ def roughness(
     first = shape.held(max(start, past + 1 - shape.window) if shape.window else start)
     groups = shape.heads // shape.key_heads
     keys, values = (
-        torch.tensor(decode(cache)[:, first:]).double().repeat_interleave(groups, 0)
-        for cache in caches
+        torch.tensor(floats_of(cache, shape.cache, which)[:, first:])
+        .double()
+        .repeat_interleave(groups, 0)
+        for cache, which in zip(caches, ("keys", "values"), strict=True)
     )
     steps = [
         torch.tensor(cache["scale"][:, first:].astype(np.float64))
@@ -238,15 +245,15 @@ def roughness(
     if shape.softcap:
         scores = shape.softcap * torch.tanh(scores / shape.softcap)
     weights = torch.softmax(scores, dim=-1)
-    small = weights * (weights < SHARE)
-    of_score = ((steps[0] * query[:, None]) ** 2).sum(-1) * (0.25 * GUESSED) ** 2
+    of_key, of_value = (weights * (weights < share) for share in (KEY_SHARE, VALUE_SHARE))
+    of_score = ((steps[0] * transformed(query)[:, None]) ** 2).sum(-1) * (0.25 * GUESSED) ** 2
     apart = values - (weights[:, None] @ values)
-    spread = small**2 * of_score
-    variance = (small[..., None] * steps[1] * GUESSED) ** 2 + spread[..., None] * apart**2
+    spread = of_key**2 * of_score
+    variance = (of_value[..., None] * steps[1] * GUESSED) ** 2 + spread[..., None] * apart**2
     # The mean of an exponential is above that of its mean.
-    bias = (small * of_score / 2)[..., None] * apart
+    bias = (of_key * of_score / 2)[..., None] * apart
     error = SURE * variance.sum(1).sqrt() + bias.sum(1).abs()
-    return error, SURE * spread.sum(1).sqrt() + (small * of_score / 2).sum(1)
+    return error, SURE * spread.sum(1).sqrt() + (of_key * of_score / 2).sum(1)
 
 
 # Of which a logarithm is that of no weight at all, be it infinite or not.
@@ -264,8 +271,9 @@ def forbid(cache: np.ndarray) -> None:
         cache["scale"] = np.nan
 
 
-def check_cache(found: np.ndarray, expected: np.ndarray, element: str) -> None:
+def check_cache(found: np.ndarray, expected: np.ndarray, element: str, which: str) -> None:
     """All is as it was, and what was appended is as near as what is rounded can be."""
     # What is halfway between two of 255 steps, but for the last bits of float32, may go to either.
     tolerance = {"f32": 1e-6, "f16": 1e-3, "q8_0": 0.06}[element]
-    np.testing.assert_allclose(decode(found), decode(expected), atol=tolerance, rtol=tolerance)
+    numbers, wanted = (floats_of(rows, element, which) for rows in (found, expected))
+    np.testing.assert_allclose(numbers, wanted, atol=tolerance, rtol=tolerance)

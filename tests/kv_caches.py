@@ -3,7 +3,7 @@
 import numpy as np
 
 from llmc.dialects import BlocksToBytesOp, BytesToBlocksOp
-from llmc.dialects.blocks import Q8_0
+from llmc.dialects.blocks import Q8_0, decode
 from llmc.dialects.cache_cells import KEYS, VALUES, CellFormat, cells_of
 from llmc.dialects.kv_cache import rows_of
 
@@ -21,9 +21,16 @@ def row_type(channels: int, element: str, which: str) -> str:
     return f"{channels // Q8_0.values}x!llmc.{format_.name}" if format_ else f"{channels}x{element}"
 
 
-def kept(numbers: np.ndarray, element: str) -> np.ndarray:
+def kept(numbers: np.ndarray, element: str, which: str) -> np.ndarray:
     """Rows `numbers [..., D]` rounded to what a cache of `element` holds."""
-    return Q8_0.encode(numbers) if element == "q8_0" else numbers.astype(_DTYPES[element])
+    format_ = cells(element, which)
+    return format_.encode(numbers) if format_ else numbers.astype(_DTYPES[element])
+
+
+def floats_of(rows: np.ndarray, element: str, which: str) -> np.ndarray:
+    """The numbers `[..., D]` of rows that `kept` made."""
+    format_ = cells(element, which)
+    return format_.decode(rows) if format_ else decode(rows)
 
 
 def as_cache(rows: np.ndarray, element: str, which: str) -> np.ndarray:

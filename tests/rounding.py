@@ -8,7 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from llmc.dialects.blocks import Q8_0, BlockFormat, fitting
+from llmc.dialects.cache_cells import KEYS, VALUES
 from llmc.dialects.quantize_rows import QuantizeRowsOp
+from llmc.dialects.walsh_hadamard import walsh_hadamard
 from llmc.frontend import torch_ops
 from llmc.frontend.interception import replaced
 
@@ -59,7 +61,10 @@ def rounded_cache() -> Iterator[None]:
     def attention(query: Tensor, key: Tensor, value: Tensor, *options: float) -> Tensor:
         if any(rows.shape[-1] % Q8_0.values for rows in (key, value)):
             return _on_halves(query, key, value, *options)
-        held = (torch.from_numpy(Q8_0.decode(Q8_0.encode(rows.numpy()))) for rows in (key, value))
+        held = (
+            torch.from_numpy(format_.decode(format_.encode(rows.numpy())))
+            for format_, rows in ((KEYS, key), (VALUES, value))
+        )
         return _ATTENTION(rounded_query(query), *held, *options)
 
     with replaced(torch_ops, "attention", attention):
@@ -67,10 +72,18 @@ def rounded_cache() -> Iterator[None]:
 
 
 def rounded_query(query: Tensor) -> Tensor:
-    """Queries as they meet keys in blocks: in steps of a 127th of the largest of each 32."""
-    blocks = query.unflatten(-1, (-1, Q8_0.values))
+    """Queries as they meet keys in blocks: in steps of a 127th of the largest of each 32.
+
+    They are transformed as keys are when they are rounded.
+    """
+    blocks = transformed(query).unflatten(-1, (-1, Q8_0.values))
     step = blocks.abs().amax(-1, keepdim=True) / 127
-    return (blocks / step).round().mul(step).flatten(-2)
+    return transformed((blocks / step).round().mul(step).flatten(-2))
+
+
+def transformed(rows: Tensor) -> Tensor:
+    """Rows as they are kept in cells of keys, or those again."""
+    return torch.from_numpy(walsh_hadamard(rows.numpy()))
 
 
 def _on_halves(query: Tensor, key: Tensor, value: Tensor, *options: float) -> Tensor:

@@ -77,7 +77,7 @@ def test_kernel(channels, element, rotated, cut, which, interleaved):
         shape = (BATCH, tokens, WIDTH) if cut else (BATCH, HEADS, tokens, channels)
         x = generator.standard_normal(shape, np.float32)
         cos, sin = generator.standard_normal((2, 1, tokens, rotated), np.float32)
-        rows = kept(generator.standard_normal((2, 4, HEADS, 50, channels)), element)
+        rows = kept(generator.standard_normal((2, 4, HEADS, 50, channels)), element, which)
         cache = as_cache(rows, element, which)
         heads = in_heads(x, channels) if cut else x
         if rotated:
@@ -96,7 +96,7 @@ def test_blocks_of_turned_rows_are_a_step_off_at_most():
     generator = np.random.default_rng(channels)
     x = generator.standard_normal((BATCH, tokens, WIDTH), np.float32)
     cos, sin = generator.standard_normal((2, 1, tokens, 32), np.float32)
-    rows = kept(generator.standard_normal((2, 4, HEADS, 50, channels)), "q8_0")
+    rows = kept(generator.standard_normal((2, 4, HEADS, 50, channels)), "q8_0", "keys")
     cache = as_cache(rows, "q8_0", "keys")
     turned = RotaryOp.reference(*(a.astype(np.float64) for a in (in_heads(x, channels), cos, sin)))
     expected = rows_of(CacheAppendOp.reference(cache, turned, 1, 2, 7))

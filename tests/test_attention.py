@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from llmc import dialects
-from llmc.dialects.blocks import Q8_0
 from llmc.dialects.cache_cells import KEYS, VALUES
 from tests.arrays import Arrays, assert_same, twin
 from tests.lowered import Case, Operand, check, compile_text, segments
@@ -278,7 +277,7 @@ def test_cache_of_cells(arrays, format_):
     cases = []
     # Within a cell, from the end of one to the begin of the next, and over all of one.
     for column, tokens in [(3, 1), (14, 4), (10, 30)]:
-        blocks = Q8_0.encode(arrays.uniform(2, 3, 2, 48, 64))
+        blocks = format_.encode(arrays.uniform(2, 3, 2, 48, 64))
         cache, rows = format_.pack(blocks), arrays.uniform(2, 2, tokens, 64)
         new = dialects.CacheAppendOp.reference(cache, rows, 1, 1, column)
         place = [Operand(1), Operand(1), Operand(column)]
@@ -290,8 +289,8 @@ def test_cache_of_cells(arrays, format_):
             Operand(new, "lqhcd"),
             tolerance=0,
         )
-        blocks[1, 1:, :, column : column + tokens] = Q8_0.encode(rows)
-        held = Q8_0.decode(blocks[1, 1:, :, : column + tokens])
+        blocks[1, 1:, :, column : column + tokens] = format_.encode(rows)
+        held = format_.decode(blocks[1, 1:, :, : column + tokens])
         read = Case(
             f"read_{column}",
             "llmc.cache_read",

@@ -14,13 +14,13 @@ from torch import Tensor
 from torch_mlir import ir
 
 from llmc import dialects
-from llmc.dialects.blocks import Q8_0, decode
+from llmc.dialects.blocks import Q8_0
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.passes.call_kernels import CallKernels
 from llmc.pipelines.passes.store_blocks_as_bytes import StoreBlocksAsBytes
 from tests.cpu_code import BYTES, LANES, OF_256_BITS, compile_for_cpu
 from tests.decode_attention import NOTHING
-from tests.kv_caches import as_cache, as_stored, kept, row_type
+from tests.kv_caches import as_cache, as_stored, floats_of, kept, row_type
 from tests.rounding import rounded_query
 
 
@@ -128,8 +128,8 @@ def test_kernel(compiled, tokens, past, start):
         cache = torch.full((2, 3, shape.key_heads, capacity, channels), float("nan"))
         # Only what may be read holds numbers.
         cache[1, 2, :, start:columns].normal_(generator=generator)
-        rows = kept(cache.nan_to_num().numpy(), shape.cache)
-        held.append(torch.tensor(decode(rows[1, 2, :, :columns])))
+        rows = kept(cache.nan_to_num().numpy(), shape.cache, which)
+        held.append(torch.tensor(floats_of(rows[1, 2, :, :columns], shape.cache, which)))
         own = rows[:, :, :, shape.first :: shape.step or 1]
         caches.append(as_cache(own, shape.cache, which))
     starts = np.array([start], np.int64)
@@ -162,7 +162,7 @@ def test_a_head_is_the_same_whatever_is_beside_it(cache, lanes, instruction, win
         query = 3 * torch.randn(1, 6, tokens, 64, generator=generator)
         rows = torch.randn(2, 2, 3, 2, past + tokens, 64, generator=generator).numpy()
         caches = [
-            as_stored(as_cache(kept(row, cache), cache, which))
+            as_stored(as_cache(kept(row, cache, which), cache, which))
             for row, which in zip(rows, ("keys", "values"), strict=True)
         ]
         places = np.array([start], np.int64), 1, 2, past

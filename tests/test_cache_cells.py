@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from llmc.dialects.blocks import Q8_0
-from llmc.dialects.cache_cells import COLUMNS, KEYS, LOWER, UPPER, VALUES, WHOLE, cells_of
+from llmc.dialects.cache_cells import COLUMNS, KEYS, PLANES, VALUES, cells_of
 
 FORMATS = pytest.mark.parametrize("format_", [KEYS, VALUES], ids=["keys", "values"])
 
@@ -39,12 +39,10 @@ def test_words_are_channels_of_keys_and_columns_of_values(column, block, channel
     panel, within = divmod(in_cell, 16)
     scale = rows["scale"][1, column, block]
 
-    key, value = (format_.pack(rows)[1, number, block].tobytes() for format_ in (KEYS, VALUES))
-    for cell in (key, value):
-        assert np.frombuffer(cell, "<f2", 1, 2 * in_cell) == scale
-    place = KEYS.begin(WHOLE) + panel * 512 + channel // 4 * 64 + within * 4 + channel % 4
-    assert key[place] == int(integer) % 256
     shared, half = channel % 16, channel // 16
-    place = panel * 256 + within // 4 * 64 + shared * 4 + within % 4
-    upper, lower = (value[VALUES.begin(plane) + place] >> 4 * half & 15 for plane in (UPPER, LOWER))
-    assert 16 * upper + lower == int(integer) % 256
+    for format_, summed, lane in ((KEYS, shared, within), (VALUES, within, shared)):
+        cell = format_.pack(rows)[1, number, block].tobytes()
+        assert np.frombuffer(cell, "<f2", 1, 2 * in_cell) == scale
+        place = panel * 256 + summed // 4 * 64 + lane * 4 + summed % 4
+        upper, lower = (cell[format_.begin(plane) + place] >> 4 * half & 15 for plane in PLANES)
+        assert 16 * upper + lower == int(integer) % 256

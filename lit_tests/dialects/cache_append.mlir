@@ -16,10 +16,13 @@ func.func @append(%cache: tensor<2x?x3x?x4xf32>, %rows: tensor<1x3x?x4xf32>, %la
 }
 
 // Rows are rounded to what the cache holds: to narrower floats, or to blocks of 32 channels, which
-// are put among those of the cells in reach.
+// are put among those of the cells in reach. Keys are transformed before, in five stages of sums and
+// differences.
 // LOWER-LABEL: func.func @rounded
 // LOWER:         arith.truncf
 // LOWER:         tensor.insert_slice %{{.+}} into %arg0[%arg3, %arg3, 0, %arg3, 0]
+// LOWER:         tensor.expand_shape %arg2 {{.+}} output_shape [1, 3, %{{.+}}, 2, 2, 2, 2, 2, 2]
+// LOWER-COUNT-5: "parallel", "parallel", "parallel", "parallel", "parallel", "reduction"]
 // LOWER:         math.round
 // LOWER:         %[[NEW:.+]] = "llmc.bytes_to_blocks"({{.+}} -> tensor<1x3x?x2x!llmc.q8_0>
 // LOWER:         %[[FIRST:.+]] = arith.divui %arg3, %c512
@@ -36,6 +39,15 @@ func.func @rounded(%halves: tensor<2x?x3x?x64xf16>, %blocks: tensor<2x?x3x?x2x!l
   %b = "llmc.cache_append"(%blocks, %rows, %i, %i, %i)
      : (tensor<2x?x3x?x2x!llmc.q8_0_keys>, tensor<1x3x?x64xf32>, index, index, index) -> tensor<2x?x3x?x2x!llmc.q8_0_keys>
   return %a, %b : tensor<2x?x3x?x64xf16>, tensor<2x?x3x?x2x!llmc.q8_0_keys>
+}
+
+// LOWER-LABEL: func.func @values
+// LOWER-NOT:     "parallel", "parallel", "parallel", "parallel", "parallel", "reduction"]
+// LOWER:         math.round
+func.func @values(%cache: tensor<2x?x3x?x2x!llmc.q8_0_values>, %rows: tensor<1x3x?x64xf32>, %i: index) -> tensor<2x?x3x?x2x!llmc.q8_0_values> {
+  %new = "llmc.cache_append"(%cache, %rows, %i, %i, %i)
+       : (tensor<2x?x3x?x2x!llmc.q8_0_values>, tensor<1x3x?x64xf32>, index, index, index) -> tensor<2x?x3x?x2x!llmc.q8_0_values>
+  return %new : tensor<2x?x3x?x2x!llmc.q8_0_values>
 }
 
 // -----

@@ -21,15 +21,20 @@ func.func @batch(%cache: tensor<2x?x3x?x4xf32>, %layer: index, %sequence: index,
   return %keys : tensor<?x3x?x4xf32>
 }
 
-// Of cells the values are read: those of 512 columns, in words of 4 channels.
+// Of cells the values are read: those of 512 columns, in words of 4 channels, upper halves of the
+// integers first. Keys are transformed again, in five stages of sums and differences.
 // LOWER-LABEL: func.func @blocks
 // LOWER:         %[[PANELS:.+]] = arith.ceildivui %arg1, %c512
 // LOWER:         tensor.extract_slice %arg0[%arg1, %arg1, 0, 0, 0] [1, 1, 3, %[[PANELS]], 2] [1, 1, 1, 1, 1] : tensor<2x?x3x?x2x!llmc.q8_0_keys> to tensor<1x3x?x2x!llmc.q8_0_keys>
 // LOWER:         tensor.extract_slice {{.+}}[0, 0, 0, 0, 1024]
-// LOWER:         tensor.expand_shape {{.+}} output_shape [1, 3, %{{.+}}, 2, 32, 8, 16, 4]
+// LOWER:         tensor.expand_shape {{.+}} output_shape [1, 3, %{{.+}}, 2, 32, 4, 16, 4]
+// LOWER:         tensor.extract_slice {{.+}}[0, 0, 0, 0, 9216]
+// LOWER:         tensor.expand_shape {{.+}} output_shape [1, 3, %{{.+}}, 2, 32, 4, 16, 4]
 // LOWER:         tensor.extract_slice {{.+}} [1, 3, %arg1, 2] {{.+}} to tensor<1x3x?x2x!llmc.q8_0>
 // LOWER:         arith.mulf
 // LOWER:         -> tensor<1x3x?x2x32xf32>
+// LOWER:         tensor.expand_shape {{.+}} output_shape [1, 3, %{{.+}}, 2, 2, 2, 2, 2, 2]
+// LOWER-COUNT-5: "parallel", "parallel", "parallel", "parallel", "parallel", "reduction"]
 func.func @blocks(%cache: tensor<2x?x3x?x2x!llmc.q8_0_keys>, %i: index) -> tensor<1x3x?x64xf32> {
   %keys = "llmc.cache_read"(%cache, %i, %i, %i, %i)
         : (tensor<2x?x3x?x2x!llmc.q8_0_keys>, index, index, index, index) -> tensor<1x3x?x64xf32>

@@ -1,9 +1,9 @@
 """Attention over caches of cells of 8 bits: products of bytes in integers.
 
 Lanes are columns where keys are multiplied, and channels where values are added up, as they lie in
-cells. Queries are rounded to 8 bits as keys are. Weights, of which many small ones count as much as
-a large one, become integers of two digits of 7 bits, multiplied one by one: beside the rounding of
-values to 8 bits, theirs is lost.
+cells. Queries are transformed and rounded to 8 bits as keys are. Weights, of which many small ones
+count as much as a large one, become integers of two digits of 7 bits, multiplied one by one: beside
+the rounding of values to 8 bits, theirs is lost.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,13 +16,13 @@ from torch_mlir.dialects import arith, math, memref, scf, vector
 
 from llmc.dialects.block_panels import WORD
 from llmc.dialects.blocks import Q8_0
-from llmc.dialects.cache_cells import KEYS, LOWER, PANEL, UPPER, VALUES, WHOLE, Plane
+from llmc.dialects.cache_cells import KEYS, LOWER, PANEL, PLANES, UPPER, VALUES, Plane
 from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.divisor import divisor
 from llmc.pipelines.kernels.cell_panels import CellPanels
 from llmc.pipelines.kernels.digits import BITS, DIGITS, Panels, joined
 from llmc.pipelines.kernels.kernel import multiply_add
-from llmc.pipelines.kernels.online_softmax import BLOCK, HEADS, Caches, OnlineSoftmax, buffer
+from llmc.pipelines.kernels.online_softmax import HEADS, Caches, OnlineSoftmax, buffer
 from llmc.pipelines.kernels.vectors import (
     floats,
     highest,
@@ -30,6 +30,7 @@ from llmc.pipelines.kernels.vectors import (
     maximum,
     read_bytes,
     splat,
+    walsh_hadamard,
 )
 from llmc.pipelines.schedules.byte_instructions import INSTRUCTIONS, vpdpbusd
 from llmc.pipelines.schedules.byte_instructions import splat as integers
@@ -58,8 +59,8 @@ class ByteSoftmax(OnlineSoftmax):
     cells]`: what is beside a head in a workgroup has no part in how its numbers are rounded.
     """
 
-    ahead: ClassVar[tuple[Plane, ...]] = (UPPER, LOWER)
-    """Of values, what memory is asked for before weights are known."""
+    ahead: ClassVar[tuple[Plane, ...]] = PLANES
+    """Of keys and values, what memory is asked for before it is known which columns matter."""
 
     def __init__(
         self, heads: int, caches: Caches, lanes: int, softcap: float, instruction: str
@@ -75,23 +76,23 @@ class ByteSoftmax(OnlineSoftmax):
         in_key, in_value = caches.channels // Q8_0.values, caches.value_channels // Q8_0.values
         self.rounded = buffer(heads, in_key, Q8_0.values, element=byte)
         self.steps, self.starts = buffer(heads, in_key), buffer(heads, in_key, element=i32)
-        self.shares = buffer(heads, in_value, DIGITS, BLOCK, element=byte)
+        self.shares = buffer(heads, in_value, DIGITS, self.block, element=byte)
         self.units = buffer(heads, in_value)
 
-    @staticmethod
-    def bytes(heads: int, channels: int, value_channels: int, lanes: int) -> int:
+    @classmethod
+    def bytes(cls, heads: int, channels: int, value_channels: int, lanes: int) -> int:
         """What the buffers take."""
         in_key, in_value = channels // Q8_0.values, value_channels // Q8_0.values
-        of_head = in_key * (Q8_0.values + 8) + in_value * (2 * BLOCK + 4)
-        floats_ = OnlineSoftmax.bytes(heads, channels, value_channels, lanes)
+        of_head = in_key * (Q8_0.values + 8) + in_value * (DIGITS * cls.block + 4)
+        floats_ = super().bytes(heads, channels, value_channels, lanes)
         return floats_ + heads * of_head
 
     def attend(self, begin: ir.Value, end: ir.Value) -> None:
         """Takes in columns `begin` to `end - 1`, if there are any, by whole panels."""
         first, last = self.panels(begin, end)
-        soon = arith.minsi(last, arith.addi(first, index(BLOCK)))
+        soon = arith.minsi(last, arith.addi(first, index(self.block)))
         for column in scf.for_(first, soon, index(PANEL)):
-            self.keys.prefetch(column)
+            self.keys.prefetch(column, self.ahead)
             scf.yield_([])
         for head in scf.for_(index(0), index(self.heads)):
             for block in scf.for_(index(0), index(self.steps.type.shape[1])):
@@ -137,16 +138,23 @@ class ByteSoftmax(OnlineSoftmax):
     def products(
         self, heads: list[ir.Value], column: ir.Value, at: ir.Value, limit: ir.Value | None
     ) -> list[ir.Value]:
-        """The products, cell by cell for all heads."""
+        """The products by all bits of keys; memory is asked for the values meanwhile."""
         place = arith.addi(column, at)
         self.values.prefetch(place, self.ahead)
+        return self.products_by(heads, place, whole=True)
+
+    def products_by(self, heads: list[ir.Value], place: ir.Value, whole: bool) -> list[ir.Value]:
+        """The products with keys from column `place` on, cell by cell for all heads.
+
+        If not `whole`, lower halves of keys are not read, but guessed.
+        """
         zeros = [splat(0.0, self.lanes)] * len(heads)
         # A loop, or LLVM would keep the words of all queries on the stack, each in every lane.
         loop = scf.ForOp(index(0), index(self.steps.type.shape[1]), index(1), zeros)
         with ir.InsertionPoint(loop.body):
             cell, sums = loop.induction_variable, loop.inner_iter_args
             scales = self._scales(self.keys, place, cell)
-            products = self._integer_products(heads, place, cell)
+            products = self._integer_products(heads, place, cell, whole)
             steps = (memref.load(self.steps, [head, cell]) for head in heads)
             scf.yield_(
                 [
@@ -203,13 +211,13 @@ class ByteSoftmax(OnlineSoftmax):
 
     def _prefetch_next_keys(self, place: ir.Value, part: int, parts: int) -> None:
         """Asks for a part of the keys of the panel a block after that of column `place`."""
-        self.keys.prefetch(arith.addi(place, index(BLOCK)), part=part, parts=parts)
+        self.keys.prefetch(arith.addi(place, index(self.block)), self.ahead, part, parts)
 
     def _round_query(self, head: ir.Value, block: ir.Value) -> None:
         """Makes integers of 32 channels."""
         f32, i32, i8 = ir.F32Type.get(), self.words.element_type, self.rounded.type.element_type
         at = [head, arith.muli(block, index(Q8_0.values))]
-        numbers = vector.load(floats(Q8_0.values), self.query, at)
+        (numbers,) = walsh_hadamard([vector.load(floats(Q8_0.values), self.query, at)])
         largest = arith.maximumf(
             vector.reduction(f32, vector.CombiningKind.MAXIMUMF, math.absf(numbers)),
             constant(_LEAST, f32),
@@ -232,7 +240,7 @@ class ByteSoftmax(OnlineSoftmax):
         return arith.extf(floats(self.lanes), halves)
 
     def _integer_products(
-        self, heads: list[ir.Value], column: ir.Value, cell: ir.Value
+        self, heads: list[ir.Value], column: ir.Value, cell: ir.Value, whole: bool
     ) -> list[ir.Value]:
         """For each head the products of its queries and of a cell's keys from `column` on."""
         starts = (memref.load(self.starts, [head, cell]) for head in heads)
@@ -240,13 +248,14 @@ class ByteSoftmax(OnlineSoftmax):
         most = 128 if self.signed else 255
         within = arith.remui(column, index(PANEL))
         panel = arith.addi(self.keys.panel(column, cell), arith.muli(within, index(WORD)))
-        for word in range(Q8_0.values // WORD):
-            key = self.keys.read(panel, WHOLE, word, 0, self.lanes)
-            if not self.signed:
-                key = arith.xori(key, integers(-128, key.type))
-            for number, head in enumerate(heads):
-                query = self._word(self.rounded, [head, cell, index(WORD * word)])
-                sums[number] = self.multiply(sums[number], [(key, query)], self.signed, most)
+        for word in range(UPPER.channels // WORD):
+            both = self._integers(self.keys, panel, word, 0, whole)
+            for start, key in zip(UPPER.starts, both, strict=True):
+                if not self.signed:
+                    key = arith.xori(key, integers(-128, key.type))
+                for number, head in enumerate(heads):
+                    query = self._word(self.rounded, [head, cell, index(start + WORD * word)])
+                    sums[number] = self.multiply(sums[number], [(key, query)], self.signed, most)
         return sums
 
     def _round_weights(
@@ -359,7 +368,7 @@ class ByteSoftmax(OnlineSoftmax):
             values = [
                 value
                 for begin, (_, lane) in zip(begins, run, strict=True)
-                for value in self._values(begin, word, lane, panels.whole)
+                for value in self._integers(self.values, begin, word, lane, panels.whole)
             ]
             share = arith.addi(at, index(word * WORD))
             before, sums = iter(sums), []
@@ -370,17 +379,17 @@ class ByteSoftmax(OnlineSoftmax):
                     sums.append(self.multiply(next(before), [pair], False, 2**BITS - 1))
         return sums
 
-    def _values(
-        self, panel: ir.Value, word: int, lane: int, whole: bool
+    def _integers(
+        self, cells: CellPanels, panel: ir.Value, word: int, lane: int, whole: bool
     ) -> tuple[ir.Value, ir.Value]:
-        """Words number `word` of the channels from `lane` on, and of those 16 further.
+        """Words number `word` of the lanes from `lane` on, and of the same 16 channels further.
 
         If not `whole`, lower halves are not read, but guessed.
         """
-        upper = self.values.read(panel, UPPER, word, lane, self.lanes)
+        upper = cells.read(panel, UPPER, word, lane, self.lanes)
         type_, four = upper.type, integers(4, upper.type)
         lower = (
-            self.values.read(panel, LOWER, word, lane, self.lanes)
+            cells.read(panel, LOWER, word, lane, self.lanes)
             if whole
             else vector.bitcast(type_, integers(_MIDDLE, self.words))
         )

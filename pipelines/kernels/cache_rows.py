@@ -11,7 +11,7 @@ from torch_mlir.dialects import arith, math, memref, scf, vector
 
 from llmc.dialects.block_panels import WORD
 from llmc.dialects.blocks import Q8_0
-from llmc.dialects.cache_cells import COLUMNS, PANEL, CellFormat, Plane
+from llmc.dialects.cache_cells import COLUMNS, PANEL, PLANES, CellFormat, Plane
 from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.kernels.head_row import Write
 from llmc.pipelines.kernels.vectors import (
@@ -19,6 +19,7 @@ from llmc.pipelines.kernels.vectors import (
     load,
     maximum,
     store,
+    walsh_hadamard,
     width_of,
 )
 from llmc.pipelines.schedules.byte_instructions import splat
@@ -75,6 +76,8 @@ class _CellWriter:
         first, f32 = arith.muli(block, index(Q8_0.values)), ir.F32Type.get()
         offsets = range(0, Q8_0.values, self._lanes)
         numbers = [load(self._room, [arith.addi(first, index(i))], self._lanes) for i in offsets]
+        if self._format.transformed:
+            numbers = walsh_hadamard(numbers)
         largest = math.absf(numbers[0])
         for x in numbers[1:]:
             largest = maximum(largest, math.absf(x))
@@ -93,7 +96,7 @@ class _CellWriter:
             nearest = math.round(arith.mulf(x, vector.broadcast(x.type, inverse)))
             parts.append(arith.fptosi(ir.VectorType.get([self._lanes], byte), nearest))
         rounded = _joined(parts)
-        for plane in self._format.planes:
+        for plane in PLANES:
             self._store(_packed(rounded, plane), plane, cell, column)
 
     def _store(
@@ -134,6 +137,6 @@ def _packed(block: ir.Value, plane: Plane) -> ir.Value:
     for number, start in enumerate(plane.starts):
         part = vector.shuffle(block, block, range(start, start + plane.channels))
         own = arith.shrui(part, splat(plane.first, part.type))
-        own = arith.andi(own, splat(plane.mask, part.type)) if plane.width < 8 else own
+        own = arith.andi(own, splat(plane.mask, part.type))
         parts.append(arith.shli(own, splat(plane.width * number, part.type)))
     return reduce(arith.ori, parts)

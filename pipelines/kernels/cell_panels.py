@@ -4,7 +4,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, memref
 
 from llmc.dialects.block_panels import WORD
-from llmc.dialects.cache_cells import COLUMNS, PANEL, CellFormat, Plane
+from llmc.dialects.cache_cells import COLUMNS, PANEL, UPPER, CellFormat, Plane
 from llmc.dialects.index_notation import index
 from llmc.pipelines.kernels.vectors import read_bytes
 from llmc.pipelines.targets.cpu import CACHE_LINE
@@ -20,8 +20,8 @@ class CellPanels:
         self.format = format_
         *extents, count = (memref.dim(cache, index(dim)) for dim in range(4))
         self._cells = cache.type.shape[4]
-        # The planes of a format have as many bytes each.
-        self._panel = PANEL * format_.planes[0].channels
+        # Both planes have as many bytes.
+        self._panel = PANEL * UPPER.channels
         heads, first = index(1), index(0)
         for extent, place in zip(extents, head, strict=True):
             heads = arith.muli(heads, extent)
@@ -57,26 +57,21 @@ class CellPanels:
         return read_bytes(self._buffer, [arith.addi(panel, index(offset))], WORD * lanes)
 
     def prefetch(
-        self,
-        column: ir.Value,
-        planes: tuple[Plane, ...] | None = None,
-        part: int = 0,
-        parts: int = 1,
+        self, column: ir.Value, planes: tuple[Plane, ...], part: int = 0, parts: int = 1
     ) -> None:
         """Asks memory for lines of the panel of `column`, of all in `planes` that number `part`.
 
-        Without `planes` they are of all. They are wanted in no cache for long: a token reads them
-        once.
+        They are wanted in no cache for long: a token reads them once.
         """
-        for where in self._lines(column, planes or self.format.planes)[part::parts]:
+        for where in self._lines(column, planes)[part::parts]:
             memref.prefetch(self._buffer, [where], False, 2, True)
 
     def _lines(self, column: ir.Value, planes: tuple[Plane, ...]) -> list[ir.Value]:
-        """Where lines of `planes` of a panel begin, scales being with the first plane."""
+        """Where lines of `planes` of a panel begin, scales being with the upper halves."""
         panel, scale, lines = self.panel(column, index(0)), self._scale(column, index(0)), []
         for cell in range(0, self._cells * self.format.bytes, self.format.bytes):
             for plane in planes:
-                if plane is self.format.planes[0]:
+                if plane is UPPER:
                     lines.append(arith.addi(scale, index(cell)))
                 first = cell + self.format.begin(plane)
                 offsets = range(first, first + self._panel, CACHE_LINE)

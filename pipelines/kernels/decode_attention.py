@@ -28,6 +28,9 @@ from llmc.pipelines.kernels.vectors import LOG2_E, splat
 
 # Up to so many columns are no parts: memory does not yet expect to be asked for a part's first.
 _WHOLE = 512
+# What buffers beside cells may take of the stack: those of 8 heads of 128 channels, which are many
+# for one key head, and which all of its columns would be read for again.
+_CELL_STACK_BYTES = 40_000
 # Columns of a part at most. Parts are two by two, so that as many cores are done at once.
 _PART = 1024
 
@@ -244,7 +247,7 @@ class _Step:
         """For as many heads at once as the stack bears."""
         caches, sharing, softcap = self.caches, self.shape.sharing, self.shape.softcap
         if holds_cells(caches.keys):
-            most = STACK_BYTES // ProgressiveSoftmax.bytes(
+            most = _CELL_STACK_BYTES // ProgressiveSoftmax.bytes(
                 1, caches.channels, caches.value_channels, self.lanes
             )
             heads = divisor(sharing, max(1, most))

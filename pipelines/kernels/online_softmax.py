@@ -8,8 +8,9 @@ softmax); Dao et al., 2022 (blocks).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math, memref, scf, vector
@@ -30,10 +31,14 @@ from llmc.pipelines.kernels.vectors import (
     width_of,
 )
 
-# Columns of a block: its scores wait in a buffer until its highest is known.
 BLOCK = 128
+"""Columns of a block, if no more are wanted: scores wait in a buffer until the highest is known."""
+
 # Heads whose products and sums stay in registers together, at most.
 HEADS = 3
+Score: TypeAlias = Callable[[list[ir.Value], ir.Value, ir.Value], list[ir.Value]]
+"""`(heads, column, count)`: see `OnlineSoftmax.score`."""
+
 LEAST = 1e-30
 """What the weights of a row add up to, at least, unless it sees no column."""
 
@@ -68,9 +73,11 @@ class OnlineSoftmax(ABC):
 
     Buffers `query [heads, D]`, scaled, with `LOG2_E` too; `sums [heads, E]`, of values by their
     weights; `peaks [heads, lanes]`, the highest score in every lane; `totals [heads, lanes]`, of
-    weights, to be added up; and of a block `scores [heads, BLOCK]`, which become weights, and
-    `tops [heads, lanes]`, the highest of these in every lane.
+    weights, to be added up; and of a block `scores [heads, block]`, which become weights, and
+    `tops [heads, lanes]`, which none of these is above, in every lane.
     """
+
+    block: ClassVar[int] = BLOCK
 
     def __init__(self, heads: int, caches: Caches, lanes: int, softcap: float) -> None:
         self.heads, self.caches, self.softcap = heads, caches, softcap
@@ -80,12 +87,12 @@ class OnlineSoftmax(ABC):
         self.peaks, self.shrinks = (buffer(heads, self.lanes) for _ in range(2))
         self.totals = buffer(heads, self.lanes)
         self.tops = buffer(heads, self.lanes)
-        self.scores = buffer(heads, BLOCK)
+        self.scores = buffer(heads, self.block)
 
-    @staticmethod
-    def bytes(heads: int, channels: int, value_channels: int, lanes: int) -> int:
+    @classmethod
+    def bytes(cls, heads: int, channels: int, value_channels: int, lanes: int) -> int:
         """What the buffers take."""
-        return 4 * heads * (channels + value_channels + 4 * group_of(lanes) + BLOCK)
+        return 4 * heads * (channels + value_channels + 4 * group_of(lanes) + cls.block)
 
     @abstractmethod
     def begin_block(self, column: ir.Value, count: ir.Value) -> None:
@@ -128,19 +135,22 @@ class OnlineSoftmax(ABC):
 
     def attend(self, begin: ir.Value, end: ir.Value) -> None:
         """Takes in columns `begin` to `end - 1`, if there are any."""
-        for column in scf.for_(begin, end, index(BLOCK)):
-            count = arith.minsi(arith.subi(end, column), index(BLOCK))
+        for column in scf.for_(begin, end, index(self.block)):
+            count = arith.minsi(arith.subi(end, column), index(self.block))
             self.begin_block(column, count)
-            self.weigh(column, count)
+            self.weigh(column, count, self.score)
             self.add_values(column, count)
             scf.yield_([])
 
-    def weigh(self, column: ir.Value, count: ir.Value) -> None:
-        """Makes weights of columns `column` to `column + count - 1`, a block at most, and peaks."""
+    def weigh(self, column: ir.Value, count: ir.Value, score: Score) -> None:
+        """Makes weights of columns `column` to `column + count - 1`, a block at most, and peaks.
+
+        `score(heads, column, count)` is `self.score`, or what does as that does.
+        """
         together = divisor(self.heads, HEADS)
         for first in scf.for_(index(0), index(self.heads), index(together)):
             heads = [arith.addi(first, index(i)) for i in range(together)]
-            tops = [highest(top) for top in self._score(heads, column, count)]
+            tops = [highest(top) for top in score(heads, column, count)]
             self._weigh_scores(heads, tops, count)
             scf.yield_([])
 
@@ -152,20 +162,20 @@ class OnlineSoftmax(ABC):
         """The sum of the weights that `head` has given."""
         return total(vector.load(floats(self.lanes), self.totals, [head, index(0)]))
 
-    def _score(self, heads: list[ir.Value], column: ir.Value, count: ir.Value) -> list[ir.Value]:
-        """Stores a block's scores, and gives for each head a vector that has the highest."""
+    def score(self, heads: list[ir.Value], column: ir.Value, count: ir.Value) -> list[ir.Value]:
+        """Stores a block's scores, and gives for each head a vector none of them is above."""
         before = [splat(HIDDEN, self.lanes)] * len(heads)
         for begin, end, limit in self.runs(count):
             loop = scf.ForOp(begin, end, index(self.lanes), before)
             with ir.InsertionPoint(loop.body):
                 at = loop.induction_variable
                 products = self.products(heads, column, at, limit)
-                peaks = self._keep(products, heads, column, at, limit, loop.inner_iter_args)
+                peaks = self.keep(products, heads, column, at, limit, loop.inner_iter_args)
                 scf.yield_(peaks)
             before = list(loop.results)
         return before
 
-    def _keep(
+    def keep(
         self,
         products: list[ir.Value],
         heads: list[ir.Value],
@@ -190,7 +200,7 @@ class OnlineSoftmax(ABC):
     def _weigh_scores(self, heads: list[ir.Value], tops: list[ir.Value], count: ir.Value) -> None:
         """Makes weights of a block's scores, and shrinks what was before to the new peaks.
 
-        `tops` are the highest scores of the block, in every lane.
+        No score of the block is above `tops`, in every lane.
         """
         peaks, sums = [], []
         for head, top in zip(heads, tops, strict=True):

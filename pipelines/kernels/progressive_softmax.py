@@ -1,11 +1,12 @@
-"""Attention over caches of cells that reads all bits of the values that matter alone.
+"""Attention over caches of cells that reads all bits of the columns that matter alone.
 
-Of most columns a query takes next to nothing: rounding their values to 4 bits is lost beside the
-rounding of the few that it does look at to 8 bits. So the lower halves of values are read where a
-weight is a share of all that is worth mentioning. An error of a column shrinks as its weight, and
-many small ones even each other out: with e of 4 bits and shares up to s left as they are, that of a
-sum is e times the root of s, at most. Wang, Zhang and Han, "SpAtten", 2021 (progressive
-quantization).
+Of most columns a query takes next to nothing: rounding their keys and values to 4 bits is lost
+beside the rounding of the few that it does look at to 8 bits. So scores are found by the upper
+halves of keys, and again by all bits where they say that a column's weight is a share worth
+mentioning; the lower halves of values are read where a weight is. An error of a column shrinks as
+its weight, and many small ones even each other out: with e of 4 bits and shares up to s left as
+they are, that of a sum is e times the root of s, at most. Wang, Zhang and Han, "SpAtten", 2021
+(progressive quantization).
 
 What a share is of, the sum of all weights, is not known before all columns are seen. Most of it is
 in the first columns and in the newest ones (Xiao et al., "StreamingLLM", 2023), which each part of
@@ -19,30 +20,43 @@ from typing import ClassVar
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf, vector
 
+from llmc.dialects.attention import HIDDEN
 from llmc.dialects.cache_cells import LOWER, PANEL, UPPER, Plane
 from llmc.dialects.index_notation import index
 from llmc.pipelines.kernels.byte_softmax import ByteSoftmax
+from llmc.pipelines.kernels.cell_panels import CellPanels
 from llmc.pipelines.kernels.digits import Panels
 from llmc.pipelines.kernels.kernel import load_index
-from llmc.pipelines.kernels.online_softmax import BLOCK, Caches, buffer
-from llmc.pipelines.kernels.vectors import floats, highest, load, maximum, minimum, splat
+from llmc.pipelines.kernels.online_softmax import Caches, buffer
+from llmc.pipelines.kernels.vectors import (
+    exponents,
+    floats,
+    highest,
+    load,
+    maximum,
+    minimum,
+    splat,
+)
 
-# Of the sum of weights: the values of a panel are read whole if a column of it has as much.
-_SHARE = 2.0**-6
+# Shares of the sum of weights, as powers of 2: keys or values of a panel are read whole if a column
+# of it has as much. An error of a score is one of its whole weight.
+_KEY_SHARE, _VALUE_SHARE = -5.0, -6.0
 # Panels that are looked at before all others: the first one, and as many of the newest less one.
 _PANELS = 3
 # Up to so many columns their own sum is soon known.
-_LONG = 4 * BLOCK
+_LONG = 512
 
 
 class ProgressiveSoftmax(ByteSoftmax):
     """`ByteSoftmax` of one token, over some of the columns `first` to `newest - 1`, which it sees.
 
-    Buffers `places [2, BLOCK / 16]`, the first columns of the panels of a block which are read
+    Buffers `places [2, block / 16]`, the first columns of the panels of a block which are read
     whole, and of the others; and in every lane, `known [heads, lanes]`, the sum of the weights that
-    are known of beforehand, and `least [heads, lanes]`, a weight whose column is read whole.
+    are known of beforehand, and `least [heads, lanes]`, a weight whose values are read whole.
     """
 
+    # Where columns are found to matter, memory has yet to be waited for: once for so many.
+    block: ClassVar[int] = 256
     ahead: ClassVar[tuple[Plane, ...]] = (UPPER,)
 
     def __init__(
@@ -56,14 +70,14 @@ class ProgressiveSoftmax(ByteSoftmax):
     ) -> None:
         super().__init__(heads, caches, lanes, softcap, instruction)
         self._columns = columns
-        self._places = buffer(2, BLOCK // PANEL, element=ir.IntegerType.get_signless(32))
+        self._places = buffer(2, self.block // PANEL, element=ir.IntegerType.get_signless(32))
         self._known, self._least = (buffer(heads, self.lanes) for _ in range(2))
 
-    @staticmethod
-    def bytes(heads: int, channels: int, value_channels: int, lanes: int) -> int:
+    @classmethod
+    def bytes(cls, heads: int, channels: int, value_channels: int, lanes: int) -> int:
         """What the buffers take."""
-        known = 4 * (2 * heads * lanes + 2 * BLOCK // PANEL)
-        return ByteSoftmax.bytes(heads, channels, value_channels, lanes) + known
+        known = 4 * (2 * heads * lanes + 2 * cls.block // PANEL)
+        return super().bytes(heads, channels, value_channels, lanes) + known
 
     def begin_columns(self) -> None:
         """Finds out what is known beforehand, if there are columns enough for it to matter.
@@ -78,13 +92,64 @@ class ProgressiveSoftmax(ByteSoftmax):
         for panel in scf.for_(index(0), panels):
             behind = arith.muli(arith.subi(index(_PANELS), panel), index(PANEL))
             is_first = arith.cmpi(arith.CmpIPredicate.eq, panel, index(0))
-            self.weigh(arith.select(is_first, first, arith.subi(newest, behind)), index(PANEL))
+            column = arith.select(is_first, first, arith.subi(newest, behind))
+            self.weigh(column, index(PANEL), self._score_roughly)
             scf.yield_([])
         for head in scf.for_(index(0), index(self.heads)):
             sum_ = vector.broadcast(floats(self.lanes), self.total(head))
             for value, kept in ((sum_, self._known), (splat(0.0, self.lanes), self.totals)):
                 vector.store(value, kept, [head, index(0)])
             scf.yield_([])
+
+    def score(self, heads: list[ir.Value], column: ir.Value, count: ir.Value) -> list[ir.Value]:
+        """By the upper halves of keys, and by all bits in panels with a share worth mentioning."""
+        tops = self._score_roughly(heads, column, count)
+        least = [self._least_score(*each) for each in zip(heads, tops, strict=True)]
+        _, panels = self._chosen(heads, least, column, count, self.keys)
+        loop = panels.each(tops)
+        with ir.InsertionPoint(loop.body):
+            at, tops = panels.first(loop.induction_variable), list(loop.inner_iter_args)
+            scf.yield_(self._score_panel(heads, column, at, tops, whole=True))
+        return list(loop.results)
+
+    def _score_roughly(
+        self, heads: list[ir.Value], column: ir.Value, count: ir.Value
+    ) -> list[ir.Value]:
+        """Stores scores by the upper halves of keys; memory is asked for those of the values."""
+        loop = scf.ForOp(index(0), count, index(PANEL), [splat(HIDDEN, self.lanes)] * len(heads))
+        with ir.InsertionPoint(loop.body):
+            at, tops = loop.induction_variable, list(loop.inner_iter_args)
+            self.values.prefetch(arith.addi(column, at), self.ahead)
+            scf.yield_(self._score_panel(heads, column, at, tops, whole=False))
+        return list(loop.results)
+
+    def _score_panel(
+        self,
+        heads: list[ir.Value],
+        column: ir.Value,
+        panel: ir.Value,
+        tops: list[ir.Value],
+        whole: bool,
+    ) -> list[ir.Value]:
+        """Stores the scores of the panel of `column + panel`, and gives what none is above."""
+        for lane in range(0, PANEL, self.lanes):
+            at = arith.addi(panel, index(lane))
+            products = self.products_by(heads, arith.addi(column, at), whole)
+            tops = self.keep(products, heads, column, at, None, tops)
+        return tops
+
+    def _least_score(self, head: ir.Value, top: ir.Value) -> ir.Value:
+        """The score of a column whose key is read whole, in every lane, `top` being of its block.
+
+        It lies by the share below what is known of the sum of weights: the exponent of that, which
+        is its logarithm but for a fraction.
+        """
+        here = [head, index(0)]
+        known, peak = (load(each, here, self.lanes) for each in (self._known, self.peaks))
+        sum_ = maximum(known, vector.broadcast(known.type, self.total(head)))
+        exponent = arith.sitofp(sum_.type, exponents(sum_))
+        most = maximum(arith.addf(peak, exponent), highest(top))
+        return arith.addf(most, splat(_KEY_SHARE, self.lanes))
 
     def panels_of(
         self, heads: list[ir.Value], column: ir.Value, count: ir.Value
@@ -97,9 +162,9 @@ class ProgressiveSoftmax(ByteSoftmax):
             known = arith.mulf(known, shrink)
             vector.store(known, self._known, here)
             sum_ = maximum(known, vector.broadcast(known.type, self.total(head)))
-            least.append(arith.mulf(sum_, splat(_SHARE, self.lanes)))
+            least.append(arith.mulf(sum_, splat(2.0**_VALUE_SHARE, self.lanes)))
             vector.store(least[-1], self._least, here)
-        return self._chosen(heads, least, column, count)
+        return self._chosen(heads, least, column, count, self.values)
 
     def add_values(self, column: ir.Value, count: ir.Value) -> None:
         """As `ByteSoftmax`; the largest scales are the same for all heads and panels."""
@@ -134,10 +199,11 @@ class ProgressiveSoftmax(ByteSoftmax):
         least: list[ir.Value],
         column: ir.Value,
         count: ir.Value,
+        cells: CellPanels,
     ) -> tuple[Panels, Panels]:
-        """The panels of a block without a weight as large as its head's of `least`, and the others.
+        """The panels of a block without a score as large as its head's of `least`, and the others.
 
-        Memory is asked for the lower halves of the latter.
+        The scores may be weights. Memory is asked for the lower halves of the latter in `cells`.
         """
         i1, i32 = ir.IntegerType.get_signless(1), self._places.type.element_type
         bounds = [vector.broadcast(floats(PANEL), vector.extract(x, [], [0])) for x in least]
@@ -161,6 +227,6 @@ class ProgressiveSoftmax(ByteSoftmax):
         ask = chosen.each([])
         with ir.InsertionPoint(ask.body):
             column = arith.addi(column, chosen.first(ask.induction_variable))
-            self.values.prefetch(column, (LOWER,))
+            cells.prefetch(column, (LOWER,))
             scf.yield_([])
         return others, chosen

@@ -5,10 +5,14 @@ from collections.abc import Sequence
 from torch_mlir import ir
 from torch_mlir.dialects import arith, vector
 
+from llmc.dialects.walsh_hadamard import DISTANCES, SCALE
 from llmc.pipelines.kernels.kernel import multiply_add
+from llmc.pipelines.schedules.byte_instructions import splat as integers
 
 # By this, numbers become those whose powers of 2, and not e, are wanted: fewer instructions.
 LOG2_E = 1.4426950408889634
+# Of a float32: the bits of its mantissa, and how much too high its exponent is stored.
+_MANTISSA, _BIAS = 23, 127
 # The polynomial of `exp2_of_negative`, from the fifth power down; off by at most 9.2e-8.
 _EXP2 = (
     0.00132647241109,
@@ -38,6 +42,13 @@ def splat(value: float, lanes: int) -> ir.Value:
     return arith.ConstantOp(
         floats(lanes), ir.DenseElementsAttr.get_splat(floats(lanes), element)
     ).result
+
+
+def _numbers(values: Sequence[float]) -> ir.Value:
+    """A constant vector of these."""
+    type_ = floats(len(values))
+    elements = [ir.FloatAttr.get(type_.element_type, value) for value in values]
+    return arith.ConstantOp(type_, ir.DenseElementsAttr.get(elements, type_)).result
 
 
 def load(buffer: ir.Value, where: Sequence[ir.Value], lanes: int) -> ir.Value:
@@ -88,6 +99,13 @@ def highest(value: ir.Value) -> ir.Value:
     return value
 
 
+def exponents(x: ir.Value) -> ir.Value:
+    """Of positive numbers the powers of 2 that are not above them, as vectors of i32."""
+    bits = ir.VectorType.get(x.type.shape, ir.IntegerType.get_signless(32))
+    above = arith.shrui(arith.bitcast(bits, x), integers(_MANTISSA, bits))
+    return arith.subi(above, integers(_BIAS, bits))
+
+
 def exp2_of_negative(x: ir.Value) -> ir.Value:
     """2 to the power of a vector of numbers that are at most 0, within 2 units in the last place.
 
@@ -96,7 +114,7 @@ def exp2_of_negative(x: ir.Value) -> ir.Value:
     those that are 1 at 0: what is shrunk by 2^0 stays as it is.
     """
     lanes = x.type.shape[0]
-    integers = ir.VectorType.get([lanes], ir.IntegerType.get_signless(32))
+    bits = ir.VectorType.get([lanes], ir.IntegerType.get_signless(32))
     x = maximum(x, splat(-126.0, lanes))
     # Beside this, floats are integers: the sum's last bits are the nearest one.
     large = splat(1.5 * 2**23, lanes)
@@ -105,10 +123,25 @@ def exp2_of_negative(x: ir.Value) -> ir.Value:
     power = splat(_EXP2[0], lanes)
     for factor in _EXP2[1:]:
         power = multiply_add(power, rest, splat(factor, lanes))
-    shift = ir.IntegerAttr.get(integers.element_type, 23)
-    shift = arith.ConstantOp(integers, ir.DenseElementsAttr.get_splat(integers, shift))
-    exponent = arith.shli(arith.bitcast(integers, sum_), shift)
-    return arith.bitcast(x.type, arith.addi(arith.bitcast(integers, power), exponent))
+    exponent = arith.shli(arith.bitcast(bits, sum_), integers(_MANTISSA, bits))
+    return arith.bitcast(x.type, arith.addi(arith.bitcast(bits, power), exponent))
+
+
+def walsh_hadamard(numbers: Sequence[ir.Value]) -> list[ir.Value]:
+    """The transform of 32 numbers in vectors that follow each other, as `dialects` computes it."""
+    lanes = numbers[0].type.shape[0]
+    numbers = list(numbers)
+    for distance in DISTANCES:
+        if distance < lanes:
+            signs = _numbers([-1.0 if lane & distance else 1.0 for lane in range(lanes)])
+            partners = [lane ^ distance for lane in range(lanes)]
+            numbers = [multiply_add(x, signs, vector.shuffle(x, x, partners)) for x in numbers]
+            continue
+        apart = distance // lanes
+        for first in (place for place in range(len(numbers)) if not place & apart):
+            x, y = numbers[first], numbers[first + apart]
+            numbers[first], numbers[first + apart] = arith.addf(x, y), arith.subf(x, y)
+    return [arith.mulf(x, splat(SCALE, lanes)) for x in numbers]
 
 
 def transpose(rows: Sequence[ir.Value]) -> list[ir.Value]:
