@@ -150,5 +150,7 @@ def test_a_tied_weight_of_a_model(arrays, format_, stored, tmp_path):
     steps = (QuantizeWeights(format_.name), PackBlocks(columns=4), BindParameters(), LowerLlmc())
     y, rows = load(TIED, steps, {"w": weight}, tmp_path)("tied")(x, ids)
     values, scales = dialects.QuantizeRowsOp.reference(x, format_.values)
-    assert_same(y.to_host(), dialects.QuantizedLinearOp.reference(values, blocks, scales))
+    # Up to 12 products of blocks and as many of minima are summed in float32, to less than 64.
+    expected = dialects.QuantizedLinearOp.reference(values, blocks, scales)
+    assert_same(y.to_host(), expected, tolerance=24 * 64 * 2**-24)
     assert_same(rows.to_host(), format_.decode(blocks)[ids], tolerance=2**-22)
