@@ -12,39 +12,43 @@ from itertools import product
 from typing import ClassVar, TypeAlias
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, math, memref, scf, vector
+from torch_mlir.dialects import arith, memref, scf, vector
 
 from llmc.dialects.block_panels import WORD
 from llmc.dialects.blocks import Q8_0
-from llmc.dialects.cache_cells import KEYS, LOWER, PANEL, PLANES, UPPER, VALUES, Plane
-from llmc.dialects.index_notation import constant, index
+from llmc.dialects.cache_cells import KEYS, PANEL, PLANES, UPPER, VALUES, Plane
+from llmc.dialects.index_notation import index
 from llmc.pipelines.divisor import divisor
 from llmc.pipelines.kernels.cell_panels import CellPanels
+from llmc.pipelines.kernels.cell_words import (
+    EACH_WORD,
+    LARGEST_HALF,
+    halves_at_once,
+    halves_of,
+    integers_of,
+    offset,
+    raised,
+    word_in_lanes,
+)
 from llmc.pipelines.kernels.digits import BITS, DIGITS, Panels, joined
 from llmc.pipelines.kernels.kernel import multiply_add
+from llmc.pipelines.kernels.key_products import KeyProducts
 from llmc.pipelines.kernels.online_softmax import HEADS, Caches, OnlineSoftmax, buffer
 from llmc.pipelines.kernels.vectors import (
-    floats,
     highest,
     load,
     maximum,
-    read_bytes,
     splat,
-    walsh_hadamard,
 )
-from llmc.pipelines.schedules.byte_instructions import INSTRUCTIONS, vpdpbusd
+from llmc.pipelines.schedules.byte_instructions import INSTRUCTIONS
 from llmc.pipelines.schedules.byte_instructions import splat as integers
 
-# What the largest of a block's queries becomes.
-_QUERY = 127.0
 # What a number is taken for at least, so that it divides.
 _LEAST = 1e-30
 # Sums of 32 bits of instructions that have as many whatever the register.
 _LANES = {"vpmaddubsw": 8, "sdot": 4, "smmla": 4}
 # Vectors of sums that stay in registers, of which there are 32 if they are the widest.
 _SUMS = {16: 24, 8: 12, 4: 12}
-# Bytes of lower halves that are not read: 7 and 8 by turns, for their mean is 7.5.
-_MIDDLE = 0x77887788
 
 Run: TypeAlias = list[tuple[int, int]]
 """Cells, and lanes of values that are the first of as many words as a register has."""
@@ -53,10 +57,10 @@ Run: TypeAlias = list[tuple[int, int]]
 class ByteSoftmax(OnlineSoftmax):
     """`OnlineSoftmax` over keys and values in cells, as `cache_rows` says, by an `instruction`.
 
-    Buffers of the queries: `rounded [heads, cells, 32]`, of which 1 is worth `steps [heads,
-    cells]`, and `starts [heads, cells]` for the sums of products. Of a block of columns: digits of
-    weights by scales `shares [heads, cells, 2, columns]`, of which 1 is worth `units [heads,
-    cells]`: what is beside a head in a workgroup has no part in how its numbers are rounded.
+    Buffers of a block of columns: digits of weights by scales `shares [heads, cells, 2, columns]`,
+    of which 1 is worth `units [heads, cells]`, and `offsets [heads, cells]` for the sums of
+    products with upper halves: what is beside a head in a workgroup has no part in how its numbers
+    are rounded.
     """
 
     ahead: ClassVar[tuple[Plane, ...]] = PLANES
@@ -67,25 +71,21 @@ class ByteSoftmax(OnlineSoftmax):
     ) -> None:
         super().__init__(heads, caches, _LANES.get(instruction, lanes), softcap)
         self.multiply = INSTRUCTIONS[instruction]
-        self.signed = self.multiply is not vpdpbusd  # which wants unsigned bytes
         self.keys = CellPanels(KEYS, caches.keys, caches.head)
         self.values = CellPanels(VALUES, caches.values, caches.head)
         i32, byte = (ir.IntegerType.get_signless(bits) for bits in (32, 8))
         self.words = ir.VectorType.get([self.lanes], i32)
-        self.bytes_of_words = ir.VectorType.get([WORD * self.lanes], byte)
-        in_key, in_value = caches.channels // Q8_0.values, caches.value_channels // Q8_0.values
-        self.rounded = buffer(heads, in_key, Q8_0.values, element=byte)
-        self.steps, self.starts = buffer(heads, in_key), buffer(heads, in_key, element=i32)
+        self.by_keys = KeyProducts(self.query, self.keys, self.lanes, self.multiply)
+        in_value = caches.value_channels // Q8_0.values
         self.shares = buffer(heads, in_value, DIGITS, self.block, element=byte)
-        self.units = buffer(heads, in_value)
+        self.units, self.offsets = buffer(heads, in_value), buffer(heads, in_value, element=i32)
 
     @classmethod
     def bytes(cls, heads: int, channels: int, value_channels: int, lanes: int) -> int:
         """What the buffers take."""
-        in_key, in_value = channels // Q8_0.values, value_channels // Q8_0.values
-        of_head = in_key * (Q8_0.values + 8) + in_value * (DIGITS * cls.block + 4)
-        floats_ = super().bytes(heads, channels, value_channels, lanes)
-        return floats_ + heads * of_head
+        of_head = value_channels // Q8_0.values * (DIGITS * cls.block + 8)
+        others = super().bytes(heads, channels, value_channels, lanes)
+        return others + KeyProducts.bytes(heads, channels) + heads * of_head
 
     def attend(self, begin: ir.Value, end: ir.Value) -> None:
         """Takes in columns `begin` to `end - 1`, if there are any, by whole panels."""
@@ -94,11 +94,7 @@ class ByteSoftmax(OnlineSoftmax):
         for column in scf.for_(first, soon, index(PANEL)):
             self.keys.prefetch(column, self.ahead)
             scf.yield_([])
-        for head in scf.for_(index(0), index(self.heads)):
-            for block in scf.for_(index(0), index(self.steps.type.shape[1])):
-                self._round_query(head, block)
-                scf.yield_([])
-            scf.yield_([])
+        self.by_keys.round_queries()
         self.begin_columns()
         self.begin, self.end = begin, end
         super().attend(first, last)
@@ -141,32 +137,7 @@ class ByteSoftmax(OnlineSoftmax):
         """The products by all bits of keys; memory is asked for the values meanwhile."""
         place = arith.addi(column, at)
         self.values.prefetch(place, self.ahead)
-        return self.products_by(heads, place, whole=True)
-
-    def products_by(self, heads: list[ir.Value], place: ir.Value, whole: bool) -> list[ir.Value]:
-        """The products with keys from column `place` on, cell by cell for all heads.
-
-        If not `whole`, lower halves of keys are not read, but guessed.
-        """
-        zeros = [splat(0.0, self.lanes)] * len(heads)
-        # A loop, or LLVM would keep the words of all queries on the stack, each in every lane.
-        loop = scf.ForOp(index(0), index(self.steps.type.shape[1]), index(1), zeros)
-        with ir.InsertionPoint(loop.body):
-            cell, sums = loop.induction_variable, loop.inner_iter_args
-            scales = self._scales(self.keys, place, cell)
-            products = self._integer_products(heads, place, cell, whole)
-            steps = (memref.load(self.steps, [head, cell]) for head in heads)
-            scf.yield_(
-                [
-                    multiply_add(
-                        arith.sitofp(scales.type, product_),
-                        arith.mulf(scales, vector.broadcast(scales.type, step)),
-                        sum_,
-                    )
-                    for product_, step, sum_ in zip(products, steps, sums, strict=True)
-                ]
-            )
-        return list(loop.results)
+        return self.by_keys.of(heads, place, whole=True)
 
     def add_values(self, column: ir.Value, count: ir.Value) -> None:
         """The values by their weights, some heads and some channels at a time.
@@ -201,7 +172,7 @@ class ByteSoftmax(OnlineSoftmax):
             self._round_weights(panels, heads, cell, column, partial(ask, part=cell))
         for place, run in enumerate(runs):
             sums = self._sums(panels, heads, run, column, partial(ask, part=cells + place))
-            self._add_sums(sums, heads, run, shrink)
+            self._add_sums(sums, heads, run, panels.whole, shrink)
 
     def panels_of(
         self, heads: list[ir.Value], column: ir.Value, count: ir.Value
@@ -213,51 +184,6 @@ class ByteSoftmax(OnlineSoftmax):
         """Asks for a part of the keys of the panel a block after that of column `place`."""
         self.keys.prefetch(arith.addi(place, index(self.block)), self.ahead, part, parts)
 
-    def _round_query(self, head: ir.Value, block: ir.Value) -> None:
-        """Makes integers of 32 channels."""
-        f32, i32, i8 = ir.F32Type.get(), self.words.element_type, self.rounded.type.element_type
-        at = [head, arith.muli(block, index(Q8_0.values))]
-        (numbers,) = walsh_hadamard([vector.load(floats(Q8_0.values), self.query, at)])
-        largest = arith.maximumf(
-            vector.reduction(f32, vector.CombiningKind.MAXIMUMF, math.absf(numbers)),
-            constant(_LEAST, f32),
-        )
-        memref.store(arith.divf(largest, constant(_QUERY, f32)), self.steps, [head, block])
-        inverse = arith.divf(constant(_QUERY, f32), largest)
-        nearest = math.roundeven(arith.mulf(numbers, vector.broadcast(numbers.type, inverse)))
-        whole = arith.fptosi(ir.VectorType.get([Q8_0.values], i32), nearest)
-        bytes_ = arith.trunci(ir.VectorType.get([Q8_0.values], i8), whole)
-        vector.store(bytes_, self.rounded, [head, block, index(0)])
-        sum_ = vector.reduction(i32, vector.CombiningKind.ADD, whole)
-        # Keys that must be unsigned have 128 too much.
-        start = arith.muli(sum_, constant(0 if self.signed else -128, i32))
-        memref.store(start, self.starts, [head, block])
-
-    def _scales(self, panels: CellPanels, column: ir.Value, cell: ir.Value) -> ir.Value:
-        """Scales of the columns from `column` on."""
-        both = panels.scales(column, cell, self.lanes)
-        halves = vector.bitcast(ir.VectorType.get([self.lanes], ir.F16Type.get()), both)
-        return arith.extf(floats(self.lanes), halves)
-
-    def _integer_products(
-        self, heads: list[ir.Value], column: ir.Value, cell: ir.Value, whole: bool
-    ) -> list[ir.Value]:
-        """For each head the products of its queries and of a cell's keys from `column` on."""
-        starts = (memref.load(self.starts, [head, cell]) for head in heads)
-        sums = [vector.broadcast(self.words, start) for start in starts]
-        most = 128 if self.signed else 255
-        within = arith.remui(column, index(PANEL))
-        panel = arith.addi(self.keys.panel(column, cell), arith.muli(within, index(WORD)))
-        for word in range(UPPER.channels // WORD):
-            both = self._integers(self.keys, panel, word, 0, whole)
-            for start, key in zip(UPPER.starts, both, strict=True):
-                if not self.signed:
-                    key = arith.xori(key, integers(-128, key.type))
-                for number, head in enumerate(heads):
-                    query = self._word(self.rounded, [head, cell, index(start + WORD * word)])
-                    sums[number] = self.multiply(sums[number], [(key, query)], self.signed, most)
-        return sums
-
     def _round_weights(
         self,
         panels: Panels,
@@ -268,23 +194,30 @@ class ByteSoftmax(OnlineSoftmax):
     ) -> None:
         """Makes digits of the weights by the scales of values."""
         inverses = self._units(panels, heads, cell, column)
-        loop = panels.each([])
+        loop = panels.each([integers(0, self.words)] * len(heads))
         with ir.InsertionPoint(loop.body):
-            first = panels.first(loop.induction_variable)
+            first, totals = panels.first(loop.induction_variable), list(loop.inner_iter_args)
             ask(arith.addi(column, first))
             for lane in range(0, PANEL, self.lanes):
                 at = arith.addi(first, index(lane))
                 weights = self._scaled_weights(heads, cell, column, at)
-                for head, weight, inverse in zip(heads, weights, inverses, strict=True):
-                    nearest = multiply_add(weight, inverse, splat(0.5, self.lanes))
-                    self._store_digits(nearest, panels.digits, [head, index(cell)], at)
-            scf.yield_([])
+                for number, head in enumerate(heads):
+                    half = splat(0.5, self.lanes)
+                    nearest = multiply_add(weights[number], inverses[number], half)
+                    share = arith.fptosi(self.words, nearest)
+                    self._store_digits(share, panels.digits, [head, index(cell)], at)
+                    totals[number] = arith.addi(totals[number], share)
+            scf.yield_(totals)
+        if panels.whole:
+            return
+        for head, total_ in zip(heads, loop.results, strict=True):
+            sum_ = vector.reduction(self.words.element_type, vector.CombiningKind.ADD, total_)
+            memref.store(offset(sum_), self.offsets, [head, index(cell)])
 
     def _store_digits(
-        self, weight: ir.Value, digits: range, place: list[ir.Value], at: ir.Value
+        self, rest: ir.Value, digits: range, place: list[ir.Value], at: ir.Value
     ) -> None:
         stored = ir.VectorType.get([self.lanes], self.shares.type.element_type)
-        rest = arith.fptosi(self.words, weight)
         for digit in reversed(digits):
             own = arith.andi(rest, integers(2**BITS - 1, self.words)) if digit else rest
             rest = arith.shrui(rest, integers(BITS, self.words))
@@ -303,7 +236,7 @@ class ByteSoftmax(OnlineSoftmax):
 
     def counted_scales(self, place: ir.Value, cell: int) -> ir.Value:
         """Scales of the values of the columns from `place` on, 0 for those that do not count."""
-        scales = self._scales(self.values, place, index(cell))
+        scales = self.values.scales(place, index(cell), self.lanes)
         return arith.select(self.asked_for(place), scales, splat(0.0, self.lanes))
 
     def _units(
@@ -364,61 +297,58 @@ class ByteSoftmax(OnlineSoftmax):
     ) -> list[ir.Value]:
         """`sums` with the values of the panel of `column + at`."""
         begins = [self.values.panel(arith.addi(column, at), index(cell)) for cell, _ in run]
-        for word in range(PANEL // WORD):
-            values = [
-                value
-                for begin, (_, lane) in zip(begins, run, strict=True)
-                for value in self._integers(self.values, begin, word, lane, panels.whole)
+        for words in EACH_WORD if panels.whole else halves_at_once(self.multiply):
+            rows = [
+                [
+                    value
+                    for begin, (_, lane) in zip(begins, run, strict=True)
+                    for value in self._read_values(begin, word, lane, panels.whole)
+                ]
+                for word in words
             ]
-            share = arith.addi(at, index(word * WORD))
+            starts = [arith.addi(at, index(word * WORD)) for word in words]
             before, sums = iter(sums), []
-            for head, (channel, value) in product(heads, zip(_channels(run), values, strict=True)):
+            for head, (channel, *values) in product(heads, zip(_channels(run), *rows, strict=True)):
                 for digit in panels.digits:
-                    place = [head, index(channel // Q8_0.values), index(digit), share]
-                    pair = (self._word(self.shares, place), value)
-                    sums.append(self.multiply(next(before), [pair], False, 2**BITS - 1))
+                    place = [head, index(channel // Q8_0.values), index(digit)]
+                    shares = [word_in_lanes(self.shares, [*place, i], self.lanes) for i in starts]
+                    sums.append(self._add_weighed(next(before), values, shares, panels.whole))
         return sums
 
-    def _integers(
-        self, cells: CellPanels, panel: ir.Value, word: int, lane: int, whole: bool
-    ) -> tuple[ir.Value, ir.Value]:
-        """Words number `word` of the lanes from `lane` on, and of the same 16 channels further.
+    def _add_weighed(
+        self, sum_: ir.Value, values: Sequence[ir.Value], shares: list[ir.Value], whole: bool
+    ) -> ir.Value:
+        """`sum_` with the products of words of values and of digits of weights.
 
-        If not `whole`, lower halves are not read, but guessed.
+        Digits and halves have no sign: either may be what an instruction wants to have none.
         """
-        upper = cells.read(panel, UPPER, word, lane, self.lanes)
-        type_, four = upper.type, integers(4, upper.type)
-        lower = (
-            cells.read(panel, LOWER, word, lane, self.lanes)
-            if whole
-            else vector.bitcast(type_, integers(_MIDDLE, self.words))
-        )
-        first = arith.ori(arith.shli(upper, four), arith.andi(lower, integers(15, type_)))
-        second = arith.ori(arith.andi(upper, integers(-16, type_)), arith.shrui(lower, four))
-        return first, second
+        unsigned, others = (shares, values) if whole else (values, shares)
+        most = 2**BITS - 1 if whole else LARGEST_HALF
+        return self.multiply(sum_, list(zip(unsigned, others, strict=True)), False, most)
+
+    def _read_values(self, panel: ir.Value, word: int, lane: int, whole: bool) -> list[ir.Value]:
+        if whole:
+            return integers_of(self.values, panel, word, lane, self.lanes)
+        return halves_of(self.values, UPPER, panel, word, lane, self.lanes)
 
     def _add_sums(
-        self, sums: list[ir.Value], heads: list[ir.Value], run: Run, shrink: bool
+        self, sums: list[ir.Value], heads: list[ir.Value], run: Run, whole: bool, shrink: bool
     ) -> None:
         """Adds to the sums of a head so far, which with `shrink` are of another peak."""
         for (head, channel), sum_ in zip(product(heads, _channels(run)), sums, strict=True):
-            place = [head, index(channel)]
+            place, cell = [head, index(channel)], index(channel // Q8_0.values)
+            if not whole:
+                own = vector.broadcast(sum_.type, memref.load(self.offsets, [head, cell]))
+                sum_ = arith.addi(raised(sum_), own)
             before = load(self.sums, place, self.lanes)
             if shrink:
                 factor = memref.load(self.shrinks, [head, index(0)])
                 before = arith.mulf(before, vector.broadcast(before.type, factor))
-            unit = memref.load(self.units, [head, index(channel // Q8_0.values)])
+            unit = memref.load(self.units, [head, cell])
             number = arith.sitofp(before.type, sum_)
             # Not `multiply_add`: of two products LLVM adds now one and now the other unrounded.
             after = vector.fma(number, vector.broadcast(before.type, unit), before)
             vector.store(after, self.sums, place)
-
-    def _word(self, bytes_: ir.Value, where: list[ir.Value]) -> ir.Value:
-        """Four of `bytes_`, in every lane."""
-        one = ir.VectorType.get([1], self.words.element_type)
-        word = vector.bitcast(one, read_bytes(bytes_, where, WORD))
-        words = vector.broadcast(self.words, vector.extract(word, [], [0]))
-        return vector.bitcast(self.bytes_of_words, words)
 
 
 def _channels(run: Run) -> list[int]:

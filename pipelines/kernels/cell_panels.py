@@ -1,12 +1,12 @@
 """The cells of a head in a KV cache, as bytes that follow each other."""
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, memref
+from torch_mlir.dialects import arith, memref, vector
 
 from llmc.dialects.block_panels import WORD
 from llmc.dialects.cache_cells import COLUMNS, PANEL, UPPER, CellFormat, Plane
 from llmc.dialects.index_notation import index
-from llmc.pipelines.kernels.vectors import read_bytes
+from llmc.pipelines.kernels.vectors import floats, read_bytes
 from llmc.pipelines.targets.cpu import CACHE_LINE
 
 
@@ -33,8 +33,10 @@ class CellPanels:
         self._buffer = memref.reinterpret_cast(flat, cache, [], [size], [], [0], [unknown], [1])
 
     def scales(self, column: ir.Value, cell: ir.Value, count: int) -> ir.Value:
-        """The bytes of `count` scales of a cell, from that of `column` on."""
-        return read_bytes(self._buffer, [self._scale(column, cell)], 2 * count)
+        """As float32 `count` scales of a cell, from that of `column` on."""
+        both = read_bytes(self._buffer, [self._scale(column, cell)], 2 * count)
+        halves = vector.bitcast(ir.VectorType.get([count], ir.F16Type.get()), both)
+        return arith.extf(floats(count), halves)
 
     def panel(self, column: ir.Value, cell: ir.Value) -> ir.Value:
         """Where a cell would begin if the panel of `column` were its first."""

@@ -134,7 +134,7 @@ class ProgressiveSoftmax(ByteSoftmax):
         """Stores the scores of the panel of `column + panel`, and gives what none is above."""
         for lane in range(0, PANEL, self.lanes):
             at = arith.addi(panel, index(lane))
-            products = self.products_by(heads, arith.addi(column, at), whole)
+            products = self.by_keys.of(heads, arith.addi(column, at), whole)
             tops = self.keep(products, heads, column, at, None, tops)
         return tops
 

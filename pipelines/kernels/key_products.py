@@ -1,0 +1,175 @@
+"""Products of queries with keys in cells: of bytes, in integers; or of halves of them."""
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, math, memref, scf, vector
+
+from llmc.dialects.block_panels import WORD
+from llmc.dialects.blocks import Q8_0
+from llmc.dialects.cache_cells import PANEL, PLANES, UPPER
+from llmc.dialects.index_notation import constant, index
+from llmc.pipelines.kernels.cell_panels import CellPanels
+from llmc.pipelines.kernels.cell_words import (
+    EACH_WORD,
+    LARGEST_HALF,
+    adds_in_16_bits,
+    halves_at_once,
+    halves_of,
+    integers_of,
+    offset,
+    raised,
+    word_in_lanes,
+)
+from llmc.pipelines.kernels.kernel import multiply_add
+from llmc.pipelines.kernels.online_softmax import buffer
+from llmc.pipelines.kernels.vectors import floats, splat, walsh_hadamard
+from llmc.pipelines.schedules.byte_instructions import Instructions, vpdpbusd
+from llmc.pipelines.schedules.byte_instructions import splat as integers
+
+# What the largest of a block's queries becomes.
+_QUERY = 127.0
+# What a number is taken for at least, so that it divides.
+_LEAST = 1e-30
+
+
+class KeyProducts:
+    """Queries `[heads, D]`, transformed and rounded as `keys` are, that `multiply` these.
+
+    Buffers `rounded [heads, cells, 32]`, of which 1 is worth `steps [heads, cells]`, and `starts
+    [2, heads, cells]` for the sums of products with upper halves of keys, and with all bits.
+    """
+
+    def __init__(
+        self, query: ir.Value, keys: CellPanels, lanes: int, multiply: Instructions
+    ) -> None:
+        self._query, self._keys, self._lanes, self._multiply = query, keys, lanes, multiply
+        self._by_halves = adds_in_16_bits(multiply)
+        # Others want unsigned ones.
+        self._signed = multiply is not vpdpbusd and not self._by_halves
+        heads, channels = query.type.shape
+        self._cells = channels // Q8_0.values
+        i32, byte = (ir.IntegerType.get_signless(bits) for bits in (32, 8))
+        self._words = ir.VectorType.get([lanes], i32)
+        self._rounded = buffer(heads, self._cells, Q8_0.values, element=byte)
+        self._steps = buffer(heads, self._cells)
+        self._starts = buffer(2, heads, self._cells, element=i32)
+
+    @staticmethod
+    def bytes(heads: int, channels: int) -> int:
+        """What the buffers take."""
+        return heads * channels // Q8_0.values * (Q8_0.values + 12)
+
+    def round_queries(self) -> None:
+        """Makes integers of the queries."""
+        heads, _ = self._query.type.shape
+        for head in scf.for_(index(0), index(heads)):
+            for block in scf.for_(index(0), index(self._cells)):
+                self._round(head, block)
+                scf.yield_([])
+            scf.yield_([])
+
+    def of(self, heads: list[ir.Value], column: ir.Value, whole: bool) -> list[ir.Value]:
+        """The products with keys from `column` on, float32, cell by cell for all heads.
+
+        If not `whole`, by their upper halves.
+        """
+        zeros = [splat(0.0, self._lanes)] * len(heads)
+        # A loop, or LLVM would keep the words of all queries on the stack, each in every lane.
+        loop = scf.ForOp(index(0), index(self._cells), index(1), zeros)
+        with ir.InsertionPoint(loop.body):
+            cell, sums = loop.induction_variable, loop.inner_iter_args
+            scales = self._keys.scales(column, cell, self._lanes)
+            products = self._in_cell(heads, column, cell, whole)
+            steps = (memref.load(self._steps, [head, cell]) for head in heads)
+            scf.yield_(
+                [
+                    multiply_add(
+                        arith.sitofp(scales.type, product),
+                        arith.mulf(scales, vector.broadcast(scales.type, step)),
+                        sum_,
+                    )
+                    for product, step, sum_ in zip(products, steps, sums, strict=True)
+                ]
+            )
+        return list(loop.results)
+
+    def _round(self, head: ir.Value, block: ir.Value) -> None:
+        """Makes integers of 32 channels."""
+        f32, i32, i8 = ir.F32Type.get(), self._words.element_type, self._rounded.type.element_type
+        at = [head, arith.muli(block, index(Q8_0.values))]
+        (numbers,) = walsh_hadamard([vector.load(floats(Q8_0.values), self._query, at)])
+        largest = arith.maximumf(
+            vector.reduction(f32, vector.CombiningKind.MAXIMUMF, math.absf(numbers)),
+            constant(_LEAST, f32),
+        )
+        memref.store(arith.divf(largest, constant(_QUERY, f32)), self._steps, [head, block])
+        inverse = arith.divf(constant(_QUERY, f32), largest)
+        nearest = math.roundeven(arith.mulf(numbers, vector.broadcast(numbers.type, inverse)))
+        whole = arith.fptosi(ir.VectorType.get([Q8_0.values], i32), nearest)
+        bytes_ = arith.trunci(ir.VectorType.get([Q8_0.values], i8), whole)
+        vector.store(bytes_, self._rounded, [head, block, index(0)])
+        sum_ = vector.reduction(i32, vector.CombiningKind.ADD, whole)
+        # Keys that must be unsigned have 128 too much.
+        start = arith.muli(sum_, constant(0 if self._signed else -128, i32))
+        for is_whole, each in ((True, start), (False, offset(sum_))):
+            memref.store(each, self._starts, [index(is_whole), head, block])
+
+    def _in_cell(
+        self, heads: list[ir.Value], column: ir.Value, cell: ir.Value, whole: bool
+    ) -> list[ir.Value]:
+        """For each head the products of its integers and of a cell's keys from `column` on."""
+        starts = [
+            vector.broadcast(self._words, memref.load(self._starts, [index(whole), head, cell]))
+            for head in heads
+        ]
+        within = arith.remui(column, index(PANEL))
+        panel = arith.addi(self._keys.panel(column, cell), arith.muli(within, index(WORD)))
+        queries = [[head, cell] for head in heads]
+        if whole and not self._by_halves:
+            return self._add_integers(starts, queries, panel)
+        zeros = [integers(0, self._words)] * len(heads)
+        sums = list(map(raised, self._add_halves(zeros, queries, panel, upper=True)))
+        if whole:
+            sums = self._add_halves(sums, queries, panel, upper=False)
+        return [arith.addi(*each) for each in zip(sums, starts, strict=True)]
+
+    def _add_integers(
+        self, sums: list[ir.Value], queries: list[list[ir.Value]], panel: ir.Value
+    ) -> list[ir.Value]:
+        most = 128 if self._signed else 255
+        for words in EACH_WORD:
+            keys = integers_of(self._keys, panel, words.start, 0, self._lanes)
+            if not self._signed:
+                keys = [arith.xori(key, integers(-128, key.type)) for key in keys]
+            sums = self._add(sums, queries, words, keys, self._signed, most)
+        return sums
+
+    def _add_halves(
+        self, sums: list[ir.Value], queries: list[list[ir.Value]], panel: ir.Value, upper: bool
+    ) -> list[ir.Value]:
+        plane = PLANES[not upper]
+        for words in halves_at_once(self._multiply):
+            keys = [
+                key
+                for word in words
+                for key in halves_of(self._keys, plane, panel, word, 0, self._lanes)
+            ]
+            sums = self._add(sums, queries, words, keys, False, LARGEST_HALF)
+        return sums
+
+    def _add(
+        self,
+        sums: list[ir.Value],
+        queries: list[list[ir.Value]],
+        words: range,
+        keys: list[ir.Value],
+        signed: bool,
+        most: int,
+    ) -> list[ir.Value]:
+        """`sums` with the products of queries and of keys, two vectors of each of `words`."""
+        channels, after = [start + WORD * word for word in words for start in UPPER.starts], []
+        for sum_, query in zip(sums, queries, strict=True):
+            places = [[*query, index(channel)] for channel in channels]
+            factors = [word_in_lanes(self._rounded, place, self._lanes) for place in places]
+            pairs = list(zip(keys, factors, strict=True))
+            after.append(self._multiply(sum_, pairs, signed, most))
+        return after
