@@ -5,33 +5,42 @@
 
 // UNKNOWN: error: pass 'call-kernels': instruction must be one of {{.+}}, vpdpbusd, {{.+}}, plain, not 'fma'
 
-// A cache of cells is one of bytes. New rows are rounded; keys, made unsigned, are multiplied by
-// rounded queries, and digits of weights by values: two by whole values where a weight is high enough,
+// A cache of cells is one of bytes. New rows are rounded, keys after they are transformed. Upper
+// halves of keys, made unsigned, are multiplied by rounded queries, and then whole keys where scores
+// are high enough; and digits of weights by values: two by whole ones where a weight is high enough,
 // else one by their upper halves.
 // CHECK:       func.func @decode_attention_
+// CHECK:         vector.shuffle %{{.+}}, %{{.+}} [1, 0, 3, 2, {{.+}} : vector<16xf32>
 // CHECK:         math.round %{{.+}} : vector<16xf32>
 // CHECK:         arith.fptosi %{{.+}} : vector<16xf32> to vector<16xi8>
 // CHECK:         memref.prefetch
-// CHECK:         arith.xori %{{.+}} : vector<64xi8>
-// CHECK:         llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"(
+// CHECK:         %[[HALVES:.+]] = arith.xori %{{.+}} : vector<64xi8>
+// CHECK:         %[[LOW:.+]] = arith.andi %[[HALVES]], %{{.+}} : vector<64xi8>
+// CHECK:         %[[HIGH:.+]] = arith.shrui %[[HALVES]], %{{.+}} : vector<64xi8>
+// CHECK:         llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"(%{{.+}}, %[[LOW]], %{{.+}})
+// CHECK:         llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"(%{{.+}}, %[[HIGH]], %{{.+}})
 // CHECK:         arith.sitofp %{{.+}} : vector<16xi32> to vector<16xf32>
 // CHECK:         vector.reduction <or>, %{{.+}} : vector<16xi1> into i1
 // CHECK:         memref.prefetch
+// CHECK:         %[[WHOLE:.+]] = arith.ori %{{.+}} : vector<64xi8>
+// CHECK:         %[[UNSIGNED:.+]] = arith.xori %[[WHOLE]], %{{.+}} : vector<64xi8>
+// CHECK:         llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"(%{{.+}}, %[[UNSIGNED]], %{{.+}})
+// CHECK:         vector.reduction <or>, %{{.+}} : vector<16xi1> into i1
+// CHECK:         memref.prefetch
+// CHECK:         %[[VALUES:.+]] = arith.andi %{{.+}} : vector<64xi8>
+// CHECK:         llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"(%{{.+}}, %[[VALUES]], %{{.+}})
 // CHECK:         arith.shrui %{{.+}} : vector<16xi32>
-// CHECK:         vector.load %{{.+}} : memref<?xi8>, vector<64xi8>
-// CHECK:         vector.load %{{.+}} : memref<?xi8>, vector<64xi8>
-// CHECK:         llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"(
-// CHECK-NOT:     arith.shrui %{{.+}} : vector<16xi32>
-// CHECK:         vector.load %{{.+}} : memref<?xi8>, vector<64xi8>
-// CHECK:         llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"(
+// CHECK:         %[[ALL:.+]] = arith.ori %{{.+}} : vector<64xi8>
+// CHECK:         llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"(%{{.+}}, %{{.+}}, %[[ALL]])
 // CHECK-LABEL: func.func @decode(
 // CHECK-SAME:      %arg1: tensor<2x?x2x?x1x17408xi8>
 // CHECK:         %[[O:.+]]:5 = "flow.dispatch"({{.+}}, %arg0, %arg3, %arg1, %arg2,
 // CHECK:         return %[[O]]#0, %[[O]]#2, %[[O]]#3
 //
-// AVX2-NOT:    arith.xori
-// AVX2:        llvm.call_intrinsic "llvm.x86.avx2.psign.b"
-// AVX2:        llvm.call_intrinsic "llvm.x86.avx2.pmadd.ub.sw"
+// Products with eight halves are added up in 16 bits before they are widened.
+// AVX2-NOT:      llvm.x86.avx2.psign.b
+// AVX2-COUNT-8:  llvm.call_intrinsic "llvm.x86.avx2.pmadd.ub.sw"
+// AVX2:          llvm.call_intrinsic "llvm.x86.avx2.pmadd.wd"
 func.func @decode(%qkv: tensor<1x256xf32>, %k: tensor<2x?x2x?x1x!llmc.q8_0_keys>, %v: tensor<2x?x2x?x1x!llmc.q8_0_values>,
                   %start: tensor<1xi64>, %i: index)
     -> (tensor<1x128xf32>, tensor<2x?x2x?x1x!llmc.q8_0_keys>, tensor<2x?x2x?x1x!llmc.q8_0_values>) {
