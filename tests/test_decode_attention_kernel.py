@@ -3,7 +3,11 @@
 So it does where the cache has a part of the columns, and then says how much that weighs.
 """
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import iree.runtime
+import numpy as np
 import pytest
 from torch_mlir import ir
 
@@ -13,6 +17,7 @@ from llmc.pipelines.passes.call_kernels import CallKernels
 from llmc.pipelines.passes.store_blocks_as_bytes import StoreBlocksAsBytes
 from tests.cpu_code import BYTES, LANES, OF_256_BITS, compile_for_cpu
 from tests.decode_attention import COLUMNS_HELD, Shape, check_attention
+from tests.kv_caches import as_cache, as_stored, kept
 
 SHAPES = [
     Shape(heads=9, key_heads=3, channels=64, value_channels=64, rotated=64, lanes=16),
@@ -51,10 +56,14 @@ SHAPES = [
     ids=lambda shape: f"{shape.heads}x{shape.channels}_{shape.cache}_{shape.step}",
 )
 def compiled(request):
+    return request.param, compile_kernel(request.param)
+
+
+def compile_kernel(shape: Shape) -> Callable[..., list[np.ndarray]]:
     context = ir.Context()
     dialects.load(context)
-    module = ir.Module.parse(request.param.function, context)
-    kernels = CallKernels(lanes=request.param.lanes, instruction=request.param.instruction)
+    module = ir.Module.parse(shape.function, context)
+    kernels = CallKernels(lanes=shape.lanes, instruction=shape.instruction)
     run((kernels, StoreBlocksAsBytes(), "canonicalize"), module)
     binary = compile_for_cpu(module)
     loaded = iree.runtime.load_vm_flatbuffer(binary, driver="local-task")
@@ -63,9 +72,39 @@ def compiled(request):
         # Copied, as their memory goes with the results.
         return [result.to_host().copy() for result in loaded.attend(*arguments)]
 
-    return request.param, attend
+    return attend
 
 
 @pytest.mark.parametrize(("past", "starts"), COLUMNS_HELD)
 def test_kernel(compiled, past, starts):
     check_attention(*compiled, past, starts)
+
+
+@pytest.mark.parametrize(("lanes", "instruction"), [(LANES, BYTES.instruction), (8, OF_256_BITS)])
+def test_a_head_is_the_same_whatever_is_beside_it(lanes, instruction):
+    """On ranks that share a key head, which have some of its query heads, too."""
+    shared = Shape(6, 2, 64, 64, lanes=lanes, cache="q8_0", instruction=instruction)
+    attend, attend_alone = map(compile_kernel, (shared, replace(shared, heads=2)))
+    generator = np.random.default_rng(0)
+    for past in (40, 700, 1500):
+        query, key, value = (
+            generator.standard_normal((1, heads, 64), np.float32) for heads in (6, 2, 2)
+        )
+        caches = [
+            as_stored(as_cache(kept(rows, "q8_0", which), "q8_0", which))
+            for rows, which in zip(
+                generator.standard_normal((2, 2, 2, 2, past + 1, 64), np.float32),
+                ("keys", "values"),
+                strict=True,
+            )
+        ]
+
+        def given(query, key=key, value=value):
+            parts = [part.reshape(1, -1) for part in (query, key, value)]
+            return np.concatenate([np.zeros((1, 1), np.float32), *parts], axis=1)
+
+        places = np.array([0], np.int64), 1, 1, past
+        # Loud queries look at few columns, and each head at others.
+        together, *_ = attend(given(4 * query), *caches, *places)
+        alone, *_ = attend_alone(given(4 * query[:, ::3]), *caches, *places)
+        np.testing.assert_array_equal(together.reshape(6, 64)[::3], alone.reshape(2, 64))

@@ -205,6 +205,7 @@ class ByteSoftmax(OnlineSoftmax):
                     half = splat(0.5, self.lanes)
                     nearest = multiply_add(weights[number], inverses[number], half)
                     share = arith.fptosi(self.words, nearest)
+                    share = self.share_of(share, panels, head, first)
                     self._store_digits(share, panels.digits, [head, index(cell)], at)
                     totals[number] = arith.addi(totals[number], share)
             scf.yield_(totals)
@@ -213,6 +214,12 @@ class ByteSoftmax(OnlineSoftmax):
         for head, total_ in zip(heads, loop.results, strict=True):
             sum_ = vector.reduction(self.words.element_type, vector.CombiningKind.ADD, total_)
             memref.store(offset(sum_), self.offsets, [head, index(cell)])
+
+    def share_of(
+        self, share: ir.Value, panels: Panels, head: ir.Value, panel: ir.Value
+    ) -> ir.Value:
+        """What of weights by scales of a panel, `share`, `head` gives to `panels`: here all."""
+        return share
 
     def _store_digits(
         self, rest: ir.Value, digits: range, place: list[ir.Value], at: ir.Value

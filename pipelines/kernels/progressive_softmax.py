@@ -22,7 +22,7 @@ from torch_mlir.dialects import arith, memref, scf, vector
 
 from llmc.dialects.attention import HIDDEN
 from llmc.dialects.cache_cells import LOWER, PANEL, UPPER, Plane
-from llmc.dialects.index_notation import index
+from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.kernels.byte_softmax import ByteSoftmax
 from llmc.pipelines.kernels.cell_panels import CellPanels
 from llmc.pipelines.kernels.digits import Panels
@@ -37,6 +37,7 @@ from llmc.pipelines.kernels.vectors import (
     minimum,
     splat,
 )
+from llmc.pipelines.schedules.byte_instructions import splat as integers
 
 # Shares of the sum of weights, as powers of 2: keys or values of a panel are read whole if a column
 # of it has as much. An error of a score is one of its whole weight.
@@ -50,9 +51,11 @@ _LONG = 512
 class ProgressiveSoftmax(ByteSoftmax):
     """`ByteSoftmax` of one token, over some of the columns `first` to `newest - 1`, which it sees.
 
-    Buffers `places [2, block / 16]`, the first columns of the panels of a block which are read
-    whole, and of the others; and in every lane, `known [heads, lanes]`, the sum of the weights that
-    are known of beforehand, and `least [heads, lanes]`, a weight whose values are read whole.
+    Buffers `places [2, block / 16]`, the first columns of the panels of a block which some head
+    reads whole, and of those that some does not; `whole [heads, block / 16]`, which heads do; and
+    in every lane, `known [heads, lanes]`, the sum of the weights that are known of beforehand, and
+    `least [heads, lanes]`, a weight whose values are read whole. A head takes what it would take
+    alone: with whom ranks let it share a key head does not matter.
     """
 
     # Where columns are found to matter, memory has yet to be waited for: once for so many.
@@ -70,13 +73,15 @@ class ProgressiveSoftmax(ByteSoftmax):
     ) -> None:
         super().__init__(heads, caches, lanes, softcap, instruction)
         self._columns = columns
-        self._places = buffer(2, self.block // PANEL, element=ir.IntegerType.get_signless(32))
+        i32, panels = ir.IntegerType.get_signless(32), self.block // PANEL
+        self._places = buffer(2, panels, element=i32)
+        self._whole = buffer(heads, panels, element=i32)
         self._known, self._least = (buffer(heads, self.lanes) for _ in range(2))
 
     @classmethod
     def bytes(cls, heads: int, channels: int, value_channels: int, lanes: int) -> int:
         """What the buffers take."""
-        known = 4 * (2 * heads * lanes + 2 * cls.block // PANEL)
+        known = 4 * (2 * heads * lanes + (2 + heads) * cls.block // PANEL)
         return super().bytes(heads, channels, value_channels, lanes) + known
 
     def begin_columns(self) -> None:
@@ -109,8 +114,27 @@ class ProgressiveSoftmax(ByteSoftmax):
         loop = panels.each(tops)
         with ir.InsertionPoint(loop.body):
             at, tops = panels.first(loop.induction_variable), list(loop.inner_iter_args)
-            scf.yield_(self._score_panel(heads, column, at, tops, whole=True))
+            rough = [load(self.scores, [head, at], PANEL) for head in heads]
+            after = self._score_panel(heads, column, at, tops, whole=True)
+            for number, head in enumerate(heads):
+                whole, place = self._reads_whole(head, at), [head, at]
+                scores = arith.select(whole, load(self.scores, place, PANEL), rough[number])
+                vector.store(scores, self.scores, place)
+                tops[number] = arith.select(whole, after[number], tops[number])
+            scf.yield_(tops)
         return list(loop.results)
+
+    def share_of(
+        self, share: ir.Value, panels: Panels, head: ir.Value, panel: ir.Value
+    ) -> ir.Value:
+        """None of a panel that a head reads as others of `panels` are not read."""
+        none, whole = integers(0, share.type), self._reads_whole(head, panel)
+        return arith.select(whole, *((share, none) if panels.whole else (none, share)))
+
+    def _reads_whole(self, head: ir.Value, panel: ir.Value) -> ir.Value:
+        """Whether `head` was found to read all bits of the panel from column `panel` on."""
+        flag = memref.load(self._whole, [head, arith.divui(panel, index(PANEL))])
+        return arith.cmpi(arith.CmpIPredicate.ne, flag, constant(0, flag.type))
 
     def _score_roughly(
         self, heads: list[ir.Value], column: ir.Value, count: ir.Value
@@ -154,7 +178,7 @@ class ProgressiveSoftmax(ByteSoftmax):
     def panels_of(
         self, heads: list[ir.Value], column: ir.Value, count: ir.Value
     ) -> Sequence[Panels]:
-        """Those without a weight that is a share worth mentioning, and the others."""
+        """Those where some head has no weight that is a share worth mentioning, or some has."""
         least = []
         for head in heads:
             here = [head, index(0)]
@@ -201,7 +225,7 @@ class ProgressiveSoftmax(ByteSoftmax):
         count: ir.Value,
         cells: CellPanels,
     ) -> tuple[Panels, Panels]:
-        """The panels of a block without a score as large as its head's of `least`, and the others.
+        """The panels of a block where some head has no score as large as its `least`, or some has.
 
         The scores may be weights. Memory is asked for the lower halves of the latter in `cells`.
         """
@@ -210,16 +234,19 @@ class ProgressiveSoftmax(ByteSoftmax):
         loop = scf.ForOp(index(0), count, index(PANEL), [index(0), index(0)])
         with ir.InsertionPoint(loop.body):
             at, counts = loop.induction_variable, list(loop.inner_iter_args)
-            high = [
-                arith.cmpf(arith.CmpFPredicate.OGE, load(self.scores, [head, at], PANEL), bound)
-                for head, bound in zip(heads, bounds, strict=True)
-            ]
-            whole = vector.reduction(i1, vector.CombiningKind.OR, reduce(arith.ori, high))
+            flags = []
+            for head, bound in zip(heads, bounds, strict=True):
+                scores = load(self.scores, [head, at], PANEL)
+                high = arith.cmpf(arith.CmpFPredicate.OGE, scores, bound)
+                flags.append(vector.reduction(i1, vector.CombiningKind.OR, high))
+                place = [head, arith.divui(at, index(PANEL))]
+                memref.store(arith.extui(i32, flags[-1]), self._whole, place)
             for number, before in enumerate(counts):
                 memref.store(arith.index_cast(i32, at), self._places, [index(number), before])
-            more = arith.index_castui(ir.IndexType.get(), whole)
-            less = arith.subi(index(1), more)
-            scf.yield_([arith.addi(*pair) for pair in zip(counts, (more, less), strict=True)])
+            some, all_ = (reduce(op, flags) for op in (arith.ori, arith.andi))
+            not_all = arith.xori(all_, constant(1, i1))
+            more = [arith.index_castui(ir.IndexType.get(), flag) for flag in (some, not_all)]
+            scf.yield_([arith.addi(*pair) for pair in zip(counts, more, strict=True)])
         chosen, others = (
             Panels(number == 0, count, 1, partial(load_index, self._places, index(number)))
             for number, count in enumerate(loop.results)
