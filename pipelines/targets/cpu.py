@@ -64,7 +64,7 @@ _RESERVED = "reserve-x18"
 
 _IN_CODE = {
     "x86_64": re.compile(
-        r"(?!(clwb|clzero|invpcid|mwaitx|pconfig|pku|ptwrite|rdpid|rdpru|sgx|shstk|wbnoinvd|xsaves)$).*"
+        r"(?!(clwb|clzero|invpcid|mwaitx|pconfig|pku|ptwrite|rdpid|rdpru|rdrnd|rdseed|sgx|shstk|wbnoinvd|xsaves)$).*"
     ),
     "aarch64": re.compile(
         "neon|dotprod|fullfp16|fp16fml|i8mm|bf16|sve2?|lse|rcpc|rdm|complxnum|crc"
