@@ -55,6 +55,17 @@ class QuantizedMatvecParameters(Parameters):
         return share_evenly(shape[-2], self.panels) and self.panels % self.together == 0
 
 
+@dataclass(frozen=True)
+class QuantizedPanelParameters(Parameters):
+    """A workgroup computes one panel, and memory is asked for no other: any may be the next.
+
+    `instruction` multiplies bytes, `lanes` times four at once.
+    """
+
+    instruction: str = "plain"
+    lanes: int = 4
+
+
 def quantized_matvec(payload: Handle, parameters: QuantizedMatvecParameters) -> None:
     """Every workgroup normalises and quantises the row, then multiplies it by panels.
 
@@ -64,13 +75,20 @@ def quantized_matvec(payload: Handle, parameters: QuantizedMatvecParameters) -> 
         multiply_row(kernel, parameters)
 
 
-def quantized_panel(payload: Handle, parameters: QuantizedMatvecParameters) -> None:
+def quantized_panel(payload: Handle, parameters: QuantizedPanelParameters) -> None:
     """As `quantized_matvec`, for a kernel of which `fuse-screened-argmax` runs some workgroups.
 
     Changes numerics: the order of sums.
     """
+    alone = QuantizedMatvecParameters(
+        panels=1,
+        together=1,
+        ahead=0,
+        instruction=parameters.instruction,
+        lanes=parameters.lanes,
+    )
     with each(kernels(payload, "quantized_panel")) as kernel:
-        multiply_row(kernel, parameters)
+        multiply_row(kernel, alone)
 
 
 def multiply_row(kernel: Handle, parameters: QuantizedMatvecParameters) -> None:

@@ -23,6 +23,7 @@ from llmc.pipelines.schedules.quantized_matmul import (
 )
 from llmc.pipelines.schedules.quantized_matvec import (
     QuantizedMatvecParameters,
+    QuantizedPanelParameters,
     quantized_matvec,
     quantized_panel,
 )
@@ -75,18 +76,10 @@ def _quantized_matvec(schedule: Callable[..., None]) -> Rule:
 
 
 def _quantized_panel(_kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
-    """One panel a workgroup, and nothing is fetched ahead: any other may be the next."""
+    """The same for all shapes."""
     products = target.byte_products
-    return PythonSchedule(
-        quantized_panel,
-        QuantizedMatvecParameters(
-            panels=1,
-            together=1,
-            ahead=0,
-            instruction=products.instruction,
-            lanes=products.lanes,
-        ),
-    )
+    parameters = QuantizedPanelParameters(products.instruction, products.lanes)
+    return PythonSchedule(quantized_panel, parameters)
 
 
 def _quantized_matmul(schedule: Callable[..., None]) -> Rule:
