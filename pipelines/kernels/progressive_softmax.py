@@ -117,9 +117,11 @@ class ProgressiveSoftmax(ByteSoftmax):
             rough = [load(self.scores, [head, at], PANEL) for head in heads]
             after = self._score_panel(heads, column, at, tops, whole=True)
             for number, head in enumerate(heads):
-                whole, place = self._reads_whole(head, at), [head, at]
+                place = [head, at]
+                whole = self._reads_whole(head, at, PANEL)
                 scores = arith.select(whole, load(self.scores, place, PANEL), rough[number])
                 vector.store(scores, self.scores, place)
+                whole = self._reads_whole(head, at, self.lanes)
                 tops[number] = arith.select(whole, after[number], tops[number])
             scf.yield_(tops)
         return list(loop.results)
@@ -128,13 +130,17 @@ class ProgressiveSoftmax(ByteSoftmax):
         self, share: ir.Value, panels: Panels, head: ir.Value, panel: ir.Value
     ) -> ir.Value:
         """None of a panel that a head reads as others of `panels` are not read."""
-        none, whole = integers(0, share.type), self._reads_whole(head, panel)
+        none, whole = integers(0, share.type), self._reads_whole(head, panel, self.lanes)
         return arith.select(whole, *((share, none) if panels.whole else (none, share)))
 
-    def _reads_whole(self, head: ir.Value, panel: ir.Value) -> ir.Value:
-        """Whether `head` was found to read all bits of the panel from column `panel` on."""
+    def _reads_whole(self, head: ir.Value, panel: ir.Value, lanes: int) -> ir.Value:
+        """Whether `head` was found to read all bits of the panel from column `panel` on.
+
+        In every lane: LLVM makes a branch, which no CPU foresees, of one truth for a whole vector.
+        """
         flag = memref.load(self._whole, [head, arith.divui(panel, index(PANEL))])
-        return arith.cmpi(arith.CmpIPredicate.ne, flag, constant(0, flag.type))
+        flags = vector.broadcast(ir.VectorType.get([lanes], flag.type), flag)
+        return arith.cmpi(arith.CmpIPredicate.slt, flags, integers(0, flags.type))
 
     def _score_roughly(
         self, heads: list[ir.Value], column: ir.Value, count: ir.Value
@@ -240,7 +246,7 @@ class ProgressiveSoftmax(ByteSoftmax):
                 high = arith.cmpf(arith.CmpFPredicate.OGE, scores, bound)
                 flags.append(vector.reduction(i1, vector.CombiningKind.OR, high))
                 place = [head, arith.divui(at, index(PANEL))]
-                memref.store(arith.extui(i32, flags[-1]), self._whole, place)
+                memref.store(arith.extsi(i32, flags[-1]), self._whole, place)
             for number, before in enumerate(counts):
                 memref.store(arith.index_cast(i32, at), self._places, [index(number), before])
             some, all_ = (reduce(op, flags) for op in (arith.ori, arith.andi))
