@@ -196,8 +196,9 @@ class ByteSoftmax(OnlineSoftmax):
         inverses = self._units(panels, heads, cell, column)
         loop = panels.each([integers(0, self.words)] * len(heads))
         with ir.InsertionPoint(loop.body):
-            first, totals = panels.first(loop.induction_variable), list(loop.inner_iter_args)
-            ask(arith.addi(column, first))
+            turn, totals = loop.induction_variable, list(loop.inner_iter_args)
+            ask(arith.addi(column, panels.place(turn)))
+            first = panels.first(turn)
             for lane in range(0, PANEL, self.lanes):
                 at = arith.addi(first, index(lane))
                 weights = self._scaled_weights(heads, cell, column, at)
@@ -286,8 +287,8 @@ class ByteSoftmax(OnlineSoftmax):
         none = [integers(0, self.words)] * (2 * len(heads) * len(run) * len(panels.digits))
         loop = panels.each(none)
         with ir.InsertionPoint(loop.body):
+            ask(arith.addi(column, panels.place(loop.induction_variable)))
             at = panels.first(loop.induction_variable)
-            ask(arith.addi(column, at))
             scf.yield_(self._added(list(loop.inner_iter_args), panels, heads, run, column, at))
         digits = len(panels.digits)
         starts = range(0, len(none), digits)

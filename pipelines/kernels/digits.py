@@ -7,6 +7,7 @@ from functools import reduce
 from torch_mlir import ir
 from torch_mlir.dialects import arith, scf
 
+from llmc.dialects.cache_cells import PANEL
 from llmc.dialects.index_notation import index
 from llmc.pipelines.schedules.byte_instructions import splat
 
@@ -37,11 +38,20 @@ class Panels:
     @property
     def most(self) -> float:
         """What the largest weight becomes."""
-        return 2.0 ** (BITS * len(self.digits)) - 1
+        return largest(len(self.digits))
 
     def each(self, carried: list[ir.Value]) -> scf.ForOp:
         """A loop over them."""
         return scf.ForOp(index(0), self.end, index(self.step), carried)
+
+    def place(self, turn: ir.Value) -> ir.Value:
+        """Where the panel would be that comes in this turn of the loop, were it over all panels."""
+        return arith.muli(turn, index(PANEL // self.step))
+
+
+def largest(digits: int) -> float:
+    """The number that has so many digits, none of which could be larger."""
+    return 2.0 ** (BITS * digits) - 1
 
 
 def joined(digits: Sequence[ir.Value]) -> ir.Value:

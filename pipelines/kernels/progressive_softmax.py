@@ -22,10 +22,10 @@ from torch_mlir.dialects import arith, memref, scf, vector
 
 from llmc.dialects.attention import HIDDEN
 from llmc.dialects.cache_cells import LOWER, PANEL, UPPER, Plane
-from llmc.dialects.index_notation import constant, index
+from llmc.dialects.index_notation import index
 from llmc.pipelines.kernels.byte_softmax import ByteSoftmax
 from llmc.pipelines.kernels.cell_panels import CellPanels
-from llmc.pipelines.kernels.digits import Panels
+from llmc.pipelines.kernels.digits import Panels, largest
 from llmc.pipelines.kernels.kernel import load_index
 from llmc.pipelines.kernels.online_softmax import Caches, buffer
 from llmc.pipelines.kernels.vectors import (
@@ -42,6 +42,8 @@ from llmc.pipelines.schedules.byte_instructions import splat as integers
 # Shares of the sum of weights, as powers of 2: keys or values of a panel are read whole if a column
 # of it has as much. An error of a score is one of its whole weight.
 _KEY_SHARE, _VALUE_SHARE = -5.0, -6.0
+# A weight of the largest one of a block, below which it is rounded to 0: half of what 1 is worth.
+_NOUGHT = 0.499 / largest(1)
 # Panels that are looked at before all others: the first one, and as many of the newest less one.
 _PANELS = 3
 # Up to so many columns their own sum is soon known.
@@ -110,7 +112,7 @@ class ProgressiveSoftmax(ByteSoftmax):
         """By the upper halves of keys, and by all bits in panels with a share worth mentioning."""
         tops = self._score_roughly(heads, column, count)
         least = [self._least_score(*each) for each in zip(heads, tops, strict=True)]
-        _, panels = self._chosen(heads, least, column, count, self.keys)
+        panels, _ = self._chosen(heads, least, None, column, count, self.keys)
         loop = panels.each(tops)
         with ir.InsertionPoint(loop.body):
             at, tops = panels.first(loop.induction_variable), list(loop.inner_iter_args)
@@ -184,17 +186,28 @@ class ProgressiveSoftmax(ByteSoftmax):
     def panels_of(
         self, heads: list[ir.Value], column: ir.Value, count: ir.Value
     ) -> Sequence[Panels]:
-        """Those where some head has no weight that is a share worth mentioning, or some has."""
-        least = []
+        """Those where some head has a weight that is no share worth mentioning, or one that is.
+
+        Those without a weight that would not be rounded to 0 are left out.
+        """
+        least, nought = [], []
         for head in heads:
             here = [head, index(0)]
-            known, shrink = (load(each, here, self.lanes) for each in (self._known, self.shrinks))
+            known, shrink, top = (
+                load(each, here, self.lanes) for each in (self._known, self.shrinks, self.tops)
+            )
             known = arith.mulf(known, shrink)
             vector.store(known, self._known, here)
             sum_ = maximum(known, vector.broadcast(known.type, self.total(head)))
             least.append(arith.mulf(sum_, splat(2.0**_VALUE_SHARE, self.lanes)))
             vector.store(least[-1], self._least, here)
-        return self._chosen(heads, least, column, count, self.values)
+            nought.append(arith.mulf(minimum(top, least[-1]), splat(_NOUGHT, self.lanes)))
+        chosen, others = self._chosen(heads, least, nought, column, count, self.values)
+        ahead = arith.addi(column, index(self.block))
+        for turn in scf.for_(others.end, index(self.block // PANEL)):
+            self.keys.prefetch(arith.addi(ahead, others.place(turn)), self.ahead)
+            scf.yield_([])
+        return [others, chosen]
 
     def add_values(self, column: ir.Value, count: ir.Value) -> None:
         """As `ByteSoftmax`; the largest scales are the same for all heads and panels."""
@@ -227,31 +240,35 @@ class ProgressiveSoftmax(ByteSoftmax):
         self,
         heads: list[ir.Value],
         least: list[ir.Value],
+        nought: list[ir.Value] | None,
         column: ir.Value,
         count: ir.Value,
         cells: CellPanels,
     ) -> tuple[Panels, Panels]:
-        """The panels of a block where some head has no score as large as its `least`, or some has.
+        """The panels of a block where some head has a score of its `least`, and others that count.
 
-        The scores may be weights. Memory is asked for the lower halves of the latter in `cells`.
+        These are where some head has none of its `least`, but one of `nought`, if that is given.
+        The scores may be weights. Memory is asked for the lower halves of the former in `cells`.
         """
-        i1, i32 = ir.IntegerType.get_signless(1), self._places.type.element_type
-        bounds = [vector.broadcast(floats(PANEL), vector.extract(x, [], [0])) for x in least]
+        i32 = self._places.type.element_type
         loop = scf.ForOp(index(0), count, index(PANEL), [index(0), index(0)])
         with ir.InsertionPoint(loop.body):
             at, counts = loop.induction_variable, list(loop.inner_iter_args)
-            flags = []
-            for head, bound in zip(heads, bounds, strict=True):
-                scores = load(self.scores, [head, at], PANEL)
-                high = arith.cmpf(arith.CmpFPredicate.OGE, scores, bound)
-                flags.append(vector.reduction(i1, vector.CombiningKind.OR, high))
+            flags = self._reach(heads, least, at)
+            for head, flag in zip(heads, flags, strict=True):
                 place = [head, arith.divui(at, index(PANEL))]
-                memref.store(arith.extsi(i32, flags[-1]), self._whole, place)
+                memref.store(arith.extsi(i32, flag), self._whole, place)
             for number, before in enumerate(counts):
                 memref.store(arith.index_cast(i32, at), self._places, [index(number), before])
-            some, all_ = (reduce(op, flags) for op in (arith.ori, arith.andi))
-            not_all = arith.xori(all_, constant(1, i1))
-            more = [arith.index_castui(ir.IndexType.get(), flag) for flag in (some, not_all)]
+            counted = self._reach(heads, nought, at) if nought else flags
+            others = (
+                arith.cmpi(arith.CmpIPredicate.ugt, *each)
+                for each in zip(counted, flags, strict=True)
+            )
+            more = [
+                arith.index_castui(ir.IndexType.get(), reduce(arith.ori, each))
+                for each in (flags, others)
+            ]
             scf.yield_([arith.addi(*pair) for pair in zip(counts, more, strict=True)])
         chosen, others = (
             Panels(number == 0, count, 1, partial(load_index, self._places, index(number)))
@@ -262,4 +279,13 @@ class ProgressiveSoftmax(ByteSoftmax):
             column = arith.addi(column, chosen.first(ask.induction_variable))
             cells.prefetch(column, (LOWER,))
             scf.yield_([])
-        return others, chosen
+        return chosen, others
+
+    def _reach(self, heads: list[ir.Value], bounds: list[ir.Value], at: ir.Value) -> list[ir.Value]:
+        """Whether heads have scores in the panel from `at` on that are not below their bounds."""
+        i1, flags = ir.IntegerType.get_signless(1), []
+        for head, bound in zip(heads, bounds, strict=True):
+            wide = vector.broadcast(floats(PANEL), vector.extract(bound, [], [0]))
+            high = arith.cmpf(arith.CmpFPredicate.OGE, load(self.scores, [head, at], PANEL), wide)
+            flags.append(vector.reduction(i1, vector.CombiningKind.OR, high))
+        return flags
