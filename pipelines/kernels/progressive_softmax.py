@@ -54,10 +54,10 @@ class ProgressiveSoftmax(ByteSoftmax):
     """`ByteSoftmax` of one token, over some of the columns `first` to `newest - 1`, which it sees.
 
     Buffers `places [2, block / 16]`, the first columns of the panels of a block which some head
-    reads whole, and of those that some does not; `whole [heads, block / 16]`, which heads do; and
-    in every lane, `known [heads, lanes]`, the sum of the weights that are known of beforehand, and
-    `least [heads, lanes]`, a weight whose values are read whole. A head takes what it would take
-    alone: with whom ranks let it share a key head does not matter.
+    reads whole, and of those of which some reads upper halves; `whole [heads, block / 16]`, which
+    heads read which whole; and in every lane, `known [heads, lanes]`, the sum of the weights that
+    are known of beforehand, and `least [heads, lanes]`, a weight whose values are read whole. A
+    head takes what it would take alone: with whom ranks let it share a key head does not matter.
     """
 
     # Where columns are found to matter, memory has yet to be waited for: once for so many.
@@ -112,7 +112,7 @@ class ProgressiveSoftmax(ByteSoftmax):
         """By the upper halves of keys, and by all bits in panels with a share worth mentioning."""
         tops = self._score_roughly(heads, column, count)
         least = [self._least_score(*each) for each in zip(heads, tops, strict=True)]
-        panels, _ = self._chosen(heads, least, None, column, count, self.keys)
+        panels, _ = self._chosen(heads, least, least, column, count, self.keys)
         loop = panels.each(tops)
         with ir.InsertionPoint(loop.body):
             at, tops = panels.first(loop.induction_variable), list(loop.inner_iter_args)
@@ -240,15 +240,15 @@ class ProgressiveSoftmax(ByteSoftmax):
         self,
         heads: list[ir.Value],
         least: list[ir.Value],
-        nought: list[ir.Value] | None,
+        nought: list[ir.Value],
         column: ir.Value,
         count: ir.Value,
         cells: CellPanels,
     ) -> tuple[Panels, Panels]:
-        """The panels of a block where some head has a score of its `least`, and others that count.
+        """The panels of a block where some head has a score that is not below its `least`.
 
-        These are where some head has none of its `least`, but one of `nought`, if that is given.
-        The scores may be weights. Memory is asked for the lower halves of the former in `cells`.
+        Then those where some head has none, but one that is not below its `nought`. The scores may
+        be weights. Memory is asked for the lower halves of the former in `cells`.
         """
         i32 = self._places.type.element_type
         loop = scf.ForOp(index(0), count, index(PANEL), [index(0), index(0)])
@@ -260,14 +260,11 @@ class ProgressiveSoftmax(ByteSoftmax):
                 memref.store(arith.extsi(i32, flag), self._whole, place)
             for number, before in enumerate(counts):
                 memref.store(arith.index_cast(i32, at), self._places, [index(number), before])
-            counted = self._reach(heads, nought, at) if nought else flags
-            others = (
-                arith.cmpi(arith.CmpIPredicate.ugt, *each)
-                for each in zip(counted, flags, strict=True)
-            )
+            pairs = zip(self._reach(heads, nought, at), flags, strict=True)
+            rough = [arith.cmpi(arith.CmpIPredicate.ugt, *pair) for pair in pairs]
             more = [
                 arith.index_castui(ir.IndexType.get(), reduce(arith.ori, each))
-                for each in (flags, others)
+                for each in (flags, rough)
             ]
             scf.yield_([arith.addi(*pair) for pair in zip(counts, more, strict=True)])
         chosen, others = (
