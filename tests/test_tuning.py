@@ -266,6 +266,15 @@ def test_experts_are_not_tuned_for_their_operands_are_not_any(tmp_path):
     assert list(tune_model(str(tmp_path), options, 1, pattern="expert")) == []
 
 
+def test_panels_that_another_kernel_chooses_are_not_tuned():
+    """Alone, a kernel would compute all of them, and be fastest by many at a time."""
+    with new_context(), ir.Location.unknown():
+        module, *_ = _layer("quantized_matvec")
+        kernel = _subject(module, "quantized_matvec").kernel
+        (only,) = candidates("quantized_panel", kernel, CPUTarget())
+    assert only.function.__name__ == "quantized_panel"
+
+
 def test_a_kernel_is_tuned():
     with new_context(), ir.Location.unknown():
         module, *_ = _layer("quantized_matmul")
