@@ -78,7 +78,7 @@ def test_facts_of_a_target(text, device, arch, feature):
     assert feature is None or feature in facts.features
 
 
-def test_no_code_needs_what_an_operating_system_keeps_for_itself():
+def test_no_code_needs_features_that_it_is_not_made_with():
     unused = {"sgx", "pconfig", "pku", "rdrnd", "rdseed"}
     assert not unused & set(parse_target("cpu:icelake-server").facts.features)
 

@@ -35,6 +35,7 @@ from llmc.pipelines.kernels.kernel import multiply_add
 from llmc.pipelines.kernels.key_products import KeyProducts
 from llmc.pipelines.kernels.online_softmax import HEADS, Caches, OnlineSoftmax, buffer
 from llmc.pipelines.kernels.vectors import (
+    LEAST_DIVISOR,
     highest,
     load,
     maximum,
@@ -43,8 +44,6 @@ from llmc.pipelines.kernels.vectors import (
 from llmc.pipelines.schedules.byte_instructions import INSTRUCTIONS
 from llmc.pipelines.schedules.byte_instructions import splat as integers
 
-# What a number is taken for at least, so that it divides.
-_LEAST = 1e-30
 # Sums of 32 bits of instructions that have as many whatever the register.
 _LANES = {"vpmaddubsw": 8, "sdot": 4, "smmla": 4}
 # Vectors of sums that stay in registers, of which there are 32 if they are the widest.
@@ -253,7 +252,7 @@ class ByteSoftmax(OnlineSoftmax):
         """Stores what 1 in the digits is worth, and gives for each head a vector of its inverse."""
         inverses, most = [], self.shares_at_most(panels, heads, cell, column)
         for head, share in zip(heads, most, strict=True):
-            largest = maximum(share, splat(_LEAST, self.lanes))
+            largest = maximum(share, splat(LEAST_DIVISOR, self.lanes))
             unit = arith.mulf(largest, splat(1 / panels.most, self.lanes))
             memref.store(vector.extract(unit, [], [0]), self.units, [head, index(cell)])
             inverses.append(arith.divf(splat(panels.most, self.lanes), largest))

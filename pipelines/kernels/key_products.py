@@ -21,14 +21,12 @@ from llmc.pipelines.kernels.cell_words import (
 )
 from llmc.pipelines.kernels.kernel import multiply_add
 from llmc.pipelines.kernels.online_softmax import buffer
-from llmc.pipelines.kernels.vectors import floats, splat, walsh_hadamard
+from llmc.pipelines.kernels.vectors import LEAST_DIVISOR, floats, splat, walsh_hadamard
 from llmc.pipelines.schedules.byte_instructions import Instructions, vpdpbusd
 from llmc.pipelines.schedules.byte_instructions import splat as integers
 
 # What the largest of a block's queries becomes.
 _QUERY = 127.0
-# What a number is taken for at least, so that it divides.
-_LEAST = 1e-30
 
 
 class KeyProducts:
@@ -99,7 +97,7 @@ class KeyProducts:
         (numbers,) = walsh_hadamard([vector.load(floats(Q8_0.values), self._query, at)])
         largest = arith.maximumf(
             vector.reduction(f32, vector.CombiningKind.MAXIMUMF, math.absf(numbers)),
-            constant(_LEAST, f32),
+            constant(LEAST_DIVISOR, f32),
         )
         memref.store(arith.divf(largest, constant(_QUERY, f32)), self._steps, [head, block])
         inverse = arith.divf(constant(_QUERY, f32), largest)

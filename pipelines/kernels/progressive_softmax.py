@@ -112,6 +112,7 @@ class ProgressiveSoftmax(ByteSoftmax):
         """By the upper halves of keys, and by all bits in panels with a share worth mentioning."""
         tops = self._score_roughly(heads, column, count)
         least = [self._least_score(*each) for each in zip(heads, tops, strict=True)]
+        # With one bound for both, there are no others.
         panels, _ = self._chosen(heads, least, least, column, count, self.keys)
         loop = panels.each(tops)
         with ir.InsertionPoint(loop.body):
@@ -204,6 +205,7 @@ class ProgressiveSoftmax(ByteSoftmax):
             nought.append(arith.mulf(minimum(top, least[-1]), splat(_NOUGHT, self.lanes)))
         chosen, others = self._chosen(heads, least, nought, column, count, self.values)
         ahead = arith.addi(column, index(self.block))
+        # The loops over the others ask for as many panels of the next block as they have turns.
         for turn in scf.for_(others.end, index(self.block // PANEL)):
             self.keys.prefetch(arith.addi(ahead, others.place(turn)), self.ahead)
             scf.yield_([])

@@ -11,6 +11,8 @@ from llmc.pipelines.schedules.byte_instructions import splat as integers
 
 # By this, numbers become those whose powers of 2, and not e, are wanted: fewer instructions.
 LOG2_E = 1.4426950408889634
+# What the largest of some numbers is taken for at least, where they are divided by it.
+LEAST_DIVISOR = 1e-30
 # Of a float32: the bits of its mantissa, and how much too high its exponent is stored.
 _MANTISSA, _BIAS = 23, 127
 # The polynomial of `exp2_of_negative`, from the fifth power down; off by at most 9.2e-8.

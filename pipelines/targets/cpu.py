@@ -70,7 +70,10 @@ _IN_CODE = {
         "neon|dotprod|fullfp16|fp16fml|i8mm|bf16|sve2?|lse|rcpc|rdm|complxnum|crc"
     ),
 }
-"""LLVM's features that code may be made with: some of the others are for kernels of an OS alone."""
+"""LLVM's features that code may be made with: of the others, some are for kernels of an OS alone.
+
+Random numbers are read by code that asks for them by name, which none of ours does.
+"""
 
 
 @dataclass(frozen=True)
