@@ -40,10 +40,10 @@ Where a core's share is less, it is one workgroup: each waits for the first pane
 _STREAMS = 2
 """How many panels are read at once, while memory is asked for as many."""
 
-_SOON = 4 * 1024
-"""How many bytes ahead memory is asked for, where panels are read one by one.
+_SOON = 256
+"""How many values of a row ahead memory is asked for, where panels are read one by one.
 
-A core that reads 25 to 40 GB/s waits 100 to 150 ns for what it asked for.
+A core waits 100 to 150 ns for what it asked for, in which it multiplies so many of 16 rows.
 """
 
 _UNPACKED = 256
@@ -69,7 +69,7 @@ def _quantized_matvec(schedule: Callable[..., None]) -> Rule:
             panels=panels,
             together=1 if is_one_stream else divisor(panels, _STREAMS),
             ahead=0 if is_one_stream else 1,
-            blocks=max(1, _SOON // weight.shape[-1]) if is_one_stream else 0,
+            blocks=max(1, _SOON // _values(kernel)) if is_one_stream else 0,
             instruction=products.instruction,
             lanes=products.lanes,
         )
@@ -171,11 +171,9 @@ def choose_schedule(kind: str, kernel: func.FuncOp, target: CPUTarget) -> Python
 
 
 def _values(kernel: func.FuncOp) -> int:
-    """How many values of activations, i8 `[T, B, G]` of which T is dynamic, meet a block."""
-    i8 = ir.IntegerType.get_signless(8)
+    """How many values of a row meet a block: `[T, B, G]`, the first of rank 3, are activations."""
     tensors = (type_ for type_ in kernel.type.inputs if isinstance(type_, ir.RankedTensorType))
-    rows = (t for t in tensors if t.rank == 3 and t.element_type == i8 and t.is_dynamic_dim(0))
-    return next((type_.shape[2] for type_ in rows), _UNPACKED)
+    return next((type_.shape[2] for type_ in tensors if type_.rank == 3), _UNPACKED)
 
 
 def _weight(kernel: func.FuncOp) -> ir.RankedTensorType | None:
