@@ -10,6 +10,7 @@ import iree.runtime as rt
 import numpy as np
 
 from llmc.runtime import abi
+from llmc.runtime.archive import map_archive
 from llmc.runtime.errors import IREE_ERRORS, UserError, first_line
 from llmc.runtime.room import Room
 from llmc.runtime.runner import Output, Runner, Together, Top, alone, joined
@@ -73,11 +74,8 @@ class Engine(Runner):
         config = rt.Config(device=device)
         instance = config.vm_instance
         try:
-            index = rt.ParameterIndex()
-            index.load(str(parameters))
-            weights = rt.create_io_parameters_module(
-                instance, index.create_provider(scope=abi.PARAMETER_SCOPE)
-            )
+            provider = map_archive(parameters).create_provider(scope=abi.PARAMETER_SCOPE)
+            weights = rt.create_io_parameters_module(instance, provider)
             # Not mapped: where an exception passes by, IREE 3.13 hides it with a SystemError when
             # it lets go of a mapped module.
             program = rt.VmModule.copy_buffer(instance, module.read_bytes())
