@@ -136,7 +136,7 @@ class ByteSoftmax(OnlineSoftmax):
         """The products by all bits of keys; memory is asked for the values meanwhile."""
         place = arith.addi(column, at)
         self.values.prefetch(place, self.ahead)
-        return self.by_keys.of(heads, place, whole=True)
+        return self.by_keys.of(heads, place)
 
     def add_values(self, column: ir.Value, count: ir.Value) -> None:
         """The values by their weights, some heads and some channels at a time.

@@ -23,7 +23,7 @@ LARGEST_HALF = 15
 EACH_WORD = [range(word, word + 1) for word in range(PANEL // WORD)]
 """The words of a panel, one by one."""
 
-_HALF_BITS, _TWICE_OFFSET = 4, -241
+_HALF_BITS, _OFFSET, _TWICE_MEAN_OFFSET = 4, -128, -241
 # The signs of both halves of a byte, as a byte.
 _SIGNS = 0x88 - 256
 
@@ -71,8 +71,20 @@ def offset(total: ir.Value) -> ir.Value:
 
     An integer, as `total` is.
     """
-    twice = arith.muli(total, constant(_TWICE_OFFSET, total.type))
+    twice = arith.muli(total, constant(_TWICE_MEAN_OFFSET, total.type))
     return arith.shrsi(twice, constant(1, total.type))
+
+
+def starts(total: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """What sums of products with upper halves start from, and those with lower halves.
+
+    The factors add up to `total`, an integer, as both are. Upper halves take lower ones for their
+    mean, rounded to what 1 is worth; with lower halves, the products are those with integers.
+    """
+    bits = constant(_HALF_BITS, total.type)
+    upper = arith.shrsi(offset(total), bits)
+    integers_ = arith.muli(total, constant(_OFFSET, total.type))
+    return upper, arith.subi(integers_, arith.shli(upper, bits))
 
 
 def word_in_lanes(bytes_: ir.Value, where: Sequence[ir.Value], lanes: int) -> ir.Value:

@@ -1,11 +1,14 @@
 """Products of queries with keys in cells: of bytes, in integers; or of halves of them."""
 
+from collections.abc import Callable
+from functools import partial
+
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math, memref, scf, vector
 
 from llmc.dialects.block_panels import WORD
 from llmc.dialects.blocks import Q8_0
-from llmc.dialects.cache_cells import PANEL, PLANES, UPPER
+from llmc.dialects.cache_cells import LOWER, PANEL, PLANES, UPPER, Plane
 from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.kernels.cell_panels import CellPanels
 from llmc.pipelines.kernels.cell_words import (
@@ -15,8 +18,8 @@ from llmc.pipelines.kernels.cell_words import (
     halves_at_once,
     halves_of,
     integers_of,
-    offset,
     raised,
+    starts,
     word_in_lanes,
 )
 from llmc.pipelines.kernels.kernel import multiply_add
@@ -27,13 +30,16 @@ from llmc.pipelines.schedules.byte_instructions import splat as integers
 
 # What the largest of a block's queries becomes.
 _QUERY = 127.0
+# What sums of products start from, beside those with the halves of a plane.
+_WHOLE = len(PLANES)
 
 
 class KeyProducts:
     """Queries `[heads, D]`, transformed and rounded as `keys` are, that `multiply` these.
 
-    Buffers `rounded [heads, cells, 32]`, of which 1 is worth `steps [heads, cells]`, and `starts
-    [2, heads, cells]` for the sums of products with upper halves of keys, and with all bits.
+    Buffers `rounded [heads, cells, 32]`; `steps [2, heads, cells]`, what 1 in a product with the
+    upper halves of keys is worth, or with the lower ones, or with all bits; and `starts [3, heads,
+    cells]`, which sums of such products start from.
     """
 
     def __init__(
@@ -48,13 +54,13 @@ class KeyProducts:
         i32, byte = (ir.IntegerType.get_signless(bits) for bits in (32, 8))
         self._words = ir.VectorType.get([lanes], i32)
         self._rounded = buffer(heads, self._cells, Q8_0.values, element=byte)
-        self._steps = buffer(heads, self._cells)
-        self._starts = buffer(2, heads, self._cells, element=i32)
+        self._steps = buffer(len(PLANES), heads, self._cells)
+        self._starts = buffer(len(PLANES) + 1, heads, self._cells, element=i32)
 
     @staticmethod
     def bytes(heads: int, channels: int) -> int:
         """What the buffers take."""
-        return heads * channels // Q8_0.values * (Q8_0.values + 12)
+        return heads * channels // Q8_0.values * (Q8_0.values + 20)
 
     def round_queries(self) -> None:
         """Makes integers of the queries."""
@@ -65,19 +71,39 @@ class KeyProducts:
                 scf.yield_([])
             scf.yield_([])
 
-    def of(self, heads: list[ir.Value], column: ir.Value, whole: bool) -> list[ir.Value]:
-        """The products with keys from `column` on, float32, cell by cell for all heads.
+    def of(self, heads: list[ir.Value], column: ir.Value) -> list[ir.Value]:
+        """The products with keys from `column` on, float32."""
+        return self._in_all_cells(heads, column, LOWER, self._with_all_bits)
 
-        If not `whole`, by their upper halves.
+    def of_halves(self, heads: list[ir.Value], column: ir.Value, plane: Plane) -> list[ir.Value]:
+        """As `of`, of upper halves alone, lower ones being taken for their mean; or what is left.
+
+        Both add up to the products.
+        """
+        return self._in_all_cells(heads, column, plane, partial(self._with_halves, plane))
+
+    def _in_all_cells(
+        self,
+        heads: list[ir.Value],
+        column: ir.Value,
+        plane: Plane,
+        multiply: Callable[[list[list[ir.Value]], ir.Value], list[ir.Value]],
+    ) -> list[ir.Value]:
+        """Adds up what `multiply` gives cell by cell for all heads, 1 being worth as in `plane`.
+
+        It is given the places of queries and where the panel begins.
         """
         zeros = [splat(0.0, self._lanes)] * len(heads)
+        within = arith.muli(arith.remui(column, index(PANEL)), index(WORD))
         # A loop, or LLVM would keep the words of all queries on the stack, each in every lane.
         loop = scf.ForOp(index(0), index(self._cells), index(1), zeros)
         with ir.InsertionPoint(loop.body):
             cell, sums = loop.induction_variable, loop.inner_iter_args
             scales = self._keys.scales(column, cell, self._lanes)
-            products = self._in_cell(heads, column, cell, whole)
-            steps = (memref.load(self._steps, [head, cell]) for head in heads)
+            queries = [[head, cell] for head in heads]
+            products = multiply(queries, arith.addi(self._keys.panel(column, cell), within))
+            worth = index(PLANES.index(plane))
+            steps = (memref.load(self._steps, [worth, *query]) for query in queries)
             scf.yield_(
                 [
                     multiply_add(
@@ -99,7 +125,10 @@ class KeyProducts:
             vector.reduction(f32, vector.CombiningKind.MAXIMUMF, math.absf(numbers)),
             constant(LEAST_DIVISOR, f32),
         )
-        memref.store(arith.divf(largest, constant(_QUERY, f32)), self._steps, [head, block])
+        step = arith.divf(largest, constant(_QUERY, f32))
+        for number, plane in enumerate(PLANES):
+            worth = arith.mulf(step, constant(2.0**plane.first, f32))
+            memref.store(worth, self._steps, [index(number), head, block])
         inverse = arith.divf(constant(_QUERY, f32), largest)
         nearest = math.roundeven(arith.mulf(numbers, vector.broadcast(numbers.type, inverse)))
         whole = arith.fptosi(ir.VectorType.get([Q8_0.values], i32), nearest)
@@ -107,33 +136,23 @@ class KeyProducts:
         vector.store(bytes_, self._rounded, [head, block, index(0)])
         sum_ = vector.reduction(i32, vector.CombiningKind.ADD, whole)
         # Keys that must be unsigned have 128 too much.
-        start = arith.muli(sum_, constant(0 if self._signed else -128, i32))
-        for is_whole, each in ((True, start), (False, offset(sum_))):
-            memref.store(each, self._starts, [index(is_whole), head, block])
+        whole = arith.muli(sum_, constant(0 if self._signed else -128, i32))
+        for number, start in enumerate((*starts(sum_), whole)):
+            memref.store(start, self._starts, [index(number), head, block])
 
-    def _in_cell(
-        self, heads: list[ir.Value], column: ir.Value, cell: ir.Value, whole: bool
-    ) -> list[ir.Value]:
-        """For each head the products of its integers and of a cell's keys from `column` on."""
-        starts = [
-            vector.broadcast(self._words, memref.load(self._starts, [index(whole), head, cell]))
-            for head in heads
-        ]
-        within = arith.remui(column, index(PANEL))
-        panel = arith.addi(self._keys.panel(column, cell), arith.muli(within, index(WORD)))
-        queries = [[head, cell] for head in heads]
-        if whole and not self._by_halves:
-            return self._add_integers(starts, queries, panel)
-        zeros = [integers(0, self._words)] * len(heads)
-        sums = list(map(raised, self._add_halves(zeros, queries, panel, upper=True)))
-        if whole:
-            sums = self._add_halves(sums, queries, panel, upper=False)
-        return [arith.addi(*each) for each in zip(sums, starts, strict=True)]
+    def _start(self, queries: list[list[ir.Value]], number: int) -> list[ir.Value]:
+        """In every lane, what sums start from."""
+        each = (memref.load(self._starts, [index(number), *query]) for query in queries)
+        return [vector.broadcast(self._words, start) for start in each]
 
-    def _add_integers(
-        self, sums: list[ir.Value], queries: list[list[ir.Value]], panel: ir.Value
-    ) -> list[ir.Value]:
-        most = 128 if self._signed else 255
+    def _with_all_bits(self, queries: list[list[ir.Value]], panel: ir.Value) -> list[ir.Value]:
+        if not self._by_halves:
+            return self._with_integers(queries, panel)
+        upper, lower = (self._with_halves(plane, queries, panel) for plane in PLANES)
+        return [arith.addi(raised(high), low) for high, low in zip(upper, lower, strict=True)]
+
+    def _with_integers(self, queries: list[list[ir.Value]], panel: ir.Value) -> list[ir.Value]:
+        most, sums = 128 if self._signed else 255, self._start(queries, _WHOLE)
         for words in EACH_WORD:
             keys = integers_of(self._keys, panel, words.start, 0, self._lanes)
             if not self._signed:
@@ -141,10 +160,10 @@ class KeyProducts:
             sums = self._add(sums, queries, words, keys, self._signed, most)
         return sums
 
-    def _add_halves(
-        self, sums: list[ir.Value], queries: list[list[ir.Value]], panel: ir.Value, upper: bool
+    def _with_halves(
+        self, plane: Plane, queries: list[list[ir.Value]], panel: ir.Value
     ) -> list[ir.Value]:
-        plane = PLANES[not upper]
+        sums = self._start(queries, PLANES.index(plane))
         for words in halves_at_once(self._multiply):
             keys = [
                 key

@@ -117,17 +117,29 @@ class ProgressiveSoftmax(ByteSoftmax):
         loop = panels.each(tops)
         with ir.InsertionPoint(loop.body):
             at, tops = panels.first(loop.induction_variable), list(loop.inner_iter_args)
-            rough = [load(self.scores, [head, at], PANEL) for head in heads]
-            after = self._score_panel(heads, column, at, tops, whole=True)
-            for number, head in enumerate(heads):
-                place = [head, at]
-                whole = self._reads_whole(head, at, PANEL)
-                scores = arith.select(whole, load(self.scores, place, PANEL), rough[number])
-                vector.store(scores, self.scores, place)
-                whole = self._reads_whole(head, at, self.lanes)
-                tops[number] = arith.select(whole, after[number], tops[number])
+            for lane in range(0, PANEL, self.lanes):
+                tops = self._refine(heads, column, arith.addi(at, index(lane)), tops)
             scf.yield_(tops)
         return list(loop.results)
+
+    def _refine(
+        self, heads: list[ir.Value], column: ir.Value, at: ir.Value, tops: list[ir.Value]
+    ) -> list[ir.Value]:
+        """Stores the scores of a group by all bits of keys, for heads that read these."""
+        rough = [load(self.scores, [head, at], self.lanes) for head in heads]
+        place = arith.addi(column, at)
+        # Bent scores are no sums.
+        upper = self.by_keys.of_halves(heads, place, UPPER) if self.softcap else rough
+        lower = self.by_keys.of_halves(heads, place, LOWER)
+        products = [arith.addf(*each) for each in zip(upper, lower, strict=True)]
+        after = self.keep(products, heads, column, at, None, tops)
+        for number, head in enumerate(heads):
+            whole = self._reads_whole(head, at, self.lanes)
+            refined = load(self.scores, [head, at], self.lanes)
+            score = arith.select(whole, refined, rough[number])
+            vector.store(score, self.scores, [head, at])
+            after[number] = arith.select(whole, after[number], tops[number])
+        return after
 
     def share_of(
         self, share: ir.Value, panels: Panels, head: ir.Value, panel: ir.Value
@@ -153,23 +165,12 @@ class ProgressiveSoftmax(ByteSoftmax):
         with ir.InsertionPoint(loop.body):
             at, tops = loop.induction_variable, list(loop.inner_iter_args)
             self.values.prefetch(arith.addi(column, at), self.ahead)
-            scf.yield_(self._score_panel(heads, column, at, tops, whole=False))
+            for lane in range(0, PANEL, self.lanes):
+                group = arith.addi(at, index(lane))
+                products = self.by_keys.of_halves(heads, arith.addi(column, group), UPPER)
+                tops = self.keep(products, heads, column, group, None, tops)
+            scf.yield_(tops)
         return list(loop.results)
-
-    def _score_panel(
-        self,
-        heads: list[ir.Value],
-        column: ir.Value,
-        panel: ir.Value,
-        tops: list[ir.Value],
-        whole: bool,
-    ) -> list[ir.Value]:
-        """Stores the scores of the panel of `column + panel`, and gives what none is above."""
-        for lane in range(0, PANEL, self.lanes):
-            at = arith.addi(panel, index(lane))
-            products = self.by_keys.of(heads, arith.addi(column, at), whole)
-            tops = self.keep(products, heads, column, at, None, tops)
-        return tops
 
     def _least_score(self, head: ir.Value, top: ir.Value) -> ir.Value:
         """The score of a column whose key is read whole, in every lane, `top` being of its block.
