@@ -94,8 +94,9 @@ class Shape:
           }}"""
 
 
-# Few columns, several blocks, several parts; of these, some before the sequence's start.
-COLUMNS_HELD = [(0, [0]), (70, [0, 70, 3]), (2000, [0, 1900, 70])]
+# One or two columns, which all have a share of note, several blocks, several parts; of these, some
+# before the sequence's start.
+COLUMNS_HELD = [(0, [0]), (1, [0, 1, 0]), (70, [0, 70, 3]), (2000, [0, 1900, 70])]
 
 
 def attention(
