@@ -6,7 +6,7 @@
 // UNKNOWN: error: pass 'call-kernels': instruction must be one of {{.+}}, vpdpbusd, {{.+}}, plain, not 'fma'
 
 // A cache of cells is one of bytes. New rows are rounded, keys after they are transformed. Upper
-// halves of keys, made unsigned, are multiplied by rounded queries, and then whole keys where scores
+// halves of keys, made unsigned, are multiplied by rounded queries, and then lower ones where scores
 // are high enough; and digits of weights by values: two by whole ones where a weight is high enough,
 // else one by their upper halves.
 // CHECK:       func.func @decode_attention_
@@ -22,9 +22,11 @@
 // CHECK:         arith.sitofp %{{.+}} : vector<16xi32> to vector<16xf32>
 // CHECK:         vector.reduction <or>, %{{.+}} : vector<16xi1> into i1
 // CHECK:         memref.prefetch
-// CHECK:         %[[WHOLE:.+]] = arith.ori %{{.+}} : vector<64xi8>
-// CHECK:         %[[UNSIGNED:.+]] = arith.xori %[[WHOLE]], %{{.+}} : vector<64xi8>
-// CHECK:         llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"(%{{.+}}, %[[UNSIGNED]], %{{.+}})
+// CHECK:         %[[ROUGH:.+]] = vector.load %{{.+}} : memref<2x256xf32>, vector<16xf32>
+// CHECK:         %[[LOWER:.+]] = vector.load %{{.+}} : memref<?xi8>, vector<64xi8>
+// CHECK-NEXT:    %[[LOW:.+]] = arith.andi %[[LOWER]], %{{.+}} : vector<64xi8>
+// CHECK:         llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"(%{{.+}}, %[[LOW]], %{{.+}})
+// CHECK:         arith.addf %[[ROUGH]], %{{.+}} : vector<16xf32>
 // CHECK:         vector.reduction <or>, %{{.+}} : vector<16xi1> into i1
 // CHECK:         memref.prefetch
 // CHECK:         %[[VALUES:.+]] = arith.andi %{{.+}} : vector<64xi8>
