@@ -23,7 +23,12 @@ LARGEST_HALF = 15
 EACH_WORD = [range(word, word + 1) for word in range(PANEL // WORD)]
 """The words of a panel, one by one."""
 
-_HALF_BITS, _OFFSET, _TWICE_MEAN_OFFSET = 4, -128, -241
+OFFSET = -128
+"""What is to be added to an integer that is stored without sign."""
+
+_HALF_BITS = 4
+# Twice what is, if only the upper half is known: a lower one is as likely 0 as `LARGEST_HALF`.
+_TWICE_MEAN_OFFSET = 2 * OFFSET + LARGEST_HALF
 # The signs of both halves of a byte, as a byte.
 _SIGNS = 0x88 - 256
 
@@ -83,8 +88,8 @@ def starts(total: ir.Value) -> tuple[ir.Value, ir.Value]:
     """
     bits = constant(_HALF_BITS, total.type)
     upper = arith.shrsi(offset(total), bits)
-    integers_ = arith.muli(total, constant(_OFFSET, total.type))
-    return upper, arith.subi(integers_, arith.shli(upper, bits))
+    both = arith.muli(total, constant(OFFSET, total.type))
+    return upper, arith.subi(both, arith.shli(upper, bits))
 
 
 def word_in_lanes(bytes_: ir.Value, where: Sequence[ir.Value], lanes: int) -> ir.Value:

@@ -14,6 +14,7 @@ from llmc.pipelines.kernels.cell_panels import CellPanels
 from llmc.pipelines.kernels.cell_words import (
     EACH_WORD,
     LARGEST_HALF,
+    OFFSET,
     adds_in_16_bits,
     halves_at_once,
     halves_of,
@@ -30,8 +31,8 @@ from llmc.pipelines.schedules.byte_instructions import splat as integers
 
 # What the largest of a block's queries becomes.
 _QUERY = 127.0
-# What sums of products start from, beside those with the halves of a plane.
-_WHOLE = len(PLANES)
+# The number of what sums of products with integers start from, after those with halves.
+_INTEGERS = len(PLANES)
 
 
 class KeyProducts:
@@ -55,7 +56,7 @@ class KeyProducts:
         self._words = ir.VectorType.get([lanes], i32)
         self._rounded = buffer(heads, self._cells, Q8_0.values, element=byte)
         self._steps = buffer(len(PLANES), heads, self._cells)
-        self._starts = buffer(len(PLANES) + 1, heads, self._cells, element=i32)
+        self._starts = buffer(_INTEGERS + 1, heads, self._cells, element=i32)
 
     @staticmethod
     def bytes(heads: int, channels: int) -> int:
@@ -135,9 +136,8 @@ class KeyProducts:
         bytes_ = arith.trunci(ir.VectorType.get([Q8_0.values], i8), whole)
         vector.store(bytes_, self._rounded, [head, block, index(0)])
         sum_ = vector.reduction(i32, vector.CombiningKind.ADD, whole)
-        # Keys that must be unsigned have 128 too much.
-        whole = arith.muli(sum_, constant(0 if self._signed else -128, i32))
-        for number, start in enumerate((*starts(sum_), whole)):
+        of_integers = arith.muli(sum_, constant(0 if self._signed else OFFSET, i32))
+        for number, start in enumerate((*starts(sum_), of_integers)):
             memref.store(start, self._starts, [index(number), head, block])
 
     def _start(self, queries: list[list[ir.Value]], number: int) -> list[ir.Value]:
@@ -152,7 +152,7 @@ class KeyProducts:
         return [arith.addi(raised(high), low) for high, low in zip(upper, lower, strict=True)]
 
     def _with_integers(self, queries: list[list[ir.Value]], panel: ir.Value) -> list[ir.Value]:
-        most, sums = 128 if self._signed else 255, self._start(queries, _WHOLE)
+        most, sums = 128 if self._signed else 255, self._start(queries, _INTEGERS)
         for words in EACH_WORD:
             keys = integers_of(self._keys, panel, words.start, 0, self._lanes)
             if not self._signed:
