@@ -35,6 +35,7 @@ from llmc.pipelines.parameters import stored_parameters, write_archive
 from llmc.pipelines.pipeline import StateStage, stages
 from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.runtime.abi import DECODE, PARAMETER_SCOPE, PREFILL
+from llmc.runtime.archive import map_archive
 from llmc.runtime.devices import usable_cpus
 
 NO_LAYERS = Layers("", (), (), ())
@@ -96,9 +97,8 @@ def compiled(experts: Qwen3MoeExperts, implementation: str, folder: Path) -> Run
 
 def load(folder: Path) -> Run:
     """A function that runs the compiled experts."""
-    config, index = rt.Config("local-task"), rt.ParameterIndex()
-    index.load(str(folder / "params.irpa"))
-    provider = index.create_provider(PARAMETER_SCOPE)
+    config = rt.Config("local-task")
+    provider = map_archive(folder / "params.irpa").create_provider(PARAMETER_SCOPE)
     module = rt.VmModule.mmap(config.vm_instance, str(folder / "module.vmfb"))
     parameters = rt.create_io_parameters_module(config.vm_instance, provider)
     hal = rt.create_hal_module(config.vm_instance, config.device)

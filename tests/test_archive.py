@@ -25,7 +25,8 @@ def archive(tmp_path):
 
 def test_entries_are_those_of_the_file(archive):
     path, numbers = archive
-    entry = dict(map_archive(path).items())["w"]
+    index = map_archive(path)
+    entry = dict(index.items())["w"]
     assert np.array_equal(np.frombuffer(entry.file_view, np.uint8), numbers)
 
 
@@ -37,4 +38,4 @@ def test_large_pages_are_asked_for(archive):
     _, _, own = Path("/proc/self/smaps").read_text().partition(str(path))
     flags = re.search(r"^VmFlags:(.*)$", own, re.M)
     assert flags and "hg" in flags[1].split()
-    del index
+    del index  # which kept it mapped

@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import iree.runtime as rt
-
 from llmc.runtime import abi
+from llmc.runtime.archive import map_archive
 from llmc.runtime.errors import UserError
 from llmc.runtime.hal_device import worker_flags
 from llmc.runtime.manifest import Manifest
@@ -109,8 +108,7 @@ def _kernels(
 
 
 def _names(archive: Path) -> dict[int, str]:
-    index = rt.ParameterIndex()
-    index.load(str(archive))
+    index = map_archive(archive)
     return {entry.file_storage[1]: name for name, entry in index.items() if entry.is_file}
 
 

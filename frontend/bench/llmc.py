@@ -3,9 +3,8 @@
 from importlib.metadata import version
 from pathlib import Path
 
-import iree.runtime as rt
-
 from llmc.frontend.bench.contender import Contender, Rows
+from llmc.runtime.archive import map_archive
 from llmc.runtime.engine import Engine
 from llmc.runtime.greedy_steps import GreedySteps
 from llmc.runtime.hal_device import cpu_device
@@ -57,8 +56,7 @@ def _bytes_per_step(archive: Path) -> int:
 
     That is without the embedding, where the head is another weight.
     """
-    index = rt.ParameterIndex()
-    index.load(str(archive))
+    index = map_archive(archive)
     sizes = {name: entry.length for name, entry in index.items() if not name.endswith(_SPARED)}
     tied = not any(_HEAD in name for name in sizes)
     return sum(size for name, size in sizes.items() if tied or _EMBEDDING not in name)
