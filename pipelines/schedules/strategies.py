@@ -40,10 +40,11 @@ Where a core's share is less, it is one workgroup: each waits for the first pane
 _STREAMS = 2
 """How many panels are read at once, while memory is asked for as many."""
 
-_SOON = 256
-"""How many values of a row ahead memory is asked for, where panels are read one by one.
+_SOON = {8: 1024, 16: 256}
+"""How many values of a row ahead memory is asked for, where panels of so many rows are read singly.
 
-A core waits 100 to 150 ns for what it asked for, in which it multiplies so many of 16 rows.
+A core waits 100 to 150 ns for what it asked for, in which it multiplies so many of 16 rows. With
+instructions for 8 it sees less far ahead by itself.
 """
 
 _UNPACKED = 256
@@ -69,7 +70,7 @@ def _quantized_matvec(schedule: Callable[..., None]) -> Rule:
             panels=panels,
             together=1 if is_one_stream else divisor(panels, _STREAMS),
             ahead=0 if is_one_stream else 1,
-            blocks=max(1, _SOON // _values(kernel)) if is_one_stream else 0,
+            blocks=max(1, _SOON[products.lanes] // _values(kernel)) if is_one_stream else 0,
             instruction=products.instruction,
             lanes=products.lanes,
         )
