@@ -47,6 +47,12 @@ A core waits 100 to 150 ns for what it asked for, in which it multiplies so many
 instructions for 8 it sees less far ahead by itself.
 """
 
+_ROWS = 8
+"""Rows that a panel is multiplied by at once: what is unpacked of it stays in registers for them.
+
+With two panels at once that is in no registers any more, and a step takes up to 1.25 times as long.
+"""
+
 _UNPACKED = 256
 """How many values of a row are unpacked at once for tile registers, at most: the stack is small."""
 
@@ -87,7 +93,7 @@ def _quantized_panel(_kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
 
 
 def _quantized_matmul(schedule: Callable[..., None]) -> Rule:
-    """Two panels, by as many rows as registers hold sums of."""
+    """Panel by panel, or two of them where tile registers hold what both multiply."""
 
     def rule(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule | None:
         products = target.byte_products
@@ -97,8 +103,8 @@ def _quantized_matmul(schedule: Callable[..., None]) -> Rule:
             return None
         parameters = QuantizedMatmulParameters(
             panels=panels,
-            rows=target.rows // 2,
-            together=divisor(panels, 2),
+            rows=_ROWS,
+            together=divisor(panels, 2) if products.instruction == "tdpbsud" else 1,
             instruction=products.instruction,
             lanes=products.lanes,
             blocks=divisor(weight.shape[-2], max(1, _UNPACKED // _values(kernel))),
