@@ -27,7 +27,7 @@ from llmc.pipelines.kernels.byte_softmax import ByteSoftmax
 from llmc.pipelines.kernels.cell_panels import CellPanels
 from llmc.pipelines.kernels.digits import Panels, largest
 from llmc.pipelines.kernels.kernel import load_index
-from llmc.pipelines.kernels.online_softmax import Caches, buffer
+from llmc.pipelines.kernels.online_softmax import HEADS, Caches, buffer
 from llmc.pipelines.kernels.vectors import (
     exponents,
     floats,
@@ -53,11 +53,12 @@ _LONG = 512
 class ProgressiveSoftmax(ByteSoftmax):
     """`ByteSoftmax` of one token, over some of the columns `first` to `newest - 1`, which it sees.
 
-    Buffers `places [2, block / 16]`, the first columns of the panels of a block which some head
-    reads whole, and of those of which some reads upper halves; `whole [heads, block / 16]`, which
-    heads read which whole; and in every lane, `known [heads, lanes]`, the sum of the weights that
-    are known of beforehand, and `least [heads, lanes]`, a weight whose values are read whole. A
-    head takes what it would take alone: with whom ranks let it share a key head does not matter.
+    Buffers `places [3, block / 16]`, the first columns of panels of a block: those whose keys each
+    of three heads reads whole, and then those of whose values some head reads all bits, and upper
+    halves; `whole [heads, block / 16]`, which heads read which values whole; and in every lane,
+    `known [heads, lanes]`, the sum of the weights that are known of beforehand, and `least [heads,
+    lanes]`, a weight whose values are read whole. A head takes what it would take alone: with whom
+    ranks let it share a key head does not matter.
     """
 
     # Where columns are found to matter, memory has yet to be waited for: once for so many.
@@ -76,14 +77,14 @@ class ProgressiveSoftmax(ByteSoftmax):
         super().__init__(heads, caches, lanes, softcap, instruction)
         self._columns = columns
         i32, panels = ir.IntegerType.get_signless(32), self.block // PANEL
-        self._places = buffer(2, panels, element=i32)
+        self._places = buffer(HEADS, panels, element=i32)
         self._whole = buffer(heads, panels, element=i32)
         self._known, self._least = (buffer(heads, self.lanes) for _ in range(2))
 
     @classmethod
     def bytes(cls, heads: int, channels: int, value_channels: int, lanes: int) -> int:
         """What the buffers take."""
-        known = 4 * (2 * heads * lanes + (2 + heads) * cls.block // PANEL)
+        known = 4 * (2 * heads * lanes + (HEADS + heads) * cls.block // PANEL)
         return super().bytes(heads, channels, value_channels, lanes) + known
 
     def begin_columns(self) -> None:
@@ -112,34 +113,38 @@ class ProgressiveSoftmax(ByteSoftmax):
         """By the upper halves of keys, and by all bits in panels with a share worth mentioning."""
         tops = self._score_roughly(heads, column, count)
         least = [self._least_score(*each) for each in zip(heads, tops, strict=True)]
-        # With one bound for both, there are no others.
-        panels, _ = self._chosen(heads, least, least, column, count, self.keys)
-        loop = panels.each(tops)
-        with ir.InsertionPoint(loop.body):
-            at, tops = panels.first(loop.induction_variable), list(loop.inner_iter_args)
-            for lane in range(0, PANEL, self.lanes):
-                tops = self._refine(heads, column, arith.addi(at, index(lane)), tops)
-            scf.yield_(tops)
-        return list(loop.results)
+        chosen = self._reached(heads, least, count)
+        for panels in chosen:
+            self._ask(panels, column, self.keys)
+        pairs = zip(heads, chosen, tops, strict=True)
+        return [self._refine(head, panels, column, top) for head, panels, top in pairs]
 
-    def _refine(
-        self, heads: list[ir.Value], column: ir.Value, at: ir.Value, tops: list[ir.Value]
-    ) -> list[ir.Value]:
-        """Stores the scores of a group by all bits of keys, for heads that read these."""
-        rough = [load(self.scores, [head, at], self.lanes) for head in heads]
-        place = arith.addi(column, at)
-        # Bent scores are no sums.
-        upper = self.by_keys.of_halves(heads, place, UPPER) if self.softcap else rough
-        lower = self.by_keys.of_halves(heads, place, LOWER)
-        products = [arith.addf(*each) for each in zip(upper, lower, strict=True)]
-        after = self.keep(products, heads, column, at, None, tops)
-        for number, head in enumerate(heads):
-            whole = self._reads_whole(head, at, self.lanes)
-            refined = load(self.scores, [head, at], self.lanes)
-            score = arith.select(whole, refined, rough[number])
-            vector.store(score, self.scores, [head, at])
-            after[number] = arith.select(whole, after[number], tops[number])
-        return after
+    def _reached(
+        self, heads: list[ir.Value], least: list[ir.Value], count: ir.Value
+    ) -> list[Panels]:
+        """For each head the panels of a block where it has a score not below its `least`."""
+        loop = scf.ForOp(index(0), count, index(PANEL), [index(0)] * len(heads))
+        with ir.InsertionPoint(loop.body):
+            at, counts = loop.induction_variable, list(loop.inner_iter_args)
+            scf.yield_(self._noted(at, self._reach(heads, least, at), counts))
+        return [self._panels(True, *each) for each in enumerate(loop.results)]
+
+    def _refine(self, head: ir.Value, panels: Panels, column: ir.Value, top: ir.Value) -> ir.Value:
+        """Stores scores by all bits of keys, which may be above `top`; gives what none is above."""
+        loop = panels.each([top])
+        with ir.InsertionPoint(loop.body):
+            first, tops = panels.first(loop.induction_variable), list(loop.inner_iter_args)
+            for lane in range(0, PANEL, self.lanes):
+                at = arith.addi(first, index(lane))
+                place = arith.addi(column, at)
+                if self.softcap:  # Bent scores are no sums.
+                    (upper,) = self.by_keys.of_halves([head], place, UPPER)
+                else:
+                    upper = load(self.scores, [head, at], self.lanes)
+                (lower,) = self.by_keys.of_halves([head], place, LOWER)
+                tops = self.keep([arith.addf(upper, lower)], [head], column, at, None, tops)
+            scf.yield_(tops)
+        return loop.results[0]
 
     def share_of(
         self, share: ir.Value, panels: Panels, head: ir.Value, panel: ir.Value
@@ -204,7 +209,8 @@ class ProgressiveSoftmax(ByteSoftmax):
             least.append(arith.mulf(sum_, splat(2.0**_VALUE_SHARE, self.lanes)))
             vector.store(least[-1], self._least, here)
             nought.append(arith.mulf(minimum(top, least[-1]), splat(_NOUGHT, self.lanes)))
-        chosen, others = self._chosen(heads, least, nought, column, count, self.values)
+        chosen, others = self._chosen(heads, least, nought, count)
+        self._ask(chosen, column, self.values)
         ahead = arith.addi(column, index(self.block))
         # The loops over the others ask for as many panels of the next block as they have turns.
         for turn in scf.for_(others.end, index(self.block // PANEL)):
@@ -244,14 +250,11 @@ class ProgressiveSoftmax(ByteSoftmax):
         heads: list[ir.Value],
         least: list[ir.Value],
         nought: list[ir.Value],
-        column: ir.Value,
         count: ir.Value,
-        cells: CellPanels,
     ) -> tuple[Panels, Panels]:
-        """The panels of a block where some head has a score that is not below its `least`.
+        """The panels of a block where some head has a weight that is not below its `least`.
 
-        Then those where some head has none, but one that is not below its `nought`. The scores may
-        be weights. Memory is asked for the lower halves of the former in `cells`.
+        Then those where some head has none, but one that is not below its `nought`.
         """
         i32 = self._places.type.element_type
         loop = scf.ForOp(index(0), count, index(PANEL), [index(0), index(0)])
@@ -261,25 +264,33 @@ class ProgressiveSoftmax(ByteSoftmax):
             for head, flag in zip(heads, flags, strict=True):
                 place = [head, arith.divui(at, index(PANEL))]
                 memref.store(arith.extsi(i32, flag), self._whole, place)
-            for number, before in enumerate(counts):
-                memref.store(arith.index_cast(i32, at), self._places, [index(number), before])
             pairs = zip(self._reach(heads, nought, at), flags, strict=True)
             rough = [arith.cmpi(arith.CmpIPredicate.ugt, *pair) for pair in pairs]
-            more = [
-                arith.index_castui(ir.IndexType.get(), reduce(arith.ori, each))
-                for each in (flags, rough)
-            ]
-            scf.yield_([arith.addi(*pair) for pair in zip(counts, more, strict=True)])
-        chosen, others = (
-            Panels(number == 0, count, 1, partial(load_index, self._places, index(number)))
-            for number, count in enumerate(loop.results)
-        )
-        ask = chosen.each([])
-        with ir.InsertionPoint(ask.body):
-            column = arith.addi(column, chosen.first(ask.induction_variable))
-            cells.prefetch(column, (LOWER,))
+            any_ = [reduce(arith.ori, each) for each in (flags, rough)]
+            scf.yield_(self._noted(at, any_, counts))
+        chosen, others = loop.results
+        return self._panels(True, 0, chosen), self._panels(False, 1, others)
+
+    def _noted(self, at: ir.Value, flags: list[ir.Value], counts: list[ir.Value]) -> list[ir.Value]:
+        """Adds the panel from `at` on to rows of `places` that are flagged; the `counts` then."""
+        more = []
+        for number, (flag, before) in enumerate(zip(flags, counts, strict=True)):
+            place = arith.index_cast(self._places.type.element_type, at)
+            memref.store(place, self._places, [index(number), before])
+            more.append(arith.addi(before, arith.index_castui(ir.IndexType.get(), flag)))
+        return more
+
+    def _panels(self, whole: bool, number: int, count: ir.Value) -> Panels:
+        """The first `count` panels of row `number` of `places`."""
+        return Panels(whole, count, 1, partial(load_index, self._places, index(number)))
+
+    def _ask(self, panels: Panels, column: ir.Value, cells: CellPanels) -> None:
+        """Asks memory for the lower halves in `cells` of the panels of the block of `column`."""
+        loop = panels.each([])
+        with ir.InsertionPoint(loop.body):
+            place = arith.addi(column, panels.first(loop.induction_variable))
+            cells.prefetch(place, (LOWER,))
             scf.yield_([])
-        return chosen, others
 
     def _reach(self, heads: list[ir.Value], bounds: list[ir.Value], at: ir.Value) -> list[ir.Value]:
         """Whether heads have scores in the panel from `at` on that are not below their bounds."""
