@@ -113,13 +113,13 @@ class ProgressiveSoftmax(ByteSoftmax):
         """By the upper halves of keys, and by all bits in panels with a share worth mentioning."""
         tops = self._score_roughly(heads, column, count)
         least = [self._least_score(*each) for each in zip(heads, tops, strict=True)]
-        chosen = self._reached(heads, least, count)
+        chosen = self._chosen_by_each(heads, least, count)
         for panels in chosen:
             self._ask(panels, column, self.keys)
         pairs = zip(heads, chosen, tops, strict=True)
         return [self._refine(head, panels, column, top) for head, panels, top in pairs]
 
-    def _reached(
+    def _chosen_by_each(
         self, heads: list[ir.Value], least: list[ir.Value], count: ir.Value
     ) -> list[Panels]:
         """For each head the panels of a block where it has a score not below its `least`."""
@@ -209,7 +209,7 @@ class ProgressiveSoftmax(ByteSoftmax):
             least.append(arith.mulf(sum_, splat(2.0**_VALUE_SHARE, self.lanes)))
             vector.store(least[-1], self._least, here)
             nought.append(arith.mulf(minimum(top, least[-1]), splat(_NOUGHT, self.lanes)))
-        chosen, others = self._chosen(heads, least, nought, count)
+        chosen, others = self._chosen_by_any(heads, least, nought, count)
         self._ask(chosen, column, self.values)
         ahead = arith.addi(column, index(self.block))
         # The loops over the others ask for as many panels of the next block as they have turns.
@@ -245,7 +245,7 @@ class ProgressiveSoftmax(ByteSoftmax):
             most.append(arith.mulf(weight, self._largest[cell]))
         return most
 
-    def _chosen(
+    def _chosen_by_any(
         self,
         heads: list[ir.Value],
         least: list[ir.Value],

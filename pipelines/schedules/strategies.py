@@ -40,17 +40,17 @@ Where a core's share is less, it is one workgroup: each waits for the first pane
 _STREAMS = 2
 """How many panels are read at once, while memory is asked for as many."""
 
-_SOON = {8: 1024, 16: 256}
+_SOON = {4: 1024, 8: 1024, 16: 256}
 """How many values of a row ahead memory is asked for, where panels of so many rows are read singly.
 
 A core waits 100 to 150 ns for what it asked for, in which it multiplies so many of 16 rows. With
-instructions for 8 it sees less far ahead by itself.
+instructions for fewer it sees less far ahead by itself.
 """
 
 _ROWS = 8
 """Rows that a panel is multiplied by at once: what is unpacked of it stays in registers for them.
 
-With two panels at once that is in no registers any more, and a step takes up to 1.25 times as long.
+With two panels at once LLVM moves more to the stack, and a step takes up to 1.25 times as long.
 """
 
 _UNPACKED = 256
