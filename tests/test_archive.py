@@ -2,6 +2,7 @@
 
 import mmap
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -39,3 +40,9 @@ def test_large_pages_are_asked_for(archive):
     flags = re.search(r"^VmFlags:(.*)$", own, re.M)
     assert flags and "hg" in flags[1].split()
     del index  # which kept it mapped
+
+
+def test_weights_are_let_go_of_on_any_thread(tiny_bundle):
+    script = Path(__file__).parent / "programs" / "let_go.py"
+    process = subprocess.run([sys.executable, script, tiny_bundle], timeout=300)
+    assert process.returncode == 0
