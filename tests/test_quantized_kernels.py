@@ -174,6 +174,7 @@ CASES = [
     Case(5, 64, 50, format="planes", dynamic=True, target="cpu:icelake-server"),
     Case(5, 64, 32, format="planes", columns=8, target="cpu:haswell"),
     Case(1, 64, 32, format="high", columns=8, target="cpu:x86-64-v2"),
+    Case(13, 96, 32, format="high", dynamic=True, columns=8, target="cpu:haswell"),
 ]
 
 
@@ -188,7 +189,7 @@ def test_one_row_of_a_large_weight(monkeypatch, format_):
     check(Case(1, 576, 96, format_, norm=True, after="gate"))
 
 
-@pytest.mark.parametrize("format_", ["q4_1", "q8_0", "int4_g128", "planes"])
+@pytest.mark.parametrize("format_", ["q4_1", "q8_0", "int4_g128", "planes", "high"])
 def test_two_rows_at_once(monkeypatch, format_):
     """What Arm's SMMLA is given, on any CPU: the instruction as its manual has it."""
     monkeypatch.setattr(byte_instructions, "_smmla", smmla)

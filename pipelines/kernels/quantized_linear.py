@@ -6,7 +6,7 @@ four bytes `i`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce as fold
 
 from torch_mlir import ir
@@ -49,7 +49,8 @@ class Panels:
 
     The floats are f16 `halves [P, B, H]`. Bits that are in no plane are taken from `unread`. Of
     integers of 8 bits, `biased` says that they are stored with 128 added, and `signed` that they
-    are multiplied without: instructions that multiply unsigned by signed ones need it added.
+    are multiplied without: instructions that multiply unsigned by signed ones need it added. What
+    is multiplied begins at bit number `place`, and their products are shifted by as much.
     """
 
     planes: Sequence[Plane]
@@ -59,6 +60,7 @@ class Panels:
     signed: bool
     biased: bool = False
     unread: int = 0
+    place: int = 0
 
     @classmethod
     def of_blocks(
@@ -75,15 +77,25 @@ class Panels:
     ) -> "Panels":
         """What `llmc.pack_planes` makes of blocks; `halves` are the bytes of `high` as f16."""
         planes = [Plane(high, *each) for each in HIGH.starts]
+        columns = high.type.shape[-1] // HIGH.bytes
         if low is not None:
             planes += [Plane(low, *each) for each in LOW.starts]
-        columns, unread = high.type.shape[-1] // HIGH.bytes, MIDDLE if low is None else 0
-        return cls(planes, halves, Q8_0, columns, signed, biased=True, unread=unread)
+            return cls(planes, halves, Q8_0, columns, signed, biased=True)
+        if not signed:
+            return cls(planes, halves, Q8_0, columns, signed, biased=True, unread=MIDDLE)
+        # What multiplies signed integers is faster at small ones without a sign.
+        place = min(plane.bits.place for plane in planes)
+        return cls(planes, halves, Q8_0, columns, signed=False, biased=True, place=place)
 
     @property
     def count(self) -> int:
         """P."""
         return self.halves.type.shape[0]
+
+    @property
+    def adds_offset(self) -> bool:
+        """Whether integers are multiplied with an offset added, which products have too much."""
+        return self.format.offset > 0 or (self.format.bits == 8 and not self.signed)
 
     def half(self, number: int) -> ir.Value:
         """Scales `[P, B, J]` for 0, minima for 1."""
@@ -164,7 +176,9 @@ def multiply(rows: QuantizedRows, panels: Panels, strand: int = 0) -> ir.Value:
     def scale_add(dot: ir.Value, x: ir.Value, share: ir.Value, *rest: ir.Value) -> ir.Value:
         *halves, total = rest
         scale, *minimum = [arith.extf(f32, half) for half in halves]
-        if not minimum:
+        if panels.place:
+            dot = arith.shli(dot, constant(panels.place, dot.type))
+        if panels.adds_offset:
             dot = arith.subi(dot, share)
         total = multiply_add(arith.mulf(arith.sitofp(f32, dot), x), scale, total)
         return multiply_add(share, minimum[0], total) if minimum else total
@@ -239,7 +253,8 @@ def _integer_of(
     bits = []
     for plane in panels.planes:
         shift, first = divmod(word, _words(plane, panels.format))
-        bits.append(_bits(stored[plane, first], shift * plane.bits.bits, plane.bits))
+        multiplied = replace(plane.bits, place=plane.bits.place - panels.place)
+        bits.append(_bits(stored[plane, first], shift * plane.bits.bits, multiplied))
     return _widened(bits, panels)
 
 

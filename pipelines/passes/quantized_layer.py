@@ -12,7 +12,7 @@ from llmc.dialects import (
     PackedQuantizedLinearOp,
     PlaneLinearOp,
 )
-from llmc.dialects.bit_planes import HIGH
+from llmc.dialects.bit_planes import HIGH, MIDDLE, OFFSET
 from llmc.dialects.blocks import FORMATS, Q8_0
 from llmc.dialects.index_notation import pointwise, slice_of
 from llmc.dialects.quantize import in_rows
@@ -49,7 +49,7 @@ class QuantizedLayer:
             self.format = FORMATS[linear.format.value]
             self.weights, bytes_ = [linear.weight], self.format.bytes
         self.in_planes = isinstance(linear, PlaneLinearOp)
-        self.offset = 128 if self.format.bits == 8 and not signed else self.format.offset
+        self.offset = self._offset()
         self.outputs = linear.out.type.shape[-1]
         *_, self.panels, _, cell = self.weights[0].type.shape
         self.columns = cell // bytes_
@@ -58,6 +58,15 @@ class QuantizedLayer:
         panels, left = divmod(self.panels, len(found.strands))
         fits = self.is_whole and panels > 1 and left == 0
         self.epilogue = found if fits else Epilogue(linear.out, (linear.out,), ())
+
+    def _offset(self) -> int:
+        """What is added to integers of the weight, where any is before they are multiplied.
+
+        Of signed instructions these are the high bits, of which the low ones are `MIDDLE` more.
+        """
+        if not self.signed or self.format.bits < 8:
+            return OFFSET if self.format.bits == 8 else self.format.offset
+        return OFFSET - MIDDLE if self.in_planes else 0
 
     @property
     def strand(self) -> int:

@@ -48,9 +48,7 @@ class ByteDots:
         """The greatest magnitude that a weight can have."""
         if self.is_signed:
             return 128
-        byte = self._widening.operands[0].owner
-        is_whole = not isinstance(byte, ir.Block) and byte.name in ("arith.xori", "arith.ori")
-        return 255 if is_whole else 15
+        return max(_most(widening.operands[0]) for widening, _ in self._products)
 
     def weights(
         self, *, panel: int, block: int | ir.Value, column: int, lanes: int
@@ -121,6 +119,25 @@ def _products(value: ir.Value) -> Iterator[tuple[ir.Operation, ir.BlockArgument]
         return
     for operand in value.owner.operands:
         yield from _products(operand)
+
+
+def _most(byte: ir.Value) -> int:
+    """A bound on a byte without sign, from the shifts and masks that it is made by."""
+    if isinstance(byte.owner, ir.Block):
+        return 255
+    name, operands = byte.owner.name, list(byte.owner.operands)
+    if name == "arith.constant":
+        return byte.owner.opview.literal_value & 255
+    bounds = [_most(operand) for operand in operands]
+    match name:
+        case "arith.andi":
+            return min(bounds)
+        case "arith.ori":
+            return 2 ** max(bound.bit_length() for bound in bounds) - 1
+        case "arith.shrui":
+            return bounds[0] >> bounds[1]
+        case _:
+            return 255
 
 
 def _on_vectors(
