@@ -37,6 +37,13 @@ _LARGEST = 2 * 1024 * 1024
 Where a core's share is less, it is one workgroup: each waits for the first panels that it reads.
 """
 
+_TURNS = {"vpmaddubsw": 2}
+"""Workgroups of a core, of a layer that several rows are multiplied by; of other instructions 1.
+
+A core that is held up leaves the other more of them: that is worth what each of them waits for
+where products take longer than the weight takes to come.
+"""
+
 _STREAMS = 2
 """How many panels are read at once, while memory is asked for as many."""
 
@@ -97,7 +104,7 @@ def _quantized_matmul(schedule: Callable[..., None]) -> Rule:
 
     def rule(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule | None:
         products = target.byte_products
-        panels = _panels_of_workgroup(kernel, target)
+        panels = _panels_of_workgroup(kernel, target, _TURNS.get(products.instruction, 1))
         weight = _weight(kernel)
         if panels is None or weight is None:
             return None
@@ -126,8 +133,8 @@ def _row(kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
     return PythonSchedule(row, RowParameters(lanes, min(half // lanes, MOST)))
 
 
-def _panels_of_workgroup(kernel: func.FuncOp, target: CPUTarget) -> int | None:
-    """So few that each core has a workgroup, and that one reads no more than `_LARGEST` bytes.
+def _panels_of_workgroup(kernel: func.FuncOp, target: CPUTarget, turns: int = 1) -> int | None:
+    """So few that each core has `turns` workgroups, and one reads no more than `_LARGEST` bytes.
 
     There are two workgroups at least: a loop of one round is no grid.
     None where the kernel's panels are not for the registers of the target.
@@ -138,7 +145,7 @@ def _panels_of_workgroup(kernel: func.FuncOp, target: CPUTarget) -> int | None:
         return None
     _, panels, _ = shape
     size = prod(weight.shape[-3:])
-    most = min(panels // max(target.cores, 2), _LARGEST * panels // size, MOST)
+    most = min(panels // (turns * max(target.cores, 2)), _LARGEST * panels // size, MOST)
     return _shared_evenly(panels, max(1, most), target.cores)
 
 
