@@ -52,6 +52,20 @@ TEXT = f"""
        : (tensor<?xi64>, tensor<{ROWS}x{LENGTH}xf32>) -> tensor<?x{LENGTH}xf32>
     return %e : tensor<?x{LENGTH}xf32>
   }}"""
+SEVERAL = f"""
+  func.func @steps(%x: tensor<?x1x{LENGTH}xf32>) -> (tensor<?x{ROWS}xf32>, tensor<?xi64>) {{{HEAD}
+    %y = "llmc.linear"(%x, %w) {{operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}}
+       : (tensor<?x1x{LENGTH}xf32>, tensor<{ROWS}x{LENGTH}xf32>) -> tensor<?x1x{ROWS}xf32>
+    %rows = tensor.collapse_shape %y [[0, 1], [2]]
+      : tensor<?x1x{ROWS}xf32> into tensor<?x{ROWS}xf32>
+    %best = "llmc.argmax"(%rows) : (tensor<?x{ROWS}xf32>) -> tensor<?xi64>
+    return %rows, %best : tensor<?x{ROWS}xf32>, tensor<?xi64>
+  }}
+  func.func @bests(%x: tensor<?x1x{LENGTH}xf32>) -> tensor<?xi64> {{
+    %rows, %best = call @steps(%x)
+      : (tensor<?x1x{LENGTH}xf32>) -> (tensor<?x{ROWS}xf32>, tensor<?xi64>)
+    return %best : tensor<?xi64>
+  }}"""
 SCREEN = ScreenArgmax(columns=COLUMNS, rows=ROWS)
 
 
@@ -102,11 +116,12 @@ def compiled(kind: str, head: np.ndarray, folder: Path) -> Callable:
         "canonicalize,cse",
     )
     weight = head if kind == "q8_0" else torch.from_numpy(head)
-    return load(text_of(kind), (*steps, *LinalgStage().steps()), {"w": weight}, folder)
+    text = text_of(kind, TEXT + SEVERAL)
+    return load(text, (*steps, *LinalgStage().steps()), {"w": weight}, folder)
 
 
-def text_of(kind: str) -> str:
-    return TEXT if kind == "q8_0" else TEXT.replace(', llmc.stored = ["q8_0"]', "")
+def text_of(kind: str, text: str = TEXT) -> str:
+    return text if kind == "q8_0" else text.replace(', llmc.stored = ["q8_0"]', "")
 
 
 def check_best(screened: Screened, rows: Iterable[np.ndarray]) -> set[int]:
@@ -130,6 +145,24 @@ def test_the_best_of_all_is_found(screened):
 def test_the_best_is_found_of_numbers_whose_squares_are_0(screened):
     rows = np.random.default_rng(3).standard_normal((10, 1, 1, LENGTH)).astype(np.float32)
     check_best(screened, rows * np.float32(1e-25))
+
+
+def test_the_best_of_each_of_several_rows_is_found(screened):
+    random, chosen = np.random.default_rng(5), set()
+    for count in (1, 2, 8, 13):
+        x = random.standard_normal((count, 1, LENGTH)).astype(np.float32)
+        x[count // 2] = np.nan if count > 8 else 0
+        _, expected = screened.function("steps")(x)
+        best = screened.function("bests")(x).to_host().tolist()
+        assert best == expected.to_host().tolist()
+        chosen |= set(best)
+    assert -1 in chosen and len(chosen) > 10
+
+
+def test_rows_are_screened_where_rough_products_are_faster():
+    for kind, expected in (("q8_0", 2), ("f16", 1)):
+        text = text_of(kind, TEXT + SEVERAL)
+        assert count_screened(text) == expected
 
 
 @pytest.mark.parametrize("fault", [np.nan, np.inf])
@@ -165,13 +198,17 @@ def test_all_readers_read_both_parts(screened):
         assert_same(y, x @ head.T, tolerance=1e-4)
 
 
-def is_screened(text: str, screen: ScreenArgmax = SCREEN) -> bool:
+def count_screened(text: str, screen: ScreenArgmax = SCREEN) -> int:
     with new_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         for pass_ in (QuantizeWeights("as-is"), screen):
             pass_.apply(module)
         module.operation.verify()
-        return bool(find(module.operation, "llmc.screened_argmax"))
+        return len(find(module.operation, "llmc.screened_argmax"))
+
+
+def is_screened(text: str, screen: ScreenArgmax = SCREEN) -> bool:
+    return count_screened(text, screen) > 0
 
 
 def test_a_head_is_screened_where_that_is_of_use():

@@ -22,7 +22,7 @@ def with_best(kernel: Kernel, row: ir.RankedTensorType, workgroups: int) -> Kern
     Each of the `workgroups` writes an equal part of the row, in their order, and finds its largest
     number while that is in the cache; the last one to be done compares what they found. Operands
     are those of the kernel, then one that is updated, i32 `done [1]`, which is 0 before and after.
-    Results are the row, i64 `best [1]`, and for the parts f32 and i32 `[workgroups]`.
+    Results are the row, i64 `best [1]`, and for the parts f32 and i32 `[1, workgroups]`.
     """
     share = prod(row.shape) // workgroups
 
@@ -40,30 +40,35 @@ def with_best(kernel: Kernel, row: ir.RankedTensorType, workgroups: int) -> Kern
             _nowhere(row),
         )
         for value, buffer in zip(found, (largest, places), strict=True):
-            memref.store(value, buffer, [x])
+            memref.store(value, buffer, [index(0), x])
         others = constant(workgroups - 1, done.type.element_type)
         is_last = is_last_done(done, index(0), others)
         with ir.InsertionPoint(scf.IfOp(is_last).then_block):
-            choose_best(largest, places, _nowhere(row), best)
+            choose_best(largest, places, index(0), _nowhere(row), best)
             scf.YieldOp([])
 
     return Kernel(kernel.name, kernel.grid, build)
 
 
-def choose_best(largest: ir.Value, places: ir.Value, nowhere: ir.Value, best: ir.Value) -> None:
-    """Stores in i64 `best [1]` where the largest of what parts found is: f32 and i32 `[parts]`."""
-    (parts,) = largest.type.shape
+def choose_best(
+    largest: ir.Value, places: ir.Value, row: ir.Value, nowhere: ir.Value, best: ir.Value
+) -> None:
+    """Stores in i64 `best [R]`, at `row`, where the largest number is that parts of it found.
+
+    They found f32 `largest [R, parts]`, at i32 `places`.
+    """
+    _, parts = largest.type.shape
     numbers = _vector(parts, largest.type.element_type)
-    read = _read_parts(largest, places, numbers)
+    read = _read_parts(largest, places, row, numbers)
     value, place = first_largest(read, index(0), index(parts), numbers, nowhere)
     place = arith.select(is_finite(value), place, constant(-1, place.type))
-    memref.store(arith.extsi(best.type.element_type, place), best, [index(0)])
+    memref.store(arith.extsi(best.type.element_type, place), best, [row])
 
 
-def part_types(workgroups: int, element: ir.Type) -> list[ir.RankedTensorType]:
-    """The types of the results for the parts."""
+def part_types(rows: int, workgroups: int, element: ir.Type) -> list[ir.RankedTensorType]:
+    """The types of the results for the parts of so many rows."""
     i32 = ir.IntegerType.get_signless(32)
-    return [ir.RankedTensorType.get([workgroups], type_) for type_ in (element, i32)]
+    return [ir.RankedTensorType.get([rows, workgroups], type_) for type_ in (element, i32)]
 
 
 def _seen_as_row(result: ir.Value, row: ir.RankedTensorType) -> ir.Value:
@@ -75,11 +80,11 @@ def _seen_as_row(result: ir.Value, row: ir.RankedTensorType) -> ir.Value:
     ).result
 
 
-def _read_parts(largest: ir.Value, places: ir.Value, numbers: ir.VectorType) -> Read:
+def _read_parts(largest: ir.Value, places: ir.Value, row: ir.Value, numbers: ir.VectorType) -> Read:
     where = ir.VectorType.get(numbers.shape, places.type.element_type)
 
     def read(at: ir.Value) -> tuple[ir.Value, ir.Value]:
-        return vector.load(numbers, largest, [at]), vector.load(where, places, [at])
+        return vector.load(numbers, largest, [row, at]), vector.load(where, places, [row, at])
 
     return read
 

@@ -1,6 +1,9 @@
-"""A kernel that finds the largest number of a row, and computes few of the others."""
+"""A kernel that finds the largest number of each row, and computes few of the others."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import gcd, inf
+from typing import Any
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math, memref, scf, vector
@@ -25,74 +28,92 @@ _NOWHERE = 2**31 - 1
 
 
 def refined_argmax(
-    exact: Kernel, row: ir.RankedTensorType, workgroups: int, is_quantized: bool
+    exact: Kernel, rows: ir.RankedTensorType, workgroups: int, is_quantized: bool
 ) -> Kernel:
-    """`llmc.screened_argmax` of the result of `exact`, of type `row [1, P, J]`.
+    """`llmc.screened_argmax` of the result of `exact`, of type `rows [R, P, J]`.
 
-    Each workgroup of `exact` computes a panel of J numbers. Here each of `workgroups` looks through
-    an equal share of the panels: first it computes the one, of all, where the rough number is
-    largest, and then those of its share where a number may be as large as what it has found.
+    Workgroup (r, p) of `exact` computes a panel of J numbers, which of one row is workgroup (p, 0).
+    Here each of `workgroups` looks through an equal share of the panels, row by row: first it
+    computes the one, of all, where the rough number is largest, and then those of its share where a
+    number may be as large as what it has found.
 
-    Operands are those of `exact`, then `rough [1, N]`, i64 `first [1]` with the place where that is
-    largest, and `values`, `metric`, `spread` and, where the row `is_quantized`, `scales`, as the
-    operation has them. Updated is i32 `done [1]`, which is 0 before and after. Results are i64
-    `best [1]`, what each workgroup found, f32 and i32 `[workgroups]`, and room for the row.
+    Operands are those of `exact`, then `rough [R, N]`, i64 `first [R]`, the places where that is
+    largest, and `values`, `metric`, `spread` and, where rows are quantised, as `is_quantized` says,
+    `scales`, as the operation has them. Updated is i32 `done [1]`, which is 0 before and after.
+    Results are i64 `best [R]`, what each workgroup found, f32 and i32 `[R, workgroups]`, and room
+    for the rows.
     """
-    _, panels, columns = row.shape
+    count, panels, columns = rows.shape
     share = panels // workgroups
     read = _READ + is_quantized
+
+    def compute(row: ir.Value, panel: ir.Value, *rest: Any) -> None:
+        exact.build(*((panel, index(0)) if count == 1 else (row, panel)), *rest)
 
     def build(x: ir.Value, _: ir.Value, extents: list[ir.Value], *buffers: ir.Value) -> None:
         given, (done, best, largest, where, room) = buffers[:-_AFTER], buffers[-_AFTER:]
         operands, (rough, first, values, metric, spread, *scales) = given[:-read], given[-read:]
-        search = _Search(room, rough, spread, _length(values, metric, *scales), columns)
         begin = arith.muli(x, index(share))
         nowhere = constant(panels * columns, ir.IntegerType.get_signless(32))
-        found = [constant(-inf, ir.F32Type.get()), nowhere]
-        # One loop for the first panel, which all compute alike, and for those of the share: so the
-        # kernel's code is there once.
-        loop = scf.ForOp(index(0), index(share + 1), index(1), found)
-        with ir.InsertionPoint(loop.body):
-            number, found = loop.induction_variable, list(loop.inner_iter_args)
-            is_first = arith.cmpi(arith.CmpIPredicate.eq, number, index(0))
-            own = arith.addi(begin, arith.subi(number, index(1)))
-            panel = arith.select(is_first, _panel_of(first, columns), own)
-            choice = scf.IfOp(
-                search.may_hold(panel, found[0]), [v.type for v in found], has_else=True
-            )
-            with ir.InsertionPoint(choice.then_block):
-                exact.build(panel, index(0), extents, *operands, room)
-                scf.YieldOp(search.better(panel, *found))
-            with ir.InsertionPoint(choice.else_block):
-                scf.YieldOp(found)
-            scf.YieldOp(list(choice.results))
-        for value, buffer in zip(loop.results, (largest, where), strict=True):
-            memref.store(value, buffer, [x])
+        with _each_row(best) as row:
+            length = _length(row, values, metric, *scales)
+            search = _Search(row, room, rough, spread, length)
+            found = [constant(-inf, ir.F32Type.get()), nowhere]
+            # One loop for the first panel, which all compute alike, and for those of the share: so
+            # the kernel's code is there once.
+            loop = scf.ForOp(index(0), index(share + 1), index(1), found)
+            with ir.InsertionPoint(loop.body):
+                number, found = loop.induction_variable, list(loop.inner_iter_args)
+                is_first = arith.cmpi(arith.CmpIPredicate.eq, number, index(0))
+                own = arith.addi(begin, arith.subi(number, index(1)))
+                panel = arith.select(is_first, _panel_of(first, row, columns), own)
+                choice = scf.IfOp(
+                    search.may_hold(panel, found[0]), [v.type for v in found], has_else=True
+                )
+                with ir.InsertionPoint(choice.then_block):
+                    compute(row, panel, extents, *operands, room)
+                    scf.YieldOp(search.better(panel, *found))
+                with ir.InsertionPoint(choice.else_block):
+                    scf.YieldOp(found)
+                scf.YieldOp(list(choice.results))
+            for value, buffer in zip(loop.results, (largest, where), strict=True):
+                memref.store(value, buffer, [row, x])
         is_last = is_last_done(done, index(0), constant(workgroups - 1, done.type.element_type))
         with ir.InsertionPoint(scf.IfOp(is_last).then_block):
-            choose_best(largest, where, nowhere, best)
+            with _each_row(best) as row:
+                choose_best(largest, where, row, nowhere, best)
             scf.YieldOp([])
         hoist_buffers(ir.InsertionPoint.current.block)
 
     return Kernel(f"refined_{exact.name}", lambda _: (workgroups, 1), build)
 
 
-class _Search:
-    """Looks through the panels of a row: `room [1, P, J]` is for those that are computed.
+@contextmanager
+def _each_row(best: ir.Value) -> Iterator[ir.Value]:
+    """Inserts into a loop over the rows of `best [R]`; the number of one."""
+    loop = scf.ForOp(index(0), memref.dim(best, index(0)), index(1))
+    with ir.InsertionPoint(loop.body):
+        yield loop.induction_variable
+        scf.YieldOp([])
 
-    A number is at most `rough [1, N]` plus `spread [N]` times `length`.
+
+class _Search:
+    """Looks through the panels of a row: `room [R, P, J]` is for those that are computed.
+
+    A number is at most `rough [R, N]` plus `spread [N]` times `length`.
     """
 
     def __init__(
-        self, room: ir.Value, rough: ir.Value, spread: ir.Value, length: ir.Value, columns: int
+        self, row: ir.Value, room: ir.Value, rough: ir.Value, spread: ir.Value, length: ir.Value
     ) -> None:
-        self._room, self._rough, self._spread = room, rough, spread
-        self._length, self._columns = length, columns
+        self._row, self._room, self._rough = row, room, rough
+        self._spread, self._length = spread, length
+        self._columns = room.type.shape[-1]
 
     def may_hold(self, panel: ir.Value, largest: ir.Value) -> ir.Value:
         """Whether a number of `panel` may be as large as `largest`, or be NaN."""
         at = arith.muli(panel, index(self._columns))
-        rough = load(self._rough, [index(0), at], self._columns)
+        rough = load(self._rough, [self._row, at], self._columns)
         spread = load(self._spread, [at], self._columns)
         length, least = (vector.broadcast(rough.type, value) for value in (self._length, largest))
         most = multiply_add(spread, length, rough)
@@ -102,7 +123,7 @@ class _Search:
     def better(self, panel: ir.Value, largest: ir.Value, place: ir.Value) -> list[ir.Value]:
         """The largest of `largest`, at `place`, and of the numbers of `panel`; its first place."""
         i32, kinds = place.type, vector.CombiningKind
-        numbers = load(self._room, [index(0), panel, index(0)], self._columns)
+        numbers = load(self._room, [self._row, panel, index(0)], self._columns)
         own = vector.reduction(largest.type, kinds.MAXIMUMF, numbers)
         both = arith.maximumf(largest, own)
         at = arith.muli(arith.index_cast(i32, panel), constant(self._columns, i32))
@@ -115,16 +136,18 @@ class _Search:
         return [both, arith.minsi(before, vector.reduction(i32, kinds.MINSI, here))]
 
 
-def _panel_of(first: ir.Value, columns: int) -> ir.Value:
-    """The panel of the place in `first [1]`; panel 0 where that is -1, for no place."""
-    place = arith.maxsi(load_index(first, index(0)), index(0))
+def _panel_of(first: ir.Value, row: ir.Value, columns: int) -> ir.Value:
+    """The panel of a row's place in `first [R]`; panel 0 where that is -1, for no place."""
+    place = arith.maxsi(load_index(first, row), index(0))
     return arith.divui(place, index(columns))
 
 
-def _length(values: ir.Value, metric: ir.Value, scales: ir.Value | None = None) -> ir.Value:
-    """The length of the row `values [1, K]`, each number being multiplied by its own of `metric`.
+def _length(
+    row: ir.Value, values: ir.Value, metric: ir.Value, scales: ir.Value | None = None
+) -> ir.Value:
+    """The length of a row of `values [R, K]`, each number being multiplied by its own of `metric`.
 
-    Of i8 `values` a group has one of `scales [1, B]`.
+    Of i8 `values` a group has one of `scales [R, B]`.
     """
     f32 = ir.F32Type.get()
     length = values.type.shape[1]
@@ -134,11 +157,11 @@ def _length(values: ir.Value, metric: ir.Value, scales: ir.Value | None = None) 
     with ir.InsertionPoint(loop.body):
         group = loop.induction_variable
         at = arith.muli(group, index(lanes))
-        numbers = _numbers(values, [index(0), at], lanes)
+        numbers = _numbers(values, [row, at], lanes)
         measured = arith.mulf(numbers, load(metric, [at], lanes))
         share = total(arith.mulf(measured, measured))
         if scales is not None:
-            scale = memref.load(scales, [index(0), group])
+            scale = memref.load(scales, [row, group])
             share = arith.mulf(share, arith.mulf(scale, scale))
         scf.YieldOp([arith.addf(loop.inner_iter_args[0], share)])
     return math.sqrt(loop.results[0])

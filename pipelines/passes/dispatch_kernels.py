@@ -81,7 +81,7 @@ def _run_with_best(kernel: Kernel, function: func.FuncOp, call: func.CallOp) -> 
     row_value, best_value, _, _, done = dispatch(
         with_best(kernel, row, workgroups),
         tensors,
-        [row, best, *part_types(workgroups, row.element_type)],
+        [row, best, *part_types(1, workgroups, row.element_type)],
         scalars=scalars,
         updated=[counters.load()],
     )

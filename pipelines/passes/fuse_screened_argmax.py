@@ -1,4 +1,4 @@
-"""`fuse-screened-argmax`: computes those panels of a row alone that may hold the largest number."""
+"""`fuse-screened-argmax`: computes those panels of rows alone that may hold the largest number."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -7,6 +7,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from llmc.dialects import ArgmaxOp, ScreenedArgmaxOp
+from llmc.dialects.index_notation import size
 from llmc.pipelines.divisor import divisor
 from llmc.pipelines.kernels.best_of_row import part_types
 from llmc.pipelines.kernels.counters import Counters
@@ -15,6 +16,7 @@ from llmc.pipelines.kernels.refined_argmax import refined_argmax
 from llmc.pipelines.passes.base import Pass, find, is_used
 from llmc.pipelines.passes.kernel_functions import call_of_row
 from llmc.pipelines.passes.scheduled_kernel import (
+    cuts_rows,
     scheduled_kernel,
     split_arguments,
     workgroups_of_row,
@@ -28,7 +30,7 @@ _WORKGROUPS = 16
 class FuseScreenedArgmax(Pass):
     """Makes one kernel of `llmc.screened_argmax` and of the one that computes `exact`.
 
-    That must compute a panel of the row in each of its workgroups; the new one computes only the
+    That must compute a panel of a row in each of its workgroups; the new one computes only the
     panels that may hold the largest number. In other cases the operation becomes `llmc.argmax`. The
     search begins where `rough` is largest: by an `llmc.argmax`, too, which `fuse-argmax` makes part
     of the kernel that computes that.
@@ -56,31 +58,34 @@ class FuseScreenedArgmax(Pass):
 
 
 def _call_of_panels(op: ScreenedArgmaxOp, symbols: ir.SymbolTable) -> func.CallOp | None:
-    """The call that computes the exact row, if its kernel can compute single panels of it."""
+    """The call that computes the exact rows, if its kernel can compute single panels of them."""
     call = call_of_row(op.exact, symbols)
     if call is None:
         return None
-    type_ = call.results[0].type
+    type_, kernel = call.results[0].type, symbols[call.callee.value]
     one, panels, *_ = type_.shape
-    is_row = one == 1 and panels == workgroups_of_row(symbols[call.callee.value])
+    cuts = panels == workgroups_of_row(kernel) if one == 1 else cuts_rows(kernel)
     is_f32 = isinstance(type_.element_type, ir.F32Type)
-    return call if is_row and is_f32 and len(list(op.exact.uses)) == 1 else None
+    is_alone = len(list(op.exact.uses)) == 1
+    return call if cuts and is_f32 and is_alone else None
 
 
 def _search(op: ScreenedArgmaxOp, call: func.CallOp, symbols: ir.SymbolTable) -> ir.Value:
     """Dispatches the kernel that finds where the largest number is."""
-    row = call.results[0].type
-    workgroups = divisor(row.shape[1], _WORKGROUPS)
+    rows = call.results[0].type
+    workgroups = divisor(rows.shape[1], _WORKGROUPS)
     scales = [] if op.scales is None else [op.scales]
     exact = scheduled_kernel(symbols[call.callee.value])
-    kernel = refined_argmax(exact, row, workgroups, is_quantized=bool(scales))
+    kernel = refined_argmax(exact, rows, workgroups, is_quantized=bool(scales))
     tensors, scalars = split_arguments(list(call.operands))
+    parts = part_types(rows.shape[0], workgroups, rows.element_type)
     first = ArgmaxOp(op.rough, op.out.type).out
     counters = Counters(module_around(op.operation), "refined_argmax.done", 1, 32)
     best, *_, done = dispatch(
         kernel,
         [*tensors, op.rough, first, op.values, op.metric, op.spread, *scales],
-        [op.out.type, *part_types(workgroups, row.element_type), row],
+        [op.out.type, *parts, rows],
+        [size(op.rough, 0)] * 4 if rows.is_dynamic_dim(0) else [],
         scalars=scalars,
         updated=[counters.load()],
     )

@@ -53,7 +53,7 @@ class OutlineQuantizedLinears(Pass):
     of the outputs. Of several rows norm and quantisation are a kernel of their own,
     `quantize_rows`, and the rest is a `quantized_matmul`. One row has a `quantize_rows` of its own
     too where it is longer than a workgroup's stack holds, before a large weight, as that of the
-    logits, and where products by bit planes share it. A product of one row of which
+    logits, and where products by bit planes share it. A product of which
     `llmc.screened_argmax` needs a few panels is a `quantized_panel`. Layers of one panel are left
     alone: there is nothing to distribute.
     Changes numerics where there is a norm: the order of a sum.
@@ -131,9 +131,9 @@ class _Layer(QuantizedLayer):
     @property
     def kind(self) -> str:
         """The kind of the kernel, where its rows are quantised before."""
-        if not self.is_one_row:
-            return MATMUL
-        return PANEL if is_screened(self.epilogue.result) else MATVEC
+        if is_screened(self.epilogue.result):
+            return PANEL
+        return MATVEC if self.is_one_row else MATMUL
 
     @property
     def quantization(self) -> tuple[object, ...]:

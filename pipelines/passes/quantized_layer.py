@@ -60,9 +60,9 @@ class QuantizedLayer:
         self.epilogue = found if fits else Epilogue(linear.out, (linear.out,), ())
 
     def _offset(self) -> int:
-        """What is added to integers of the weight, where any is before they are multiplied.
+        """How much too large the weight's integers are, where they are multiplied without a sign.
 
-        Of signed instructions these are the high bits, of which the low ones are `MIDDLE` more.
+        Where instructions want signed ones these are high bits alone, and low ones are `MIDDLE`.
         """
         if not self.signed or self.format.bits < 8:
             return OFFSET if self.format.bits == 8 else self.format.offset

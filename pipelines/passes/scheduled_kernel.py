@@ -103,6 +103,17 @@ def workgroups_of_row(function: func.FuncOp) -> int | None:
     return bound // step if is_row and is_even else None
 
 
+def cuts_rows(function: func.FuncOp) -> bool:
+    """Whether workgroup (r, p) computes `[1, 1, J]` of the one result `[R, P, J]`, a panel."""
+    grid = _grid(function)
+    inserted = list(grid.body.operations[-1].regions[0].blocks[0])
+    if len(_grids(function)) > 1 or len(inserted) != 1 or _steps(grid) != [1, 1]:
+        return False
+    (insertion,) = inserted
+    is_panel = list(insertion.static_sizes) == [1, 1, insertion.dest.type.shape[-1]]
+    return is_panel and list(insertion.offsets) == list(grid.induction_variables)
+
+
 def has_best(function: func.FuncOp) -> bool:
     """Whether the last result is the best of the one before, which is a row."""
     return bool(_computed_after(function))

@@ -1,6 +1,6 @@
 """`screen-argmax`: finds the best token without the low bits of the output head's weight."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
@@ -23,10 +23,11 @@ _EMBEDDINGS = {("llmc.embedding", 1)}
 class ScreenArgmax(Pass):
     """Stores an output head in two parts, where a function asks for best tokens alone.
 
-    That is to call a step which returns a row of logits and the `llmc.argmax` of it, and not to use
-    the logits. Such calls go to a private copy of the step, which finds the token by
-    `llmc.screened_argmax`: it reads the high bits of all numbers, and all bits of few rows. What
-    else reads the weight, a linear layer or an embedding, reads both parts of it. Of blocks of q8_0
+    That is to call a step which returns rows of logits and the `llmc.argmax` of them, and not to
+    use the logits. Such calls go to a private copy of the step, which finds the tokens by
+    `llmc.screened_argmax`: it reads the high bits of all numbers, and all bits of few rows. For
+    several tokens that is done of blocks alone, whose high bits are multiplied faster. What else
+    reads the weight, a linear layer or an embedding, reads both parts of it. Of blocks of q8_0
     the high bits are 26 bytes of 34 (`llmc.pack_planes`), of floats, which will be stored as
     `storage`, f32 or f16, half of them (`llmc.split_float`). The weight has at least `rows` rows,
     which fill panels of `columns`; `tile` rows of activations are computed together. Changes
@@ -46,31 +47,46 @@ class ScreenArgmax(Pass):
     def apply(self, module: ir.Module) -> None:
         """Rewrites each step that is called so."""
         symbols = ir.SymbolTable(module.operation)
-        for step in trunks(module):
-            calls = [call for call in calls_of(module, step) if _wants_best_alone(call)]
-            head = _head_of(step) if calls else None
-            split = head and self._split_of(head)
-            if head is None or split is None or not self._is_worth_it(head, split):
-                continue
-            recipe = recipe_of(head)
-            if recipe is None or not all(
-                _can_be_split(each, split) for each in _weights(module, recipe, split)
-            ):
-                continue
-            best = _copy_for_best(step, symbols)
-            for call in calls:
+        found = [each for step in trunks(module) if (each := self._screenable(module, step))]
+        for each in found:
+            best = _copy_for_best(each.step, symbols)
+            for call in each.calls:
                 _call_instead(call, best)
-            _screen(best, split)
-            for weight in _weights(module, recipe, split):
-                _split_readers(weight, split)
+            _screen(best, each.split)
+        for each in found:
+            for weight in _weights(module, each.recipe, each.split):
+                _split_readers(weight, each.split)
+
+    def _screenable(self, module: ir.Module, step: func.FuncOp) -> "_Screenable | None":
+        calls = [call for call in calls_of(module, step) if _wants_best_alone(call)]
+        search = _search_of(step) if calls else None
+        if search is None:
+            return None
+        _, layer = search
+        split, recipe = self._split_of(layer.weight), recipe_of(layer.weight)
+        if split is None or recipe is None or not self._is_worth_it(layer, split):
+            return None
+        can_be = [_can_be_split(each, split) for each in _weights(module, recipe, split)]
+        return _Screenable(step, calls, recipe, split) if all(can_be) else None
 
     def _split_of(self, head: ir.Value) -> Split | None:
         return split_of(head, self.columns, self.tile, self.storage)
 
-    def _is_worth_it(self, head: ir.Value, split: Split) -> bool:
-        rows = head.type.shape[0]
+    def _is_worth_it(self, layer: ir.OpView, split: Split) -> bool:
+        rows = layer.weight.type.shape[0]
         is_large = rows >= self.rows and rows % self.columns == 0
-        return is_large and split.inputs(head) <= split.longest
+        is_fast = split.is_rough_fast or is_of_one_row(layer)
+        return is_large and is_fast and split.inputs(layer.weight) <= split.longest
+
+
+@dataclass(frozen=True)
+class _Screenable:
+    """A step, those `calls` of it that want the best token alone, and what its head is."""
+
+    step: func.FuncOp
+    calls: Sequence[func.CallOp]
+    recipe: Recipe
+    split: Split
 
 
 def _screen(step: func.FuncOp, split: Split) -> None:
@@ -85,17 +101,17 @@ def _screen(step: func.FuncOp, split: Split) -> None:
         rough, exact = (split.product(linear, high, each) for each in (None, low))
         metric, spread = split.bounds(linear.weight)
         values, scales = split.measured(linear.x)
+    with ir.InsertionPoint(reshape), reshape.location:
+        known = {linear.out: exact}
+        clone_with(reshape, known)
+    flat = reshape.results[0]
     with ir.InsertionPoint(argmax), argmax.location:
-        flat = []
-        for row in (exact, rough):
-            known = {linear.out: row}
-            clone_with(reshape, known)
-            flat.append(known[reshape.results[0]])
         best = ScreenedArgmaxOp(
-            *flat, values, metric, spread, argmax.results[0].type, scales=scales
+            known[flat], flat, values, metric, spread, argmax.results[0].type, scales=scales
         ).out
+    linear.out.replace_all_uses_with(rough)
     argmax.results[0].replace_all_uses_with(best)
-    for op in (argmax, reshape, linear.operation):
+    for op in (argmax, linear.operation):
         op.erase()
 
 
@@ -132,16 +148,10 @@ def _weights(module: ir.Module, recipe: Recipe, split: Split) -> list[ir.Value]:
     return [weight for weight in read_by(module, _readers(split)) if recipe_of(weight) == recipe]
 
 
-def _head_of(step: func.FuncOp) -> ir.Value | None:
-    """The weight of the linear layer whose best output is the second result of `step`."""
-    search = _search_of(step)
-    return search and search[1].weight
-
-
 def _search_of(step: func.FuncOp) -> tuple[ir.Operation, ir.OpView] | None:
     """The `llmc.argmax` that the last result of `step` comes from, and the layer that it is of.
 
-    None where it comes from no such search of a linear layer's one row.
+    None where it comes from no such search of a linear layer's rows.
     """
     return_ = step.entry_block.operations[-1]
     if return_.operation.name != "func.return" or not len(return_.operands):
@@ -164,7 +174,7 @@ def _makers(value: ir.Value) -> Iterator[ir.Operation]:
 
 
 def _linear_of(op: ir.Operation) -> ir.OpView | None:
-    """The linear layer, of one row, of which `op` finds the best output; or None."""
+    """The linear layer of which `op` finds each row's best output; or None."""
     if op.name != "llmc.argmax":
         return None
     reshape = op.operands[0].owner
@@ -173,7 +183,7 @@ def _linear_of(op: ir.Operation) -> ir.OpView | None:
     maker = reshape.operands[0].owner
     if isinstance(maker, ir.Block) or maker.name not in _LINEARS:
         return None
-    return maker.opview if is_of_one_row(maker.opview) else None
+    return maker.opview
 
 
 def _can_be_split(weight: ir.Value, split: Split) -> bool:

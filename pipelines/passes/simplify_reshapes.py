@@ -1,4 +1,4 @@
-"""`simplify-reshapes`: says of reshapes with a computed shape what they split or merge."""
+"""`simplify-reshapes`: makes reshapes, and slices of all, what can be read from their types."""
 
 from dataclasses import dataclass
 from math import prod
@@ -19,15 +19,20 @@ class SimplifyReshapes(Pass):
 
     Only where the types prove it: at most one dimension on either side is dynamic, and each
     dimension of the one shape is the product of neighbours in the other. What computed the shape
-    is left to canonicalisation.
+    is left to canonicalisation. A `tensor.extract_slice` of all that there is goes, even where an
+    extent is dynamic.
     """
 
     name: ClassVar[str] = "simplify-reshapes"
 
     def apply(self, module: ir.Module) -> None:
-        """Rewrites every reshape that can be proved."""
+        """Rewrites every reshape and slice that can be proved."""
         for op in find(module.operation, "tensor.reshape"):
             simplify_reshape(op.opview)
+        for op in find(module.operation, "tensor.extract_slice"):
+            if _takes_all(op.opview):
+                op.results[0].replace_all_uses_with(op.operands[0])
+                op.erase()
 
 
 def simplify_reshape(reshape: tensor.ReshapeOp) -> bool:
@@ -51,6 +56,30 @@ def simplify_reshape(reshape: tensor.ReshapeOp) -> bool:
     reshape.result.replace_all_uses_with(new)
     reshape.operation.erase()
     return True
+
+
+def _takes_all(slice_: tensor.ExtractSliceOp) -> bool:
+    """Whether a slice is its source, from the first element on and with the same extents."""
+    source, dynamic = slice_.source, iter(slice_.sizes)
+    starts = any(slice_.static_offsets) or any(stride != 1 for stride in slice_.static_strides)
+    return (
+        slice_.result.type == source.type
+        and not starts
+        and all(
+            _is_extent(next(dynamic), source, dim)
+            for dim in range(source.type.rank)
+            if source.type.is_dynamic_dim(dim)
+        )
+    )
+
+
+def _is_extent(value: ir.Value, of: ir.Value, dim: int) -> bool:
+    """Whether `value` is the extent of dimension `dim` of a tensor."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.name != "tensor.dim" or owner.operands[0] != of:
+        return False
+    which = owner.operands[1].owner
+    return isinstance(which.opview, arith.ConstantOp) and which.opview.literal_value == dim
 
 
 def _extents(type_: ir.RankedTensorType) -> Extents:

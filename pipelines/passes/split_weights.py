@@ -39,6 +39,9 @@ class Split(ABC):
     linear: ClassVar[str]
     """The linear layers that read such a weight as their second operand."""
 
+    is_rough_fast: ClassVar[bool]
+    """Whether rough products take less time even where memory is not what they wait for."""
+
     @property
     @abstractmethod
     def longest(self) -> int:
@@ -70,7 +73,7 @@ class Split(ABC):
 
     @abstractmethod
     def measured(self, x: ir.Value) -> tuple[ir.Value, ir.Value | None]:
-        """The row `x [..., K]` as the layer reads it: numbers `[1, K]`, and scales of integers."""
+        """The rows `x [..., K]` as the layer reads them: `[R, K]`, and scales of integers."""
 
     def bounds(self, weight: ir.Value) -> tuple[ir.Value, ir.Value]:
         """The metric and the spread of a weight."""
@@ -83,6 +86,7 @@ class SplitBlocks(Split):
     """Blocks of q8_0 in bit planes, in panels of `columns` rows."""
 
     linear: ClassVar[str] = "llmc.quantized_linear"
+    is_rough_fast: ClassVar[bool] = True
     columns: int
 
     @property
@@ -138,6 +142,7 @@ class SplitFloats(Split):
     """Floats, stored as `storage`, in panels of `columns` rows; `tile` rows of x go together."""
 
     linear: ClassVar[str] = "llmc.linear"
+    is_rough_fast: ClassVar[bool] = False
     columns: int
     tile: int
     storage: str
@@ -190,7 +195,7 @@ class SplitFloats(Split):
         return pointwise(f"{lead}->{lead}k", number, lookup.ids, element=element, k=length)
 
     def measured(self, x: ir.Value) -> tuple[ir.Value, ir.Value | None]:
-        """The row as it is."""
+        """The rows as they are."""
         return merged(x), None
 
     def _stored(self, weight: ir.Value) -> ir.Value:

@@ -57,7 +57,7 @@ class QuantizedMatvecParameters(Parameters):
 
 @dataclass(frozen=True)
 class QuantizedPanelParameters(Parameters):
-    """A workgroup computes one panel, and memory is asked for no other: any may be the next.
+    """A workgroup computes one panel for one row. Memory is asked for no other: any may be next.
 
     `instruction` multiplies bytes, `lanes` times four at once.
     """
@@ -80,29 +80,17 @@ def quantized_panel(payload: Handle, parameters: QuantizedPanelParameters) -> No
 
     Changes numerics: the order of sums.
     """
-    alone = QuantizedMatvecParameters(
-        panels=1,
-        together=1,
-        ahead=0,
-        instruction=parameters.instruction,
-        lanes=parameters.lanes,
-    )
     with each(kernels(payload, "quantized_panel")) as kernel:
-        multiply_row(kernel, alone)
+        distribute(result(kernel, "tpj"), t=1, p=1)
+        simplify(kernel)
+        multiply_blocks(kernel, parameters)
 
 
 def multiply_row(kernel: Handle, parameters: QuantizedMatvecParameters) -> None:
     """Distributes the one product of a kernel over workgroups."""
     fuse(distribute(result(kernel, "tpj"), p=parameters.panels), p=parameters.together)
     simplify(kernel)
-    for strand in STRANDS:
-        with each(stage(kernel, f"sums{strand}", "tpjb")) as sums:
-            step, loops = tile(sums, b=1)
-            dots = fuse_into(loops["b"], stage(kernel, f"dots{strand}", "tpbjgi"))
-            byte_products(dots, parameters.instruction, parameters.lanes)
-            vectorize_late(step)
-    quantize_block_by_block(kernel)
-    kernel = into_registers(kernel)
+    kernel = multiply_blocks(kernel, parameters)
     for dimension, ahead in (
         (PANELS, parameters.ahead * parameters.together),
         (ROWS, parameters.blocks),
@@ -110,6 +98,20 @@ def multiply_row(kernel: Handle, parameters: QuantizedMatvecParameters) -> None:
         if ahead:
             prefetch(kernel, dimension, ahead)
             simplify(kernel)
+
+
+def multiply_blocks(
+    kernel: Handle, parameters: QuantizedMatvecParameters | QuantizedPanelParameters
+) -> Handle:
+    """Multiplies one row, block by block, in registers."""
+    for strand in STRANDS:
+        with each(stage(kernel, f"sums{strand}", "tpjb")) as sums:
+            step, loops = tile(sums, b=1)
+            dots = fuse_into(loops["b"], stage(kernel, f"dots{strand}", "tpbjgi"))
+            byte_products(dots, parameters.instruction, parameters.lanes)
+            vectorize_late(step)
+    quantize_block_by_block(kernel)
+    return into_registers(kernel)
 
 
 def quantize_block_by_block(kernel: Handle) -> None:

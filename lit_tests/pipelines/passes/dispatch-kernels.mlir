@@ -126,7 +126,7 @@ func.func private @unused(%x: tensor<4xf32>) -> tensor<4xf32> attributes {llmc.k
 // Each workgroup finds the best of its part once it has computed it; the last to be done compares
 // what they found, and leaves the counter as it was.
 // CHECK-LABEL: "util.global"() {initial_value = dense<0> : tensor<1xi32>, is_mutable, sym_name = "argmax.done"
-// CHECK:         func.func @row_best_1x4x16xf32_1xi32_1x4x16xf32_1xi64_2xf32_2xi32
+// CHECK:         func.func @row_best_1x4x16xf32_1xi32_1x4x16xf32_1xi64_1x2xf32_1x2xi32
 // CHECK:           %[[X:.*]] = "stream.dispatch.workgroup.id"() {dimension = 0 : index}
 // CHECK:           memref.copy
 // CHECK:           %[[BEGIN:.*]] = arith.muli %[[X]], %c32
@@ -134,8 +134,8 @@ func.func private @unused(%x: tensor<4xf32>) -> tensor<4xf32> attributes {llmc.k
 // CHECK:           %[[END:.*]] = arith.addi %[[BEGIN]], %c32
 // CHECK:           scf.for %{{.*}} = %[[BEGIN]] to %[[END]]
 // CHECK:             arith.maximumf {{.*}} vector<32xf32>
-// CHECK:           memref.store %{{.*}}, %{{.*}}[%[[X]]] : memref<2xf32>
-// CHECK:           memref.store %{{.*}}, %{{.*}}[%[[X]]] : memref<2xi32>
+// CHECK:           memref.store %{{.*}}, %{{.*}}[%{{.*}}, %[[X]]] : memref<1x2xf32>
+// CHECK:           memref.store %{{.*}}, %{{.*}}[%{{.*}}, %[[X]]] : memref<1x2xi32>
 // CHECK:           %[[BEFORE:.*]] = memref.atomic_rmw addi
 // CHECK:           %[[LAST:.*]] = arith.cmpi eq, %[[BEFORE]], %c1_i32
 // CHECK:           scf.if %[[LAST]]

@@ -110,3 +110,40 @@ func.func @narrow(%x: tensor<1x4x16xf16>, %r: tensor<1x64xf16>, %v: tensor<1x64x
      : (tensor<1x64xf16>, tensor<1x64xf16>, tensor<1x64xi8>, tensor<64xf32>, tensor<64xf32>, tensor<1x2xf32>) -> tensor<1xi64>
   return %b : tensor<1xi64>
 }
+
+// -----
+
+// Of several rows a workgroup looks through its panels row by row, and so does the last one through
+// what all have found.
+// CHECK:         func.func @refined_panel_
+// CHECK:           scf.for %[[ROW:.+]] = %c0{{.*}} to %{{.+}} step %c1
+// CHECK:             math.sqrt
+// CHECK:             scf.for
+// CHECK:               scf.if
+// CHECK:             memref.store %{{.+}}, %{{.+}}[%[[ROW]], %{{.+}}] : memref<?x4xf32>
+// CHECK:           memref.atomic_rmw addi
+// CHECK:           scf.for %[[ROW:.+]] = %c0{{.*}} to %{{.+}} step %c1
+// CHECK:             memref.store %{{.+}}, %{{.+}}[%[[ROW]]] : memref<?xi64>
+// CHECK-LABEL: func.func @rows
+// CHECK:         %[[FIRST:.+]] = "llmc.argmax"(%arg1) : (tensor<?x64xf32>) -> tensor<?xi64>
+// CHECK-NOT:     call @panel
+// CHECK:         "flow.dispatch"({{.*}}%arg0, %arg1, %[[FIRST]], %arg2, %arg4, %arg5, %arg3,
+func.func private @panel(%x: tensor<?x4x16xf32>) -> tensor<?x4x16xf32> attributes {llmc.kernel = "panel"} {
+  %c0 = arith.constant 0 : index
+  %rows = tensor.dim %x, %c0 : tensor<?x4x16xf32>
+  %room = tensor.empty(%rows) : tensor<?x4x16xf32>
+  %y = scf.forall (%t, %p) in (%rows, 4) shared_outs(%out = %room) -> (tensor<?x4x16xf32>) {
+    %part = tensor.extract_slice %x[%t, %p, 0] [1, 1, 16] [1, 1, 1] : tensor<?x4x16xf32> to tensor<1x1x16xf32>
+    scf.forall.in_parallel {
+      tensor.parallel_insert_slice %part into %out[%t, %p, 0] [1, 1, 16] [1, 1, 1] : tensor<1x1x16xf32> into tensor<?x4x16xf32>
+    }
+  }
+  return %y : tensor<?x4x16xf32>
+}
+func.func @rows(%x: tensor<?x4x16xf32>, %r: tensor<?x64xf32>, %v: tensor<?x64xi8>, %s: tensor<?x2xf32>, %m: tensor<64xf32>, %f: tensor<64xf32>) -> tensor<?xi64> {
+  %y = call @panel(%x) : (tensor<?x4x16xf32>) -> tensor<?x4x16xf32>
+  %e = tensor.collapse_shape %y [[0], [1, 2]] : tensor<?x4x16xf32> into tensor<?x64xf32>
+  %b = "llmc.screened_argmax"(%e, %r, %v, %m, %f, %s) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1>}
+     : (tensor<?x64xf32>, tensor<?x64xf32>, tensor<?x64xi8>, tensor<64xf32>, tensor<64xf32>, tensor<?x2xf32>) -> tensor<?xi64>
+  return %b : tensor<?xi64>
+}

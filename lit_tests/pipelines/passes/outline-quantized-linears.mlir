@@ -163,3 +163,20 @@ func.func @screened(%x: tensor<1x64xf32>, %n: tensor<64xf32>, %h: tensor<4x2x416
      : (tensor<1x64xf32>, tensor<1x64xf32>, tensor<1x64xi8>, tensor<64xf32>, tensor<64xf32>, tensor<1x2xf32>) -> tensor<1xi64>
   return %b : tensor<1xi64>
 }
+
+// -----
+
+// Of several rows the exact product is a kernel of panels, too.
+// CHECK-LABEL: func.func @screened_rows(
+// CHECK:         call @quantized_matmul_0({{.*}}) : {{.*}} -> tensor<?x4x16xf32>
+// CHECK:         call @quantized_panel_0({{.*}}) : {{.*}} -> tensor<?x4x16xf32>
+func.func @screened_rows(%x: tensor<?x64xf32>, %h: tensor<4x2x416xi8>, %l: tensor<4x2x128xi8>, %m: tensor<64xf32>, %f: tensor<64xf32>) -> tensor<?xi64> {
+  %r = "llmc.plane_linear"(%x, %h) {operandSegmentSizes = array<i32: 1, 1, 0>}
+    : (tensor<?x64xf32>, tensor<4x2x416xi8>) -> tensor<?x64xf32>
+  %e = "llmc.plane_linear"(%x, %h, %l) {operandSegmentSizes = array<i32: 1, 1, 1>}
+    : (tensor<?x64xf32>, tensor<4x2x416xi8>, tensor<4x2x128xi8>) -> tensor<?x64xf32>
+  %v, %s = "llmc.quantize_rows"(%x) {group = 32 : i64} : (tensor<?x64xf32>) -> (tensor<?x64xi8>, tensor<?x2xf32>)
+  %b = "llmc.screened_argmax"(%e, %r, %v, %m, %f, %s) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1>}
+     : (tensor<?x64xf32>, tensor<?x64xf32>, tensor<?x64xi8>, tensor<64xf32>, tensor<64xf32>, tensor<?x2xf32>) -> tensor<?xi64>
+  return %b : tensor<?xi64>
+}

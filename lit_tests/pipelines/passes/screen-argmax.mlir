@@ -52,3 +52,24 @@ func.func @rows(%i: tensor<3xi64>) -> tensor<3x64xf32> {
   %e = "llmc.embedding"(%i, %q) : (tensor<3xi64>, tensor<64x2x!llmc.q8_0>) -> tensor<3x64xf32>
   return %e : tensor<3x64xf32>
 }
+
+// Several tokens are searched for as one is, and all steps read the same parts.
+// CHECK-LABEL: func.func private @steps.best(
+// CHECK:         %[[EXACT:.+]] = "llmc.plane_linear"(%arg0, %{{.+}}, %{{.+}})
+// CHECK:         "llmc.screened_argmax"(
+// CHECK-SAME:    -> tensor<?xi64>
+// CHECK-LABEL: func.func @bests(
+// CHECK:         call @steps.best(%arg0)
+func.func @steps(%x: tensor<?x1x64xf32>) -> (tensor<?x64xf32>, tensor<?xi64>) {
+  %w = "llmc.parameter"() {sources = ["w"]} : () -> tensor<64x64xf32>
+  %q = "llmc.quantize"(%w) : (tensor<64x64xf32>) -> tensor<64x2x!llmc.q8_0>
+  %y = "llmc.quantized_linear"(%x, %q) {operandSegmentSizes = array<i32: 1, 1, 0, 0>}
+     : (tensor<?x1x64xf32>, tensor<64x2x!llmc.q8_0>) -> tensor<?x1x64xf32>
+  %rows = tensor.collapse_shape %y [[0, 1], [2]] : tensor<?x1x64xf32> into tensor<?x64xf32>
+  %best = "llmc.argmax"(%rows) : (tensor<?x64xf32>) -> tensor<?xi64>
+  return %rows, %best : tensor<?x64xf32>, tensor<?xi64>
+}
+func.func @bests(%x: tensor<?x1x64xf32>) -> tensor<?xi64> {
+  %rows, %best = call @steps(%x) : (tensor<?x1x64xf32>) -> (tensor<?x64xf32>, tensor<?xi64>)
+  return %best : tensor<?xi64>
+}

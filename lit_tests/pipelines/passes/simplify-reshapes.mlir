@@ -20,6 +20,25 @@ func.func @split_heads(%x: tensor<1x?x576xf32>) -> tensor<1x?x9x64xf32> {
   return %y : tensor<1x?x9x64xf32>
 }
 
+// CHECK-LABEL: func.func @all
+// CHECK-NEXT:    return %arg0
+func.func @all(%x: tensor<?x1x576xf32>) -> tensor<?x1x576xf32> {
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x, %c0 : tensor<?x1x576xf32>
+  %y = tensor.extract_slice %x[0, 0, 0] [%n, 1, 576] [1, 1, 1] : tensor<?x1x576xf32> to tensor<?x1x576xf32>
+  return %y : tensor<?x1x576xf32>
+}
+
+// A slice of the rows that another tensor has may be a part.
+// CHECK-LABEL: func.func @some
+// CHECK:         tensor.extract_slice
+func.func @some(%x: tensor<?x1x576xf32>, %other: tensor<?x8xf32>) -> tensor<?x1x576xf32> {
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %other, %c0 : tensor<?x8xf32>
+  %y = tensor.extract_slice %x[0, 0, 0] [%n, 1, 576] [1, 1, 1] : tensor<?x1x576xf32> to tensor<?x1x576xf32>
+  return %y : tensor<?x1x576xf32>
+}
+
 // CHECK-LABEL: func.func @merge_heads
 // CHECK-NEXT:    tensor.collapse_shape %arg0 {{\[\[}}0], [1], [2, 3]] : tensor<?x1x9x64xf32> into tensor<?x1x576xf32>
 func.func @merge_heads(%x: tensor<?x1x9x64xf32>, %shape: tensor<3xi64>) -> tensor<?x1x576xf32> {
