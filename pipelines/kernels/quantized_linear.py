@@ -49,8 +49,8 @@ class Panels:
 
     The floats are f16 `halves [P, B, H]`. Bits that are in no plane are taken from `unread`. Of
     integers of 8 bits, `biased` says that they are stored with 128 added, and `signed` that they
-    are multiplied without: instructions that multiply unsigned by signed ones need it added. What
-    is multiplied begins at bit number `place`, and their products are shifted by as much.
+    are multiplied without: instructions that multiply unsigned by signed ones need it added. Bits
+    from number `place` on are multiplied, and the products are shifted by as much.
     """
 
     planes: Sequence[Plane]
