@@ -7,9 +7,9 @@ from torch_mlir import ir
 from torch_mlir.dialects import tensor
 
 from llmc.dialects import RotaryOp
-from llmc.dialects.index_notation import Size, mixed_numbers
+from llmc.dialects.index_notation import mixed_numbers
 from llmc.pipelines.passes.base import Pass, find, made_by
-from llmc.pipelines.passes.generics import is_constant
+from llmc.pipelines.passes.extents import is_extent
 
 
 @dataclass(frozen=True)
@@ -60,20 +60,5 @@ def _cuts(cut: tensor.ExtractSliceOp, heads: ir.Value, start: int, width: int) -
         and list(cut.static_offsets) == [0, 0, 0, start]
         and set(cut.static_strides) == {1}
         and channels == width
-        and all(_is_extent(extent, heads, dim) for dim, extent in enumerate(extents))
+        and all(is_extent(extent, heads, dim) for dim, extent in enumerate(extents))
     )
-
-
-def _is_extent(extent: Size, value: ir.Value, dim: int) -> bool:
-    """Whether `extent` is seen to be that of dimension `dim` of `value`."""
-    if isinstance(extent, int):
-        return bool(extent == value.type.shape[dim])
-    read = made_by(extent, "tensor.dim")
-    if read and read.operands[0] == value and is_constant(read.operands[1]):
-        return bool(read.operands[1].owner.opview.literal_value == dim)
-    if transposition := made_by(value, "linalg.transpose"):
-        return _is_extent(extent, transposition.operands[0], transposition.opview.permutation[dim])
-    if split := made_by(value, "tensor.expand_shape"):
-        shape = mixed_numbers(split.opview.static_output_shape, split.opview.output_shape)
-        return bool(shape[dim] == extent)
-    return False

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.dialects import linalg, tensor
 
-from llmc.dialects.index_notation import Size, collapse
+from llmc.dialects.index_notation import Size, collapse, mixed_numbers
 from llmc.pipelines.kernels.token_heads import TokenHeads
 from llmc.pipelines.passes.base import made_by
+from llmc.pipelines.passes.extents import is_extent
 
 
 @dataclass(frozen=True)
@@ -129,8 +130,5 @@ def _before_slice(row: ir.Value) -> tuple[ir.Value, int]:
 
 def _is_whole_batch(cut: tensor.ExtractSliceOp) -> bool:
     """Whether all of the source's first dimension is taken."""
-    extent, available = cut.static_sizes[0], cut.source.type.shape[0]
-    if extent != ir.ShapedType.get_dynamic_size():
-        return bool(extent == available)
-    dim = made_by(cut.sizes[0], "tensor.dim")
-    return dim is not None and dim.operands[0] == cut.source
+    batch, *_ = mixed_numbers(cut.static_sizes, cut.sizes)
+    return is_extent(batch, cut.source, 0)

@@ -7,8 +7,17 @@ from typing import ClassVar
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
-from llmc.dialects.index_notation import Size, as_value, collapse, expand, index, size
+from llmc.dialects.index_notation import (
+    Size,
+    as_value,
+    collapse,
+    expand,
+    index,
+    mixed_numbers,
+    size,
+)
 from llmc.pipelines.passes.base import Pass, find
+from llmc.pipelines.passes.extents import is_extent
 
 Extents = list[int | None]  # None: dynamic
 
@@ -60,26 +69,13 @@ def simplify_reshape(reshape: tensor.ReshapeOp) -> bool:
 
 def _takes_all(slice_: tensor.ExtractSliceOp) -> bool:
     """Whether a slice is its source, from the first element on and with the same extents."""
-    source, dynamic = slice_.source, iter(slice_.sizes)
-    starts = any(slice_.static_offsets) or any(stride != 1 for stride in slice_.static_strides)
+    source, extents = slice_.source, mixed_numbers(slice_.static_sizes, slice_.sizes)
     return (
         slice_.result.type == source.type
-        and not starts
-        and all(
-            _is_extent(next(dynamic), source, dim)
-            for dim in range(source.type.rank)
-            if source.type.is_dynamic_dim(dim)
-        )
+        and not any(slice_.static_offsets)
+        and all(stride == 1 for stride in slice_.static_strides)
+        and all(is_extent(extent, source, dim) for dim, extent in enumerate(extents))
     )
-
-
-def _is_extent(value: ir.Value, of: ir.Value, dim: int) -> bool:
-    """Whether `value` is the extent of dimension `dim` of a tensor."""
-    owner = value.owner
-    if isinstance(owner, ir.Block) or owner.name != "tensor.dim" or owner.operands[0] != of:
-        return False
-    which = owner.operands[1].owner
-    return isinstance(which.opview, arith.ConstantOp) and which.opview.literal_value == dim
 
 
 def _extents(type_: ir.RankedTensorType) -> Extents:
