@@ -1,9 +1,8 @@
 """A kernel that finds the largest number of each row, and computes few of the others."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import gcd, inf
-from typing import Any
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math, memref, scf, vector
@@ -47,36 +46,20 @@ def refined_argmax(
     share = panels // workgroups
     read = _READ + is_quantized
 
-    def compute(row: ir.Value, panel: ir.Value, *rest: Any) -> None:
-        exact.build(*((panel, index(0)) if count == 1 else (row, panel)), *rest)
-
     def build(x: ir.Value, _: ir.Value, extents: list[ir.Value], *buffers: ir.Value) -> None:
         given, (done, best, largest, where, room) = buffers[:-_AFTER], buffers[-_AFTER:]
         operands, (rough, first, values, metric, spread, *scales) = given[:-read], given[-read:]
         begin = arith.muli(x, index(share))
         nowhere = constant(panels * columns, ir.IntegerType.get_signless(32))
         with _each_row(best) as row:
-            length = _length(row, values, metric, *scales)
-            search = _Search(row, room, rough, spread, length)
-            found = [constant(-inf, ir.F32Type.get()), nowhere]
-            # One loop for the first panel, which all compute alike, and for those of the share: so
-            # the kernel's code is there once.
-            loop = scf.ForOp(index(0), index(share + 1), index(1), found)
-            with ir.InsertionPoint(loop.body):
-                number, found = loop.induction_variable, list(loop.inner_iter_args)
-                is_first = arith.cmpi(arith.CmpIPredicate.eq, number, index(0))
-                own = arith.addi(begin, arith.subi(number, index(1)))
-                panel = arith.select(is_first, _panel_of(first, row, columns), own)
-                choice = scf.IfOp(
-                    search.may_hold(panel, found[0]), [v.type for v in found], has_else=True
-                )
-                with ir.InsertionPoint(choice.then_block):
-                    compute(row, panel, extents, *operands, room)
-                    scf.YieldOp(search.better(panel, *found))
-                with ir.InsertionPoint(choice.else_block):
-                    scf.YieldOp(found)
-                scf.YieldOp(list(choice.results))
-            for value, buffer in zip(loop.results, (largest, where), strict=True):
+            search = _Search(row, room, rough, spread, _length(row, values, metric, *scales))
+
+            def compute(panel: ir.Value) -> None:
+                workgroup = (panel, index(0)) if count == 1 else (row, panel)
+                exact.build(*workgroup, extents, *operands, room)
+
+            found = search.best(_panel_of(first, row, columns), begin, share, nowhere, compute)
+            for value, buffer in zip(found, (largest, where), strict=True):
                 memref.store(value, buffer, [row, x])
         is_last = is_last_done(done, index(0), constant(workgroups - 1, done.type.element_type))
         with ir.InsertionPoint(scf.IfOp(is_last).then_block):
@@ -110,7 +93,38 @@ class _Search:
         self._spread, self._length = spread, length
         self._columns = room.type.shape[-1]
 
-    def may_hold(self, panel: ir.Value, largest: ir.Value) -> ir.Value:
+    def best(
+        self,
+        first: ir.Value,
+        begin: ir.Value,
+        count: int,
+        nowhere: ir.Value,
+        compute: Callable[[ir.Value], None],
+    ) -> list[ir.Value]:
+        """The largest number of panel `first` and of `count` others from `begin` on; its place.
+
+        `compute` writes what computes a panel. The place is `nowhere` where there is no number.
+        """
+        found = [constant(-inf, ir.F32Type.get()), nowhere]
+        # One loop for the first panel and for the others: so the code that computes is there once.
+        loop = scf.ForOp(index(0), index(count + 1), index(1), found)
+        with ir.InsertionPoint(loop.body):
+            number, found = loop.induction_variable, list(loop.inner_iter_args)
+            is_first = arith.cmpi(arith.CmpIPredicate.eq, number, index(0))
+            own = arith.addi(begin, arith.subi(number, index(1)))
+            panel = arith.select(is_first, first, own)
+            choice = scf.IfOp(
+                self._may_hold(panel, found[0]), [v.type for v in found], has_else=True
+            )
+            with ir.InsertionPoint(choice.then_block):
+                compute(panel)
+                scf.YieldOp(self._better(panel, *found))
+            with ir.InsertionPoint(choice.else_block):
+                scf.YieldOp(found)
+            scf.YieldOp(list(choice.results))
+        return list(loop.results)
+
+    def _may_hold(self, panel: ir.Value, largest: ir.Value) -> ir.Value:
         """Whether a number of `panel` may be as large as `largest`, or be NaN."""
         at = arith.muli(panel, index(self._columns))
         rough = load(self._rough, [self._row, at], self._columns)
@@ -120,7 +134,7 @@ class _Search:
         may = arith.cmpf(arith.CmpFPredicate.UGE, most, least)
         return vector.reduction(ir.IntegerType.get_signless(1), vector.CombiningKind.OR, may)
 
-    def better(self, panel: ir.Value, largest: ir.Value, place: ir.Value) -> list[ir.Value]:
+    def _better(self, panel: ir.Value, largest: ir.Value, place: ir.Value) -> list[ir.Value]:
         """The largest of `largest`, at `place`, and of the numbers of `panel`; its first place."""
         i32, kinds = place.type, vector.CombiningKind
         numbers = load(self._room, [self._row, panel, index(0)], self._columns)

@@ -79,13 +79,14 @@ def _search(op: ScreenedArgmaxOp, call: func.CallOp, symbols: ir.SymbolTable) ->
     kernel = refined_argmax(exact, rows, workgroups, is_quantized=bool(scales))
     tensors, scalars = split_arguments(list(call.operands))
     parts = part_types(rows.shape[0], workgroups, rows.element_type)
+    results = [op.out.type, *parts, rows]
     first = ArgmaxOp(op.rough, op.out.type).out
     counters = Counters(module_around(op.operation), "refined_argmax.done", 1, 32)
     best, *_, done = dispatch(
         kernel,
         [*tensors, op.rough, first, op.values, op.metric, op.spread, *scales],
-        [op.out.type, *parts, rows],
-        [size(op.rough, 0)] * 4 if rows.is_dynamic_dim(0) else [],
+        results,
+        [size(op.rough, 0)] * len(results) if rows.is_dynamic_dim(0) else [],
         scalars=scalars,
         updated=[counters.load()],
     )
