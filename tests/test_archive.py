@@ -43,6 +43,6 @@ def test_large_pages_are_asked_for(archive):
 
 
 def test_weights_are_let_go_of_on_any_thread(tiny_bundle):
-    script = Path(__file__).parent / "programs" / "let_go.py"
+    script = Path(__file__).parent / "let_go.py"
     process = subprocess.run([sys.executable, script, tiny_bundle], timeout=300)
     assert process.returncode == 0
