@@ -100,13 +100,12 @@ def read_config(file: GgufFile) -> PreTrainedConfig:
     """
     metadata = _Metadata(file)
     name = metadata.architecture
-    if name == "llama" and "expert_count" in metadata.stated():
-        name = "mixtral"
     if name not in _ARCHITECTURES:
         raise metadata.refused(
             f"architecture {name!r} is not supported: llmc reads {', '.join(_ARCHITECTURES)}"
         )
-    architecture = _ARCHITECTURES[name]
+    is_mixtral = name == "llama" and "expert_count" in metadata.stated()
+    architecture = _MIXTRAL if is_mixtral else _ARCHITECTURES[name]
     known = _COMMON | architecture.names.keys() | architecture.extra
     if unknown := [key for key in metadata.stated() if key not in known]:
         raise metadata.refused(f"it states {unknown[0]}, which llmc does not know for {name}")
@@ -154,6 +153,8 @@ def _attention(metadata: _Metadata, values: dict[str, Any]) -> dict[str, Any]:
     """Heads and rotary embedding, which all architectures but GPT-2 state alike."""
     heads = values["num_attention_heads"]
     head_dim = _size(metadata, "attention.key_length", max(values["hidden_size"] // heads, 1))
+    if head_dim % 2:
+        raise metadata.refused(f"its head size {head_dim} is odd: a rotary embedding turns pairs")
     for key in ("attention.value_length", "rope.dimension_count"):
         if metadata.integer(key, head_dim) != head_dim:
             raise metadata.refused(f"its {key} is not its head size {head_dim}, as llmc needs it")
@@ -221,9 +222,10 @@ def _gemma3(metadata: _Metadata, values: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+# A file says "llama" of it too, and states experts.
+_MIXTRAL = _Architecture("mixtral", _DECODER | _EXPERTS, settings=_attention)
 _ARCHITECTURES = {
     "llama": _Architecture("llama", _DECODER, settings=_llama),
-    "mixtral": _Architecture("mixtral", _DECODER | _EXPERTS, settings=_attention),
     "qwen2": _Architecture("qwen2", _DECODER, settings=_attention),
     "qwen3": _Architecture("qwen3", _DECODER, settings=_attention),
     "qwen3moe": _Architecture(

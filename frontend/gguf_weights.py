@@ -149,10 +149,12 @@ def rope_buffers(file: GgufFile, config: PreTrainedConfig) -> dict[str, Tensor]:
     buffers = {
         name: value for name, value in build(config).named_buffers() if name.endswith("inv_freq")
     }
+    if not buffers:
+        raise UserError(f"{file.path}: the model has no use for {_ROPE_FACTORS}")
     for value in buffers.values():
         _check(file, _ROPE_FACTORS, tuple(value.shape))
     factors = _to_torch(file.tensors[_ROPE_FACTORS]).float()
-    if not buffers or not (torch.isfinite(factors) & (factors > 0)).all():
+    if not (torch.isfinite(factors) & (factors > 0)).all():
         raise UserError(f"{file.path}: {_ROPE_FACTORS} does not fit the model")
     return {name: value / factors for name, value in buffers.items()}
 

@@ -115,6 +115,7 @@ def put_tensor(name: str, value: np.ndarray) -> Callable[[GGUFWriter], None]:
 ZEROS = np.zeros((64, 64), np.float32)
 CONTENT: dict[str, tuple[Callable[[GGUFWriter], None], str]] = {
     "unknown architecture": (set_value("general.architecture", "zork"), "zork"),
+    "a name of ours": (set_value("general.architecture", "mixtral"), "architecture 'mixtral'"),
     "architecture a number": (set_value("general.architecture", 7), "architecture"),
     "unknown setting": (lambda w: w.add_float32("llama.zork", 1.0), "zork"),
     "no layer count": (drop("llama.block_count"), "block_count"),
@@ -123,6 +124,7 @@ CONTENT: dict[str, tuple[Callable[[GGUFWriter], None], str]] = {
     "layers of text": (set_value("llama.block_count", "two"), "block_count"),
     "no heads": (set_value("llama.attention.head_count", 0), "head_count"),
     "too many heads": (set_value("llama.attention.head_count", 2**31), "heads"),
+    "odd heads": (set_value("llama.attention.key_length", 15), "odd"),
     "no context": (set_value("llama.context_length", 0), "context_length"),
     "epsilon no number": (
         set_value("llama.attention.layer_norm_rms_epsilon", float("nan")),
@@ -177,6 +179,12 @@ def test_content_that_makes_no_model_is_one_clear_line(what: str, tmp_path: Path
     change, named = CONTENT[what]
     write_gguf(tmp_path / "w.gguf", tiny_model(tiny_config("llama")), change=change)
     assert named in fails(tmp_path / "m.gguf", (tmp_path / "w.gguf").read_bytes())
+
+
+def test_rotary_factors_where_nothing_is_turned(tmp_path: Path) -> None:
+    factors = put_tensor("rope_freqs.weight", np.ones(8, np.int8))
+    write_gguf(tmp_path / "w.gguf", tiny_model(tiny_config("gpt2")), change=factors)
+    assert "rope_freqs" in fails(tmp_path / "m.gguf", (tmp_path / "w.gguf").read_bytes())
 
 
 def test_random_damage_fails_soon_and_clearly(written: bytes, tmp_path: Path) -> None:
