@@ -154,6 +154,16 @@ def slice_of(
     )
 
 
+def kept_dims(cut: tensor.ExtractSliceOp) -> list[int]:
+    """The dimensions of its source that a slice has in its result: extents of 1 may be dropped."""
+    kept: list[int] = []
+    shape = cut.result.type.shape
+    for dim, extent in enumerate(cut.static_sizes):
+        if len(kept) < len(shape) and extent == shape[len(kept)]:
+            kept.append(dim)
+    return kept
+
+
 def insert(value: ir.Value, into: ir.Value, offsets: list[Size], extents: list[Size]) -> ir.Value:
     """`into` with `value` written at `offsets`, where it covers `extents`."""
     return tensor.insert_slice(value, into, *_mixed(offsets, extents))

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from torch_mlir import ir
 
-from llmc.dialects.index_notation import as_value, mixed_numbers, size
+from llmc.dialects.index_notation import as_value, kept_dims, mixed_numbers, size
 from llmc.pipelines.passes.base import Pass, find, made_by
 from llmc.pipelines.passes.dispatch_chain import DISPATCH, result_extents
 from llmc.pipelines.passes.generics import is_constant
@@ -42,7 +42,8 @@ def _extent(value: ir.Value, dim: int) -> ir.Value | None:
     if op := made_by(value, "tensor.expand_shape"):
         return as_value(mixed_numbers(op.opview.static_output_shape, op.opview.output_shape)[dim])
     if op := made_by(value, "tensor.extract_slice"):
-        return as_value(mixed_numbers(op.opview.static_sizes, op.opview.sizes)[dim])
+        cut = op.opview
+        return as_value(mixed_numbers(cut.static_sizes, cut.sizes)[kept_dims(cut)[dim]])
     if op := made_by(value, "tensor.cast"):
         return _under(op.operands[0], dim)
     if op := made_by(value, "linalg.transpose"):

@@ -13,7 +13,7 @@ from torch_mlir.dialects import affine, arith, linalg, tensor  # noqa: F401 (vie
 
 from llmc.dialects.block_types import cell_format
 from llmc.dialects.cache_cells import COLUMNS
-from llmc.dialects.index_notation import mixed_numbers
+from llmc.dialects.index_notation import kept_dims, mixed_numbers
 from llmc.pipelines.shapes.expressions import is_natural, symbol, unknown_integer
 from llmc.pipelines.shapes.facts import Facts, Shape, is_integer, is_tensor, same
 
@@ -182,21 +182,7 @@ def _collapse_shape(op: ir.Operation, facts: Facts) -> None:
 def _extract_slice(op: ir.Operation, facts: Facts) -> None:
     view = op.opview
     sizes = _mixed(view.static_sizes, view.sizes, facts)
-    facts.set_shape(view.result, _without_units(sizes, view.result.type), op)
-
-
-def _without_units(sizes: list[Expr], type_: ir.RankedTensorType) -> list[Expr]:
-    """The sizes that a slice has left in a type of lower rank: extents of 1 are dropped."""
-    dropped = len(sizes) - type_.rank
-    kept: list[Expr] = []
-    for size in sizes:
-        at = len(kept)
-        is_one = at < type_.rank and not type_.is_dynamic_dim(at) and type_.get_dim_size(at) == 1
-        if dropped and size == 1 and not is_one:
-            dropped -= 1
-        else:
-            kept.append(size)
-    return kept[: type_.rank]
+    facts.set_shape(view.result, [sizes[dim] for dim in kept_dims(view)], op)
 
 
 def _updated(op: ir.Operation, facts: Facts) -> None:

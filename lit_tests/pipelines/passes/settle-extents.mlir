@@ -23,6 +23,21 @@ func.func @views(%x: tensor<?x4xf32>, %n: index, %m: index, %k: index) -> (index
   return %again, %columns : index, index
 }
 
+// A slice is told the extents of all dimensions, also of those that its result lacks.
+// CHECK-LABEL: func.func @dropped(
+// CHECK-SAME:      %[[X:.*]]: tensor<2x?x3x?xf32>, %[[N:.*]]: index, %[[M:.*]]: index)
+// CHECK-NOT:     tensor.dim
+// CHECK:         return %[[N]], %[[M]]
+func.func @dropped(%x: tensor<2x?x3x?xf32>, %n: index, %m: index) -> (index, index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %y = tensor.extract_slice %x[1, 0, 2, 0] [1, %n, 1, %m] [1, 1, 1, 1]
+     : tensor<2x?x3x?xf32> to tensor<?x?xf32>
+  %rows = tensor.dim %y, %c0 : tensor<?x?xf32>
+  %columns = tensor.dim %y, %c1 : tensor<?x?xf32>
+  return %rows, %columns : index, index
+}
+
 // Those of an argument stay as they are; where a view of one is asked for, the argument is.
 // CHECK-LABEL: func.func @arguments(
 // CHECK:         %[[DIM:.*]] = tensor.dim %arg0
