@@ -90,6 +90,8 @@ def refusal(capfd):
         (("inspect", "FOLDER"), "bundle"),
         (("inspect", "OUT"), "bundle"),
         (("compile", "BUNDLE", "--context", "9"), "--context"),
+        (("compile", "BUNDLE", "--stop-after", "linalg"), "--stop-after"),
+        (("compile", "BUNDLE", "-o", "OUT", "--start-from", "OUT"), "--start-from"),
         (("compile", "BUNDLE", "-o", "FOLDER"), "other files"),
         (("compile", "OUT"), "no model"),
         (("compile", "OUT" * 99), "name too long"),

@@ -22,6 +22,8 @@ _COMPILE_FIELDS = (
     "overlap",
     "no_tuning",
 )
+# Those that only some commands have.
+_STAGE_FIELDS = ("dump_ir", "stop_after", "start_from")
 
 
 class ArgumentParser(argparse.ArgumentParser):
@@ -233,8 +235,8 @@ def compile_options(arguments: argparse.Namespace) -> CompileOptions:
 
 
 def given_compile_options(arguments: argparse.Namespace) -> list[str]:
-    """The options of `add_compile_options` that ask for something, as they are written."""
-    names = _given(arguments, (*_COMPILE_FIELDS, "dump_ir"))
+    """The options that ask for something of a compilation, as they are written."""
+    names = _given(arguments, (*_COMPILE_FIELDS, *_STAGE_FIELDS))
     return [f"--{name.replace('_', '-')}" for name in names]
 
 
@@ -246,4 +248,5 @@ def generation_options(arguments: argparse.Namespace) -> GenerationOptions:
 
 
 def _given(arguments: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
-    return {name: value for name in names if (value := getattr(arguments, name)) is not None}
+    values = {name: getattr(arguments, name, None) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
