@@ -14,7 +14,7 @@ from sympy import Expr
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
-from llmc.pipelines.passes.base import find, functions
+from llmc.pipelines.passes.base import find, functions, walk
 from llmc.pipelines.shapes.expressions import replaced, unknown
 from llmc.pipelines.shapes.facts import Facts, Shape, is_integer, is_tensor
 from llmc.pipelines.shapes.interface import argument_names
@@ -131,24 +131,19 @@ class _Analysis:
                 self._set(result, substituted(what, meaning), op)
 
     def _visit_for(self, op: ir.Operation) -> None:
-        """What goes round is as it was at first, if a round leaves it so."""
+        """What goes round is as it was at first, if all rounds leave it so."""
         loop = op.opview
-        block = loop.body
-        carried = list(zip(loop.inner_iter_args, loop.initArgs, op.results, strict=True))
-        for inner, first, _ in carried:
+        *_, end = loop.body.operations
+        for inner, first in zip(loop.inner_iter_args, loop.initArgs, strict=True):
             self._set(inner, known(first, self.facts), op)
-        self._walk(block)
-        last = [known(value, self.facts) for value in block.operations[-1].operands]
-        changed = [
-            known(inner, self.facts) != after
-            for (inner, _, _), after in zip(carried, last, strict=True)
-        ]
-        if any(changed):
-            for (inner, _, _), is_changed in zip(carried, changed, strict=True):
-                if is_changed:
-                    self.facts.forget(inner)
-            self._walk(block)
-        for inner, _, result in carried:
+        self._walk(loop.body)
+        kept = dict(zip(loop.inner_iter_args, end.operands, strict=True))
+        while changed := [inner for inner, last in kept.items() if not self._agree(inner, last)]:
+            for value in (*changed, *(result for each in walk(op) for result in each.results)):
+                self.facts.forget(value)
+            kept = {inner: last for inner, last in kept.items() if inner not in changed}
+            self._walk(loop.body)
+        for inner, result in zip(loop.inner_iter_args, op.results, strict=True):
             self._set(result, known(inner, self.facts), op)
 
     def _visit_if(self, op: ir.Operation) -> None:
@@ -159,8 +154,11 @@ class _Analysis:
         if len(branches) == 2:
             yes, no = ([*block.operations[-1].operands] for block in branches)
             for result, a, b in zip(op.results, yes, no, strict=True):
-                if known(a, self.facts) == known(b, self.facts):
+                if self._agree(a, b):
                     self._set(result, known(a, self.facts), op)
+
+    def _agree(self, a: ir.Value, b: ir.Value) -> bool:
+        return known(a, self.facts) == known(b, self.facts)
 
     def _set(self, value: ir.Value, what: Known, op: ir.Operation) -> None:
         if isinstance(what, tuple):

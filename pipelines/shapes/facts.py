@@ -58,6 +58,7 @@ class Facts:
         """Makes `value` unknown again."""
         self._shapes.pop(value, None)
         self._integers.pop(value, None)
+        self._elements.pop(value, None)
 
     def set_elements(self, tensor: ir.Value, elements: Sequence[Expr]) -> None:
         """Says what the elements of a tensor of integers are."""

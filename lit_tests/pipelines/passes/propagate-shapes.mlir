@@ -192,6 +192,27 @@ func.func @unknown(%x: tensor<?xf32>, %n: index) -> (tensor<?xf32>, tensor<?xf32
   return %room, %grown : tensor<?xf32>, tensor<?xf32>
 }
 
+// What a round takes from another that grows grows with it, though the first round leaves it as it
+// was; so does what both branches agree on in the first round alone.
+// CHECK-LABEL: func.func @follows
+// CHECK:         scf.if
+// CHECK:         llmc.shape = ["n[[R:[0-9]+]]"]
+// CHECK:         llmc.shape = [{{\[}}"n[[P:[0-9]+]]"], ["n[[Q:[0-9]+]]"]]
+func.func @follows(%x: tensor<?xf32>, %n: index, %is: i1) -> (tensor<?xf32>, tensor<?xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %last:2 = scf.for %i = %c0 to %n step %c1 iter_args(%p = %x, %q = %x) -> (tensor<?xf32>, tensor<?xf32>) {
+    %either = scf.if %is -> tensor<?xf32> {
+      scf.yield %q : tensor<?xf32>
+    } else {
+      scf.yield %x : tensor<?xf32>
+    }
+    %z = tensor.concat dim(0) %q, %x : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
+    scf.yield %either, %z : tensor<?xf32>, tensor<?xf32>
+  }
+  return %last#0, %last#1 : tensor<?xf32>, tensor<?xf32>
+}
+
 // -----
 
 // Calls that pass different extents leave those of the callee open.
