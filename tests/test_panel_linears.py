@@ -12,9 +12,13 @@ from llmc.dialects import JoinFloatOp, PackedLinearOp, RMSNormOp
 from llmc.dialects.attributes import i64
 from llmc.dialects.float_parts import PARTS, join, split
 from llmc.dialects.index_notation import pointwise, size, slice_of
+from llmc.pipelines.kernels.panel_linear import panel_linear
 from llmc.pipelines.passes import DispatchKernels, LowerLlmc, OutlineLinears, ScheduleKernels
+from llmc.pipelines.passes.base import functions
+from llmc.pipelines.schedules.panel_choices import choose_panel_matvec
 from llmc.pipelines.schedules.sum_apart import CHAIN
-from tests.scheduled import call, new_context
+from llmc.pipelines.targets.cpu import CPUTarget
+from tests.scheduled import KernelCase, call, new_context
 
 _FEW = settings(max_examples=6, derandomize=True)
 _ELEMENTS = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
@@ -127,6 +131,20 @@ def test_single_panel(outputs, stored):
     weight = _random(1, 70, 8).astype(_ELEMENTS[stored])
     actual = _run(x, weight, bias, "")
     np.testing.assert_allclose(actual, _expected(x, weight, bias), rtol=0, atol=3e-5)
+
+
+@pytest.mark.parametrize(("panels", "columns"), [(65536, 4), (16021, 8), (1, 1024)])
+def test_many_outputs_are_shared_by_workgroups_that_a_schedule_may_have(panels, columns):
+    def build(x: ir.Value, weight: ir.Value) -> ir.Value:
+        return panel_linear(x, [weight])[0]
+
+    arguments = [_random(1, 1), np.empty((panels, 1, columns), np.float32)]
+    with new_context(), ir.Location.unknown():
+        module = KernelCase("panel_matvec", build, arguments).module()
+        (kernel,) = functions(module)
+        parameters = choose_panel_matvec(kernel, CPUTarget()).parameters
+    assert panels % (parameters.panels * parameters.rounds) == 0
+    assert columns % (parameters.columns or columns) == 0
 
 
 @pytest.mark.parametrize("whole", [True, False])

@@ -40,13 +40,14 @@ def choose_panel_matvec(kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedu
     x, *weight = _operands(kernel)
     lanes = divisor(x.shape[-1], _LANES)
     if panels == 1:
-        own = divisor(columns, columns // 2)
+        own = divisor(columns, min(columns // 2, MOST))
         parameters = PanelMatvecParameters(panels=1, rounds=1, lanes=lanes, columns=own)
         return PythonSchedule(panel_matvec, parameters)
     rows = [columns * part.element_type.width // 8 for part in weight]
     at_once = max(1, min(_BYTES_AT_ONCE // sum(rows), _PANELS_AT_ONCE))
     together = divisor(panels, min(at_once, panels // 2))
-    rounds = divisor(panels // together, max(panels // together // _WORKGROUPS, 1))
+    groups = panels // together
+    rounds = divisor(groups, min(max(groups // _WORKGROUPS, 1), MOST))
     ahead = min(max(_ROWS_AHEAD, _BYTES_AHEAD // min(rows)), MOST)
     # A round reads a line of the cache at least, which is asked for once then.
     unroll = max(PanelMatvecParameters.unroll, CACHE_LINE // min(rows))
