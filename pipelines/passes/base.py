@@ -73,6 +73,16 @@ def made_by(value: ir.Value, name: str) -> ir.Operation | None:
     return owner.operation if is_it else None
 
 
+def read_from_outside(op: ir.Operation) -> list[ir.Value]:
+    """What `op`, and what it holds, reads from outside of it, each once, in the order of reading."""
+    within = [op, *walk(op)]
+    blocks = [block for inner in within for region in inner.regions for block in region]
+    own = {argument for block in blocks for argument in block.arguments}
+    own |= {result for inner in within for result in inner.results}
+    reads = (value for inner in within for value in inner.operands)
+    return list(dict.fromkeys(value for value in reads if value not in own))
+
+
 def upwards(op: ir.Operation) -> Iterator[ir.Operation]:
     """The operation and those that hold it, the innermost first."""
     yield op

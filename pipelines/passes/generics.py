@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from torch_mlir import ir
 
-from llmc.pipelines.passes.base import clone_with
+from llmc.pipelines.passes.base import clone_with, read_from_outside
 
 
 def applied(op: ir.Operation) -> str:
@@ -72,6 +72,6 @@ def apply_body(op: ir.Operation, elements: Sequence[ir.Value]) -> ir.Value:
 def _captured(op: ir.Operation) -> list[ir.Value]:
     """What the body of a linalg.generic reads from without, each once."""
     block = op.regions[0].blocks[0]
-    reads = (value for inner in block for value in inner.operands)
-    own = [*block.arguments, *(result for inner in block for result in inner.results)]
+    own = {*block.arguments, *(result for inner in block for result in inner.operation.results)}
+    reads = (value for inner in block for value in read_from_outside(inner.operation))
     return list(dict.fromkeys(value for value in reads if value not in own))

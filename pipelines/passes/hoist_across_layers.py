@@ -13,9 +13,9 @@ from llmc.pipelines.passes.base import (
     clone_with,
     is_used,
     layer_functions,
+    read_from_outside,
     set_arguments,
     set_operands,
-    walk,
 )
 from llmc.pipelines.passes.purity import is_pure
 
@@ -91,19 +91,10 @@ def _alike(function: func.FuncOp, shared: set[ir.Value]) -> list[ir.Operation]:
     known, alike = set(shared), []
     for op in function.entry_block:
         movable = op.operation.name != _WEIGHT and is_pure(op.operation)
-        if movable and known.issuperset(_read_by(op.operation)):
+        if movable and known.issuperset(read_from_outside(op.operation)):
             alike.append(op.operation)
             known.update(op.results)
     return alike
-
-
-def _read_by(op: ir.Operation) -> list[ir.Value]:
-    """What `op`, and what it holds, reads from outside of it."""
-    within = [op, *walk(op)]
-    blocks = [block for inner in within for region in inner.regions for block in region]
-    own = {argument for block in blocks for argument in block.arguments}
-    own |= {result for inner in within for result in inner.results}
-    return [operand for inner in within for operand in inner.operands if operand not in own]
 
 
 def _wanted(function: func.FuncOp, alike: list[ir.Operation]) -> list[ir.Value]:
@@ -111,7 +102,7 @@ def _wanted(function: func.FuncOp, alike: list[ir.Operation]) -> list[ir.Value]:
     costly: set[ir.Value] = set()
     for op in alike:
         makes_tensor = any(isinstance(result.type, ir.ShapedType) for result in op.results)
-        if (makes_tensor and op.name not in _CHEAP) or costly.intersection(_read_by(op)):
+        if (makes_tensor and op.name not in _CHEAP) or costly.intersection(read_from_outside(op)):
             costly.update(op.results)
 
     def is_wanted(value: ir.Value) -> bool:
@@ -127,5 +118,5 @@ def _needed_for(wanted: list[ir.Value], alike: list[ir.Operation]) -> list[ir.Op
     for op in reversed(alike):
         if needed.intersection(op.results):
             ops.append(op)
-            needed.update(_read_by(op))
+            needed.update(read_from_outside(op))
     return ops[::-1]

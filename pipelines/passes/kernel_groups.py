@@ -1,11 +1,10 @@
 """Finds the operations of a block that make one kernel together."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from llmc.pipelines.passes.base import walk
+from llmc.pipelines.passes.base import read_from_outside, walk
 from llmc.pipelines.passes.kernel_kinds import (
     ELEMENTWISE,
     SUMS_OF_PRODUCTS,
@@ -36,7 +35,7 @@ class Group:
         ordered: list[ir.Operation] = []
 
         def visit(op: ir.Operation) -> None:
-            for value in _reads(op):
+            for value in read_from_outside(op):
                 maker = _maker(value)
                 if maker is not None and is_repeatable(maker) and maker not in ordered:
                     visit(maker)
@@ -50,7 +49,7 @@ class Group:
         """What it reads from without, each once, in the order of reading."""
         inside = self.with_repeated()
         made = {result for op in inside for result in op.results}
-        reads = (value for op in inside for value in _reads(op) if value not in made)
+        reads = (value for op in inside for value in read_from_outside(op) if value not in made)
         return list(dict.fromkeys(reads))
 
 
@@ -99,7 +98,7 @@ class _Search:
         """Makes a kernel of `members` and of what they alone read."""
         pending = list(members)
         while pending:
-            for value in _reads(pending.pop()):
+            for value in read_from_outside(pending.pop()):
                 maker = _maker(value)
                 if maker is not None and maker not in members and self._feeds(maker, members):
                     members.add(maker)
@@ -142,14 +141,6 @@ class _Search:
             is_fixed = op.name == "tensor.extract_slice" and len(op.operands) == 1
             return is_fixed or (source is not None and self._feeds(source, {*members, op}))
         return self.is_free(op)
-
-
-def _reads(op: ir.Operation) -> Iterator[ir.Value]:
-    """What `op`, and what it holds, reads from without."""
-    own = {result for inner in walk(op) for result in inner.results}
-    own |= {argument for region in op.regions for block in region for argument in block.arguments}
-    for inner in (op, *walk(op)):
-        yield from (value for value in inner.operands if value not in own)
 
 
 def _users(value: ir.Value) -> list[ir.Operation]:

@@ -11,6 +11,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import tensor
 
 from llmc.dialects.index_notation import collapse, expand, pointwise, reduce
+from llmc.pipelines.passes.base import find
 from llmc.pipelines.passes.generics import (
     apply_body,
     captures_constants,
@@ -202,12 +203,11 @@ def _is_of_rows(op: ir.Operation | ir.OpView | ir.Block) -> bool:
     if len(op.results) != 1 or any(length_of(operand.type) is None for operand in op.operands):
         return False
     loops = _long_loops(op)
-    names = {inner.operation.name for inner in op.regions[0].blocks[0]}
     return (
         len(op.operands) > 1
         and len(loops) <= 1
         and all(isinstance(loop, ir.AffineDimExpr) for loop in loops)
-        and "linalg.index" not in names
+        and not find(op, "linalg.index")
         and captures_constants(op)
     )
 

@@ -167,5 +167,5 @@ def _sum_result(op: ir.Operation, axes: list[int]) -> None:
 
 def _is_by_element(op: linalg.GenericOp) -> bool:
     """Whether element i of the one result is of the elements i of the inputs alone."""
-    is_indexed = any(inner.operation.name == "linalg.index" for inner in op.regions[0].blocks[0])
+    is_indexed = find(op.operation, "linalg.index")
     return len(op.outputs) == 1 and is_elementwise(op.operation) and not is_indexed

@@ -116,7 +116,8 @@ func.func private @copies(%x: tensor<8xf32>, %layer: index) -> (tensor<8xf32>, t
 // -----
 
 // Left alone: several rows, an open number of them, other numbers than f32, one element, the place
-// of an element, a sum in which the order matters, and functions of no layer.
+// of an element, a sum in which the order matters, one number of many, read in a branch, and
+// functions of no layer.
 // CHECK-LABEL: func.func private @others(
 // CHECK-NOT:     call
 // CHECK-LABEL: func.func @trunk(
@@ -126,7 +127,7 @@ func.func private @copies(%x: tensor<8xf32>, %layer: index) -> (tensor<8xf32>, t
 #tn = affine_map<(t, n) -> (t, n)>
 #t = affine_map<(t, n) -> (t)>
 func.func private @others(%rows: tensor<2x8xf32>, %open: tensor<?x8xf32>, %wide: tensor<8xf64>, %one: tensor<1xf32>, %x: tensor<8xf32>, %row: tensor<1x8xf32>, %layer: index)
-    -> (tensor<2x8xf32>, tensor<?x8xf32>, tensor<8xf64>, tensor<1xf32>, tensor<8xf32>, tensor<1x8xf32>) attributes {llmc.layer_argument = 6 : index} {
+    -> (tensor<2x8xf32>, tensor<?x8xf32>, tensor<8xf64>, tensor<1xf32>, tensor<8xf32>, tensor<1x8xf32>, tensor<8xf32>) attributes {llmc.layer_argument = 6 : index} {
   %zero = arith.constant 0.0 : f32
   %a = linalg.generic {indexing_maps = [#tn, #tn], iterator_types = ["parallel", "parallel"]} ins(%rows : tensor<2x8xf32>) outs(%rows : tensor<2x8xf32>) {
   ^bb0(%e: f32, %old: f32):
@@ -166,7 +167,18 @@ func.func private @others(%rows: tensor<2x8xf32>, %open: tensor<?x8xf32>, %wide:
   } -> tensor<1xf32>
   %f = tensor.expand_shape %s [[0, 1]] output_shape [1, 1] : tensor<1xf32> into tensor<1x1xf32>
   %g = tensor.insert_slice %f into %row[0, 0] [1, 1] [1, 1] : tensor<1x1xf32> into tensor<1x8xf32>
-  return %a, %b, %c, %d, %place, %g : tensor<2x8xf32>, tensor<?x8xf32>, tensor<8xf64>, tensor<1xf32>, tensor<8xf32>, tensor<1x8xf32>
+  %number = tensor.extract %x[%layer] : tensor<8xf32>
+  %h = linalg.generic {indexing_maps = [#n, #n], iterator_types = ["parallel"]} ins(%x : tensor<8xf32>) outs(%x : tensor<8xf32>) {
+  ^bb0(%e: f32, %old: f32):
+    %is_positive = arith.cmpf ogt, %e, %zero : f32
+    %y = scf.if %is_positive -> f32 {
+      scf.yield %e : f32
+    } else {
+      scf.yield %number : f32
+    }
+    linalg.yield %y : f32
+  } -> tensor<8xf32>
+  return %a, %b, %c, %d, %place, %g, %h : tensor<2x8xf32>, tensor<?x8xf32>, tensor<8xf64>, tensor<1xf32>, tensor<8xf32>, tensor<1x8xf32>, tensor<8xf32>
 }
 func.func @trunk(%x: tensor<8xf32>) -> tensor<8xf32> {
   %a = linalg.generic {indexing_maps = [#n, #n], iterator_types = ["parallel"]} ins(%x : tensor<8xf32>) outs(%x : tensor<8xf32>) {
