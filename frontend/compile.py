@@ -43,14 +43,8 @@ def compile_model(
     IREEError where IREE fails.
     """
     check_free(output)
-    targets, grid = split_targets(options.target), grid_of_options(options)
+    targets, grid = _placed(options, start_from)
     work = Work(progress, dump_ir, is_sharded=bool(grid.axes))
-    if start_from is not None and len(targets) > 1:
-        raise UserError("--start-from goes on for one target: give one with --target")
-    for name in targets:
-        _check_grid(name, grid, overlap=options.overlap)
-    if start_from is not None and grid.axes:
-        raise UserError("--start-from goes on for one device: leave out --grid and --plan")
     # First, for it finds most of what can be wrong with a model.
     with work.stage("read"):
         weights = model.stored_weights()
@@ -115,8 +109,8 @@ def lower_to(
     start_from: Path | None = None,
 ) -> str:
     """The text of the module of `model` after the stage `stop_after`; see `compile_model`."""
-    work = Work(progress, dump_ir, is_sharded=bool(grid_of_options(options).axes))
-    name, *others = split_targets(options.target)
+    (name, *others), grid = _placed(options, start_from)
+    work = Work(progress, dump_ir, is_sharded=bool(grid.axes))
     if others:
         raise UserError("--stop-after writes the IR for one target: give one with --target")
     names = SHARDED_STAGE_NAMES if work.is_sharded else STAGE_NAMES
@@ -136,6 +130,18 @@ def make_skeleton(model: LoadedModel) -> PreTrainedModel:
     skeleton = model.skeleton(IMPLEMENTATION)
     skeleton.set_experts_implementation(IMPLEMENTATION)
     return skeleton
+
+
+def _placed(options: CompileOptions, start_from: Path | None) -> tuple[tuple[str, ...], Grid]:
+    """The targets and their grid; UserError where these, or `start_from`, do not go together."""
+    targets, grid = split_targets(options.target), grid_of_options(options)
+    for name in targets:
+        _check_grid(name, grid, overlap=options.overlap)
+    if start_from is not None and len(targets) > 1:
+        raise UserError("--start-from goes on for one target: give one with --target")
+    if start_from is not None and grid.axes:
+        raise UserError("--start-from goes on for one device: leave out --grid and --plan")
+    return targets, grid
 
 
 def _check_grid(target: str, grid: Grid, *, overlap: bool) -> None:

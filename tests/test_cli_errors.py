@@ -40,6 +40,9 @@ def refusal(capfd):
     return run
 
 
+SHARDED = ("FOLDER", "--grid", "tp=2", "--stop-after", "shard")
+
+
 @pytest.mark.parametrize(
     ("words", "about"),
     [
@@ -75,6 +78,8 @@ def refusal(capfd):
         (("compile", "FOLDER", "--grid", "pp=3"), "2 layers"),
         (("compile", "FOLDER", "--grid", "tp=2", "--target", "vulkan:baseline"), "collectives"),
         (("compile", "FOLDER", "--grid", "pp=2", "--target", "cuda:sm_80"), "pp"),
+        (("compile", *SHARDED, "--target", "vulkan:baseline"), "collectives"),
+        (("compile", *SHARDED, "--start-from", "OUT"), "--grid"),
         (("compile", "FOLDER", "--plan", "ABSENT"), "ABSENT"),
         (("tune",), "MODEL"),
         (("tune", "BUNDLE"), "compiled already"),
