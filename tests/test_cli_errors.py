@@ -82,6 +82,8 @@ SHARDED = ("FOLDER", "--grid", "tp=2", "--stop-after", "shard")
         (("compile", *SHARDED, "--start-from", "OUT"), "--grid"),
         (("compile", "FOLDER", "--plan", "ABSENT"), "ABSENT"),
         (("tune",), "MODEL"),
+        (("tune", "--list", "--dump-ir", "OUT"), "--dump-ir"),
+        (("plan", "FOLDER", "--device", "host", "--dump-ir", "OUT"), "--dump-ir"),
         (("tune", "BUNDLE"), "compiled already"),
         (("tune", "BUNDLE", "--kernels", "("), "--kernels"),
         (("chat", "BUNDLE", "--temperature", "-1"), "temperature"),

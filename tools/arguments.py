@@ -133,11 +133,15 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="compile as if llmc tune had never run",
     )
-    group.add_argument(
+
+
+def add_dump_ir(parser: argparse.ArgumentParser) -> None:
+    """What to keep of a compilation besides the bundle."""
+    parser.add_argument(
         "--dump-ir",
         type=Path,
         metavar="DIR",
-        help="write the module after each stage into DIR",
+        help="write the module after each stage of a compilation into DIR",
     )
 
 

@@ -23,6 +23,7 @@ from llmc.runtime.engine import PREFILL_CHUNK
 from llmc.runtime.manifest import Manifest
 from llmc.tools.arguments import (
     add_compile_options,
+    add_dump_ir,
     add_model,
     add_run_options,
     add_verbose,
@@ -84,6 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
     add_run_options(parser)
     add_verbose(parser)
+    add_dump_ir(parser)
     add_compile_options(parser)
 
 

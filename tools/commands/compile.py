@@ -9,7 +9,13 @@ from llmc.frontend.options import CompileOptions
 from llmc.frontend.output_folder import appearing, writing
 from llmc.runtime import UserError
 from llmc.runtime.manifest import MANIFEST, Manifest
-from llmc.tools.arguments import add_compile_options, add_model, add_verbose, compile_options
+from llmc.tools.arguments import (
+    add_compile_options,
+    add_dump_ir,
+    add_model,
+    add_verbose,
+    compile_options,
+)
 from llmc.tools.bundles import advise_on_dtype, find_bundle, is_bundle
 from llmc.tools.commands.inspect import describe
 from llmc.tools.compiling import compiling
@@ -29,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the bundle's folder; a bundle there is replaced (default: a folder in the cache)",
     )
     add_verbose(parser)
+    add_dump_ir(parser)
     add_compile_options(parser)
     stages = parser.add_argument_group("stages, for compiler engineers")
     stages.add_argument(

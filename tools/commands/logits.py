@@ -10,6 +10,7 @@ from llmc.runtime.draft import replacing
 from llmc.tools.arguments import (
     add_compile_options,
     add_device,
+    add_dump_ir,
     add_model,
     add_ranks,
     add_run_options,
@@ -41,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_device(parser)
     add_ranks(parser)
     add_verbose(parser)
+    add_dump_ir(parser)
     add_compile_options(parser)
 
 

@@ -9,6 +9,7 @@ from llmc.runtime import Generation, Model, UserError
 from llmc.tools.arguments import (
     add_compile_options,
     add_device,
+    add_dump_ir,
     add_generation_options,
     add_model,
     add_ranks,
@@ -42,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_ranks(parser)
     add_generation_options(parser)
     add_verbose(parser)
+    add_dump_ir(parser)
     add_compile_options(parser)
 
 
