@@ -178,6 +178,18 @@ def test_wishes_are_followed(llama):
         words(pin=pinned, forbid=pinned)
 
 
+def test_a_tied_embedding_can_be_split_as_others_are():
+    loaded = as_loaded(tiny_model(tiny_config("qwen2")))
+    tied = loaded, readable_module(loaded, CompileOptions(context=64))
+    same = (("*.embed_tokens.weight", "*.gate_proj.weight"),)
+    pin = (Wish("*.gate_proj.weight", 0),)
+    search = search_of(tied, constraints=Constraints(pin=pin, same=same))
+    words = {
+        each.name.split(".")[-2]: each.words for each in search.solve(Grid.parse("tp=2")).weights
+    }
+    assert words["embed_tokens"].startswith("dim 0")
+
+
 def test_a_plan_that_is_given_is_kept_to(llama, tmp_path):
     grid, path = Grid.parse("tp=2"), tmp_path / "plan.json"
     wishes = Constraints(pin=(Wish("*.down_proj.weight", None), Wish("*.o_proj.weight", 0)))

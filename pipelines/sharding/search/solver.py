@@ -24,6 +24,10 @@ _UNIT = 1e6  # of bytes, so that numbers are of a size that a solver likes
 _ENUMERATION = 1 << 16  # https://github.com/ERGO-Code/HiGHS/issues/3216
 
 
+_Splits = Mapping[tuple[bool, ...], Sequence[int]]
+"""The variables of a node's choices, by the dimensions in which they split the weight it reads."""
+
+
 @dataclass(frozen=True)
 class Stages:
     """How many layers of each problem a stage has: `counts[s][p]`.
@@ -128,7 +132,7 @@ class _Program:
 
     def build(self, same: Sequence[Sequence[tuple[int, int]]]) -> None:
         """Adds variables and constraints."""
-        dims: dict[tuple[int, int], dict[tuple, dict[int, float]]] = {}
+        splits: dict[tuple[int, int], _Splits] = {}
         for number, problem in enumerate(self.problems):
             for node in problem.nodes:
                 made = {self._variable(problem, choice.cost): choice for choice in node.choices}
@@ -136,21 +140,24 @@ class _Program:
                 for variable, choice in made.items():
                     self._choices.append((number, choice, variable))
                     self._costed.append((number, node.is_last, choice.cost, variable))
-                    if choice.weight:
-                        split = tuple(each is not None for each in choice.needs)
-                        by_split = dims.setdefault((number, choice.weight[0]), {})
-                        by_split.setdefault(split, {})[variable] = 1.0
+                # Of a weight that is read twice, as a tied embedding is, the first stands for all.
+                for weight in {choice.weight[0] for choice in node.choices if choice.weight}:
+                    splits.setdefault((number, weight), _splits(made))
                 self._agree(number, made)
                 self._share(number, node.is_last, made)
         for options in self._options.values():
             self._row(dict.fromkeys(options, 1.0), 1, 1)
         for group in same:
-            first, *others = [dims[each] for each in group]
-            for other in others:
-                for split in dict.fromkeys((*first, *other)):
-                    terms = dict(first.get(split, {}))
-                    terms.update(dict.fromkeys(other.get(split, {}), -1.0))
-                    self._row(terms, 0, 0)
+            self._alike([splits[each] for each in group])
+
+    def _alike(self, weights: Sequence[_Splits]) -> None:
+        """The choices of `weights` split them in the same dimensions."""
+        first, *others = weights
+        for other in others:
+            for split in dict.fromkeys((*first, *other)):
+                terms = dict.fromkeys(first.get(split, ()), 1.0)
+                terms.update(dict.fromkeys(other.get(split, ()), -1.0))
+                self._row(terms, 0, 0)
 
     def _variable(self, problem: Problem, cost: Cost) -> int:
         self._costs.append(problem.count * cost.seconds)
@@ -268,6 +275,14 @@ class _Program:
             if number == problem and is_last in places and values[variable] > 0.5:
                 found += cost
         return found
+
+
+def _splits(made: Mapping[int, Choice]) -> _Splits:
+    found: dict[tuple[bool, ...], list[int]] = {}
+    for variable, choice in made.items():
+        split = tuple(each is not None for each in choice.needs)
+        found.setdefault(split, []).append(variable)
+    return found
 
 
 def _held(choice: Choice) -> float:
