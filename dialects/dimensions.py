@@ -39,6 +39,7 @@ _DIMENSIONS = {
         "sum": "*n",
         "normed": "*n",
     },
+    "llmc.argmax": {"x": "r.", "out": "r"},
     "llmc.attention": {
         "query": "bhtd",
         "key": "bgsd",
@@ -62,6 +63,7 @@ _DIMENSIONS = {
         "start": "b",
         "out": "bhte",
     },
+    "llmc.combine_experts": {"y": ".n", "weights": "r.", "out": "rn"},
     "llmc.decode_attention": _DECODE_ATTENTION,
     "llmc.decode_attention_part": _DECODE_ATTENTION,
     "llmc.embedding": {"ids": "*", "table": "..", "out": "*."},
@@ -93,7 +95,18 @@ _DIMENSIONS = {
     },
     "llmc.rms_norm": {"x": "*n", "weight": "n", "out": "*n"},
     "llmc.rotary": {"x": "bhtd", "cos": "ptr", "sin": "ptr", "out": "bhtd"},
+    "llmc.route": {"logits": "r.", "weights": "rc", "experts": "rc"},
+    "llmc.screened_argmax": {
+        "exact": "rn",
+        "rough": "rn",
+        "values": "r.",
+        "metric": ".",
+        "spread": "n",
+        "out": "r",
+        "scales": "r.",
+    },
     "llmc.split_float": {"x": "*", "out": "*"},
+    "llmc.top_k": {"x": "r.", "values": "r.", "places": "r."},
 }
 
 

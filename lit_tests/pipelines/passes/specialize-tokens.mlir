@@ -154,3 +154,32 @@ func.func @prefill(%x: tensor<1x?xf32>, %y: tensor<*xf32>) -> tensor<1x?xf32> {
   %0 = call @prefill.layer0(%x, %other) : (tensor<1x?xf32>, tensor<?xf32>) -> tensor<1x?xf32>
   return %0 : tensor<1x?xf32>
 }
+
+// -----
+
+// Sizes go through the choice of experts and the sum of what these make, and through the choice of
+// a token, but for the number of those to choose.
+// CHECK-LABEL: func.func @prefill_4(%arg0: tensor<1x4x6xf32>, %arg1: index)
+// CHECK-SAME:      -> (tensor<4x6xf32>, tensor<4xi64>, tensor<4xi64>, tensor<4x?xf32>)
+// CHECK:         "llmc.route"({{.+}}) -> (tensor<4x2xf32>, tensor<4x2xi64>)
+// CHECK:         "llmc.expert_linear"({{.+}}) -> tensor<8x6xf32>
+// CHECK:         "llmc.combine_experts"({{.+}}) -> tensor<4x6xf32>
+// CHECK:         "llmc.argmax"({{.+}}) : (tensor<4x6xf32>) -> tensor<4xi64>
+// CHECK:         "llmc.screened_argmax"({{.+}}) -> tensor<4xi64>
+// CHECK:         "llmc.top_k"({{.+}}) -> (tensor<4x?xf32>, tensor<4x?xi64>)
+func.func @prefill(%x: tensor<1x?x6xf32>, %count: index)
+    -> (tensor<?x6xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xf32>) {
+  %experts = "llmc.parameter"() {sources = ["experts"]} : () -> tensor<3x6x6xf32>
+  %gate = "llmc.parameter"() {sources = ["gate"]} : () -> tensor<3x6xf32>
+  %metric = "llmc.parameter"() {sources = ["metric"]} : () -> tensor<6xf32>
+  %rows = tensor.collapse_shape %x [[0, 1], [2]] : tensor<1x?x6xf32> into tensor<?x6xf32>
+  %logits = "llmc.linear"(%rows, %gate) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64} : (tensor<?x6xf32>, tensor<3x6xf32>) -> tensor<?x3xf32>
+  %weights, %chosen = "llmc.route"(%logits) {normalised = 1 : i64} : (tensor<?x3xf32>) -> (tensor<?x2xf32>, tensor<?x2xi64>)
+  %each = tensor.collapse_shape %chosen [[0, 1]] : tensor<?x2xi64> into tensor<?xi64>
+  %made = "llmc.expert_linear"(%rows, %each, %experts) {top_k = 2 : i64, transposed = 0 : i64} : (tensor<?x6xf32>, tensor<?xi64>, tensor<3x6x6xf32>) -> tensor<?x6xf32>
+  %sum = "llmc.combine_experts"(%made, %weights) : (tensor<?x6xf32>, tensor<?x2xf32>) -> tensor<?x6xf32>
+  %best = "llmc.argmax"(%sum) : (tensor<?x6xf32>) -> tensor<?xi64>
+  %screened = "llmc.screened_argmax"(%sum, %rows, %rows, %metric, %metric) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0>} : (tensor<?x6xf32>, tensor<?x6xf32>, tensor<?x6xf32>, tensor<6xf32>, tensor<6xf32>) -> tensor<?xi64>
+  %values, %places = "llmc.top_k"(%sum, %count) : (tensor<?x6xf32>, index) -> (tensor<?x?xf32>, tensor<?x?xi64>)
+  return %sum, %best, %screened, %values : tensor<?x6xf32>, tensor<?xi64>, tensor<?xi64>, tensor<?x?xf32>
+}
