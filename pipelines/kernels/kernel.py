@@ -35,7 +35,7 @@ class Kernel:
     `build(x, y, extents, *buffers)` writes what workgroup (x, y) does to the memrefs of operands,
     of those that are updated after the others, and of results. On a GPU, whose threads all do it,
     `launch` says how many these are. Kernels of one name, for operands and results of the same
-    types, are the same.
+    types, are the same where the same operands are one tensor.
     """
 
     name: str
@@ -78,11 +78,14 @@ def dispatch(
     updated_extents = _dynamic_extents(updated)
     extents = [*_dynamic_extents(operands), *updated_extents, *result_extents, *scalars]
     bound = list(dict.fromkeys(map(under_view, operands)))
-    views = [_View(bound.index(under_view(operand)), operand.type) for operand in operands]
+    bindings = [bound.index(under_view(operand)) for operand in operands]
+    views = [_View(at, operand.type) for at, operand in zip(bindings, operands, strict=True)]
     written = [*(value.type for value in updated), *results]
     views += [_View(len(bound) + number, type_) for number, type_ in enumerate(written)]
     bound += updated
-    symbol = "_".join([kernel.name, *map(str, views)])
+    # Where operands are one tensor, which they are tells the code from that for others.
+    shared = map(str, bindings) if len(set(bindings)) < len(bindings) else ()
+    symbol = "_".join([kernel.name, *map(str, views), *shared])
     if symbol not in ir.SymbolTable(function.parent):
         with ir.InsertionPoint(function):
             _define(symbol, kernel, len(extents), views)

@@ -178,7 +178,7 @@ func.func @decode_part(%qkv: tensor<1x128xf32>, %k: tensor<2x?x2x?x16xf32>, %v: 
 // CHECK-DAG:     %[[T:.+]] = tensor.dim %arg0, %c2
 // CHECK-DAG:     %[[U:.+]] = tensor.dim %arg1, %c1
 // CHECK:         "flow.dispatch"({{.+}}, %arg0, %arg1, %[[T]], %[[U]], %[[T]])
-// CHECK-SAME:      entry_points = [@rotary_1x4xDx16xf32_1xDx8xf32_1xDx8xf32_1x4xDx16xf32::
+// CHECK-SAME:      entry_points = [@rotary_1x4xDx16xf32_1xDx8xf32_1xDx8xf32_1x4xDx16xf32_0_1_1::
 // CHECK:         "llmc.rotary"
 // CHECK-NOT:     "flow.dispatch"
 func.func @rotary(%x: tensor<1x4x?x16xf32>, %cos: tensor<1x?x8xf32>, %one: tensor<1x4x1x16xf32>,
@@ -190,11 +190,23 @@ func.func @rotary(%x: tensor<1x4x?x16xf32>, %cos: tensor<1x?x8xf32>, %one: tenso
   return %y, %z : tensor<1x4x?x16xf32>, tensor<1x4x1x16xf32>
 }
 
+// What reads two tables is no kernel that reads one twice.
+// CHECK:       func.func @rotary_1x4xDx16xf32_1xDx8xf32_1xDx8xf32_1x4xDx16xf32({{.+}}%arg7: !stream.binding)
+// CHECK-LABEL: func.func @two_tables(
+// CHECK:         "flow.dispatch"({{.+}}, %arg0, %arg1, %arg2,
+// CHECK-SAME:      entry_points = [@rotary_1x4xDx16xf32_1xDx8xf32_1xDx8xf32_1x4xDx16xf32::
+func.func @two_tables(%x: tensor<1x4x?x16xf32>, %cos: tensor<1x?x8xf32>, %sin: tensor<1x?x8xf32>)
+    -> tensor<1x4x?x16xf32> {
+  %y = "llmc.rotary"(%x, %cos, %sin) {interleaved = 0 : i64}
+     : (tensor<1x4x?x16xf32>, tensor<1x?x8xf32>, tensor<1x?x8xf32>) -> tensor<1x4x?x16xf32>
+  return %y : tensor<1x4x?x16xf32>
+}
+
 // Keys are read where they lie in the rows of a linear layer, turned, narrowed and written in place.
 // CHECK-LABEL: func.func @append(
 // CHECK-NOT:     llmc.
 // CHECK:         "flow.dispatch"({{.+}}, %arg0, %arg1, %arg2,
-// CHECK-SAME:      entry_points = [@append_32_1xDx64xf32_1xDx16xf32_1xDx16xf32_2xDx2xDx16xf16::
+// CHECK-SAME:      entry_points = [@append_32_1xDx64xf32_1xDx16xf32_1xDx16xf32_2xDx2xDx16xf16_0_1_1::
 // CHECK-SAME:      tied_operands = [
 func.func @append(%rows: tensor<1x?x64xf32>, %table: tensor<1x?x16xf32>, %cache: tensor<2x?x2x?x16xf16>, %i: index)
     -> tensor<2x?x2x?x16xf16> {
