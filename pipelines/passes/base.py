@@ -74,7 +74,7 @@ def made_by(value: ir.Value, name: str) -> ir.Operation | None:
 
 
 def read_from_outside(op: ir.Operation) -> list[ir.Value]:
-    """What `op`, and what it holds, reads from outside of it, each once, in the order of reading."""
+    """What `op`, and what it holds, reads from outside, each once, in the order of reading."""
     within = [op, *walk(op)]
     blocks = [block for inner in within for region in inner.regions for block in region]
     own = {argument for block in blocks for argument in block.arguments}

@@ -13,6 +13,7 @@ from llmc.pipelines.passes.base import (
     layer_functions,
     set_arguments,
     set_operands,
+    upwards,
 )
 
 LAYER = "llmc.layer_argument"
@@ -22,17 +23,20 @@ LAYER = "llmc.layer_argument"
 class NumberLayers(Pass):
     """Appends `%layer: index` to layer functions and drops arguments that they do not use.
 
-    The n-th call of a function in a trunk is for layer n of its kind. The function's attribute
-    `llmc.layer_argument` says which argument it is; one that has it is numbered already.
+    The n-th call of a function is for layer n of its kind; all are in one function. The layer's
+    attribute `llmc.layer_argument` says which argument it is; one that has it is numbered already.
     """
 
     name: ClassVar[str] = "number-layers"
 
     def apply(self, module: ir.Module) -> None:
-        """Rewrites every layer function and its calls."""
+        """Rewrites layer functions and their calls. PassError where several functions call one."""
         for function in layer_functions(module):
             if LAYER in function.attributes:
                 continue
+            calls = calls_of(module, function)
+            if len({_function_around(call) for call in calls}) > 1:
+                fail(function, "a layer is called from several functions")
             kept = [
                 number
                 for number, argument in enumerate(function.arguments)
@@ -40,10 +44,14 @@ class NumberLayers(Pass):
             ]
             set_arguments(function, kept, [ir.IndexType.get()])
             function.attributes[LAYER] = ir.IntegerAttr.get(ir.IndexType.get(), len(kept))
-            for number, call in enumerate(calls_of(module, function)):
+            for number, call in enumerate(calls):
                 with ir.InsertionPoint(call):
                     layer = arith.ConstantOp(ir.IndexType.get(), number).result
                 set_operands(call, [call.operands[k] for k in kept] + [layer])
+
+
+def _function_around(call: func.CallOp) -> ir.Operation:
+    return next(op for op in upwards(call.operation) if op.name == "func.func")
 
 
 def layer_argument(function: func.FuncOp) -> ir.Value:

@@ -69,3 +69,19 @@ func.func @decode(%x: tensor<1x4xf32>) {
   %0 = call @decode.layer0(%x, %x) : (tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<1x4xf32>
   return
 }
+
+// -----
+
+// Nobody could tell which of its layers a call is for.
+// expected-error@+1 {{a layer is called from several functions}}
+func.func private @layer0(%hidden: tensor<1x4xf32>) -> tensor<1x4xf32> {
+  return %hidden : tensor<1x4xf32>
+}
+func.func @prefill(%x: tensor<1x4xf32>) -> tensor<1x4xf32> {
+  %0 = call @layer0(%x) : (tensor<1x4xf32>) -> tensor<1x4xf32>
+  return %0 : tensor<1x4xf32>
+}
+func.func @decode(%x: tensor<1x4xf32>) -> tensor<1x4xf32> {
+  %0 = call @layer0(%x) : (tensor<1x4xf32>) -> tensor<1x4xf32>
+  return %0 : tensor<1x4xf32>
+}
