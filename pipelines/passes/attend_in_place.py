@@ -6,7 +6,7 @@ from typing import ClassVar
 from torch_mlir import ir
 
 from llmc.dialects import AttentionOp, CachedAttentionOp, CacheReadOp
-from llmc.pipelines.passes.base import Pass, find
+from llmc.pipelines.passes.base import Pass, find, made_by
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,8 @@ class AttendInPlace(Pass):
     """Fuses `llmc.cache_read` of keys and values into the `llmc.attention` over them.
 
     Only where many tokens attend at once, whose scores would be as large as tokens times columns:
-    one token of each sequence is for `fuse-decode-attention`.
+    one token of each sequence is for `fuse-decode-attention`. Keys and values must be those of one
+    layer and of the same sequences.
     """
 
     name: ClassVar[str] = "attend-in-place"
@@ -23,15 +24,11 @@ class AttendInPlace(Pass):
         """Rewrites every attention of an open number of tokens of a fixed number of sequences."""
         for op in find(module.operation, "llmc.attention"):
             attention = op.opview
-            keys, values = (_cache_read(value) for value in (attention.key, attention.value))
+            keys, values = (
+                made_by(value, "llmc.cache_read") for value in (attention.key, attention.value)
+            )
             if keys and values and _has_many_rows(attention):
-                _fuse(attention, keys, values)
-
-
-def _cache_read(value: ir.Value) -> CacheReadOp | None:
-    owner = value.owner
-    is_read = not isinstance(owner, ir.Block) and owner.name == "llmc.cache_read"
-    return owner.opview if is_read else None
+                _fuse(attention, keys.opview, values.opview)
 
 
 def _has_many_rows(attention: AttentionOp) -> bool:
@@ -41,6 +38,8 @@ def _has_many_rows(attention: AttentionOp) -> bool:
 
 
 def _fuse(attention: AttentionOp, keys: CacheReadOp, values: CacheReadOp) -> None:
+    if (keys.layer, keys.sequence) != (values.layer, values.sequence):
+        return
     with ir.InsertionPoint(attention), attention.location:
         fused = CachedAttentionOp(
             attention.query,

@@ -25,6 +25,36 @@ func.func @prefill(%q: tensor<1x4x?x16xf32>, %keys: tensor<3x?x2x?x16xf32>,
   return %o : tensor<1x4x?x16xf32>
 }
 
+// Keys of one layer and values of another are left as they are, and so are those of two sequences.
+// CHECK-LABEL: func.func @elsewhere
+// CHECK-NOT:     llmc.cached_attention
+// CHECK:         return
+func.func @elsewhere(%q: tensor<1x4x?x16xf32>, %keys: tensor<3x?x2x?x16xf32>,
+                     %values: tensor<3x?x2x?x16xf32>, %start: tensor<1xi64>, %layer: index,
+                     %other: index, %past: index) -> (tensor<1x4x?x16xf32>, tensor<1x4x?x16xf32>) {
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %tokens = tensor.dim %q, %c2 : tensor<1x4x?x16xf32>
+  %columns = arith.addi %past, %tokens : index
+  %k = "llmc.cache_read"(%keys, %layer, %layer, %c1, %columns)
+     : (tensor<3x?x2x?x16xf32>, index, index, index, index) -> tensor<1x2x?x16xf32>
+  %v = "llmc.cache_read"(%values, %other, %layer, %c1, %columns)
+     : (tensor<3x?x2x?x16xf32>, index, index, index, index) -> tensor<1x2x?x16xf32>
+  %w = "llmc.cache_read"(%values, %layer, %other, %c1, %columns)
+     : (tensor<3x?x2x?x16xf32>, index, index, index, index) -> tensor<1x2x?x16xf32>
+  %o = "llmc.attention"(%q, %k, %v, %past, %start)
+     {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>, scale = 0.25 : f64, window = 0 : i64,
+      softcap = 0.0 : f64}
+     : (tensor<1x4x?x16xf32>, tensor<1x2x?x16xf32>, tensor<1x2x?x16xf32>, index, tensor<1xi64>)
+     -> tensor<1x4x?x16xf32>
+  %p = "llmc.attention"(%q, %k, %w, %past, %start)
+     {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>, scale = 0.25 : f64, window = 0 : i64,
+      softcap = 0.0 : f64}
+     : (tensor<1x4x?x16xf32>, tensor<1x2x?x16xf32>, tensor<1x2x?x16xf32>, index, tensor<1xi64>)
+     -> tensor<1x4x?x16xf32>
+  return %o, %p : tensor<1x4x?x16xf32>, tensor<1x4x?x16xf32>
+}
+
 // One token alone is left as it is.
 // CHECK-LABEL: func.func @decode
 // CHECK-COUNT-2: llmc.cache_read
