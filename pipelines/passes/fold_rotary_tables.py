@@ -130,10 +130,11 @@ def _factor(op: ir.Operation) -> float | None:
     if op.name != "linalg.generic" or len(op.operands) != 2 or not is_elementwise(op):
         return None
     body = op.regions[0].blocks[0]
-    *narrowing, product, terminator = (inner.operation for inner in body)
-    names = [inner.name for inner in (*narrowing, product)]
+    *computing, terminator = (inner.operation for inner in body)
+    names = [inner.name for inner in computing]
     if names not in (["arith.mulf"], ["arith.truncf", "arith.mulf"]):
         return None
+    *narrowing, product = computing
     if product.operands[0] != body.arguments[0] or terminator.operands[0] != product.results[0]:
         return None
     factor = made_by((narrowing[0] if narrowing else product).operands[-1], "arith.constant")

@@ -119,13 +119,12 @@ def _before_slice(row: ir.Value) -> tuple[ir.Value, int]:
     if slice_ is None:
         return row, 0
     cut: tensor.ExtractSliceOp = slice_.opview
-    source, unknown = cut.source, ir.ShapedType.get_dynamic_size()
-    first, token, offset = cut.static_offsets
-    ranks_match = source.type.rank == row.type.rank and list(cut.static_strides) == [1, 1, 1]
-    whole = _is_whole_batch(cut)
-    if not ranks_match or not whole or (first, token) != (0, 0) or offset == unknown:
+    *first, offset = cut.static_offsets
+    is_part = first == [0, 0] and list(cut.static_strides) == [1] * 3
+    alike = is_part and cut.source.type.shape[1] == row.type.shape[1]
+    if not alike or not _is_whole_batch(cut) or offset == ir.ShapedType.get_dynamic_size():
         return row, 0
-    return source, offset
+    return cut.source, offset
 
 
 def _is_whole_batch(cut: tensor.ExtractSliceOp) -> bool:

@@ -56,6 +56,37 @@ func.func @tables(%positions: tensor<1x?xi64>) -> (tensor<1x?x6xf32>, tensor<1x?
   return %scaled, %sin : tensor<1x?x6xf32>, tensor<1x?x6xf32>
 }
 
+// A copy of a cosine is no multiplication.
+// CHECK-LABEL: func.func @copied
+// CHECK:         llmc.rotary_table
+// CHECK-NOT:     math.cos
+func.func @copied(%positions: tensor<1x4xi64>) -> tensor<1x4x3xf32> {
+  %f = "llmc.parameter"() {sources = ["model.rotary_emb.inv_freq"]} : () -> tensor<3xf32>
+  %p = tensor.expand_shape %positions [[0], [1, 2]] output_shape [1, 4, 1] : tensor<1x4xi64> into tensor<1x4x1xi64>
+  %r1 = tensor.empty() : tensor<1x4x1xf32>
+  %x = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%p : tensor<1x4x1xi64>) outs(%r1 : tensor<1x4x1xf32>) {
+  ^bb0(%in: i64, %out: f32):
+    %0 = arith.sitofp %in : i64 to f32
+    linalg.yield %0 : f32
+  } -> tensor<1x4x1xf32>
+  %r3 = tensor.empty() : tensor<1x4x3xf32>
+  %angles = linalg.generic {indexing_maps = [#column, #row, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%x, %f : tensor<1x4x1xf32>, tensor<3xf32>) outs(%r3 : tensor<1x4x3xf32>) {
+  ^bb0(%a: f32, %b: f32, %out: f32):
+    %0 = arith.mulf %a, %b : f32
+    linalg.yield %0 : f32
+  } -> tensor<1x4x3xf32>
+  %cos = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%angles : tensor<1x4x3xf32>) outs(%r3 : tensor<1x4x3xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %0 = math.cos %in : f32
+    linalg.yield %0 : f32
+  } -> tensor<1x4x3xf32>
+  %copy = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%cos : tensor<1x4x3xf32>) outs(%r3 : tensor<1x4x3xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    linalg.yield %in : f32
+  } -> tensor<1x4x3xf32>
+  return %copy : tensor<1x4x3xf32>
+}
+
 // Frequencies that are no weight, as those that change with the length of the text, are left alone;
 // and so is a cosine of something else.
 // CHECK-LABEL: func.func @others

@@ -159,6 +159,55 @@ func.func @separate(%q: tensor<1x4x1x16xf32>, %k: tensor<1x2x1x16xf32>, %v: tens
 
 // -----
 
+// A row that is cut from several of one sequence, or of a tensor of more dimensions, is its own.
+// CHECK-LABEL: func.func @of_several
+// CHECK:         %[[CUT:.+]] = tensor.extract_slice %arg0
+// CHECK:         %[[ROW:.+]] = tensor.collapse_shape %[[CUT]]
+// CHECK:         "llmc.decode_attention"(%[[ROW]], {{.+}} query_offset = 0
+func.func @of_several(%rows: tensor<1x2x96xf32>, %k: tensor<1x2x1x16xf32>, %keys: tensor<3x?x2x?x16xf32>,
+    %values: tensor<3x?x2x?x16xf32>, %start: tensor<1xi64>, %layer: index, %sequence: index, %past: index)
+    -> (tensor<1x4x1x16xf32>, tensor<3x?x2x?x16xf32>, tensor<3x?x2x?x16xf32>) {
+  %c1 = arith.constant 1 : index
+  %row = tensor.extract_slice %rows[0, 0, 8] [1, 1, 64] [1, 1, 1] : tensor<1x2x96xf32> to tensor<1x1x64xf32>
+  %heads = tensor.expand_shape %row [[0], [1], [2, 3]] output_shape [1, 1, 4, 16] : tensor<1x1x64xf32> into tensor<1x1x4x16xf32>
+  %room = tensor.empty() : tensor<1x4x1x16xf32>
+  %q = linalg.transpose ins(%heads : tensor<1x1x4x16xf32>) outs(%room : tensor<1x4x1x16xf32>) permutation = [0, 2, 1, 3]
+  %columns = arith.addi %past, %c1 : index
+  %keys1 = "llmc.cache_append"(%keys, %k, %layer, %sequence, %past) : (tensor<3x?x2x?x16xf32>, tensor<1x2x1x16xf32>, index, index, index) -> tensor<3x?x2x?x16xf32>
+  %values1 = "llmc.cache_append"(%values, %k, %layer, %sequence, %past) : (tensor<3x?x2x?x16xf32>, tensor<1x2x1x16xf32>, index, index, index) -> tensor<3x?x2x?x16xf32>
+  %kr = "llmc.cache_read"(%keys1, %layer, %sequence, %c1, %columns) : (tensor<3x?x2x?x16xf32>, index, index, index, index) -> tensor<1x2x?x16xf32>
+  %vr = "llmc.cache_read"(%values1, %layer, %sequence, %c1, %columns) : (tensor<3x?x2x?x16xf32>, index, index, index, index) -> tensor<1x2x?x16xf32>
+  %o = "llmc.attention"(%q, %kr, %vr, %past, %start)
+     {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>, scale = 0.25 : f64, window = 0 : i64, softcap = 0.0 : f64}
+     : (tensor<1x4x1x16xf32>, tensor<1x2x?x16xf32>, tensor<1x2x?x16xf32>, index, tensor<1xi64>) -> tensor<1x4x1x16xf32>
+  return %o, %keys1, %values1 : tensor<1x4x1x16xf32>, tensor<3x?x2x?x16xf32>, tensor<3x?x2x?x16xf32>
+}
+
+// CHECK-LABEL: func.func @of_more
+// CHECK:         %[[CUT:.+]] = tensor.extract_slice %arg0
+// CHECK:         %[[ROW:.+]] = tensor.collapse_shape %[[CUT]]
+// CHECK:         "llmc.decode_attention"(%[[ROW]], {{.+}} query_offset = 0
+func.func @of_more(%rows: tensor<1x2x1x96xf32>, %k: tensor<1x2x1x16xf32>, %keys: tensor<3x?x2x?x16xf32>,
+    %values: tensor<3x?x2x?x16xf32>, %start: tensor<1xi64>, %layer: index, %sequence: index, %past: index)
+    -> (tensor<1x4x1x16xf32>, tensor<3x?x2x?x16xf32>, tensor<3x?x2x?x16xf32>) {
+  %c1 = arith.constant 1 : index
+  %row = tensor.extract_slice %rows[0, 1, 0, 8] [1, 1, 1, 64] [1, 1, 1, 1] : tensor<1x2x1x96xf32> to tensor<1x1x64xf32>
+  %heads = tensor.expand_shape %row [[0], [1], [2, 3]] output_shape [1, 1, 4, 16] : tensor<1x1x64xf32> into tensor<1x1x4x16xf32>
+  %room = tensor.empty() : tensor<1x4x1x16xf32>
+  %q = linalg.transpose ins(%heads : tensor<1x1x4x16xf32>) outs(%room : tensor<1x4x1x16xf32>) permutation = [0, 2, 1, 3]
+  %columns = arith.addi %past, %c1 : index
+  %keys1 = "llmc.cache_append"(%keys, %k, %layer, %sequence, %past) : (tensor<3x?x2x?x16xf32>, tensor<1x2x1x16xf32>, index, index, index) -> tensor<3x?x2x?x16xf32>
+  %values1 = "llmc.cache_append"(%values, %k, %layer, %sequence, %past) : (tensor<3x?x2x?x16xf32>, tensor<1x2x1x16xf32>, index, index, index) -> tensor<3x?x2x?x16xf32>
+  %kr = "llmc.cache_read"(%keys1, %layer, %sequence, %c1, %columns) : (tensor<3x?x2x?x16xf32>, index, index, index, index) -> tensor<1x2x?x16xf32>
+  %vr = "llmc.cache_read"(%values1, %layer, %sequence, %c1, %columns) : (tensor<3x?x2x?x16xf32>, index, index, index, index) -> tensor<1x2x?x16xf32>
+  %o = "llmc.attention"(%q, %kr, %vr, %past, %start)
+     {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>, scale = 0.25 : f64, window = 0 : i64, softcap = 0.0 : f64}
+     : (tensor<1x4x1x16xf32>, tensor<1x2x?x16xf32>, tensor<1x2x?x16xf32>, index, tensor<1xi64>) -> tensor<1x4x1x16xf32>
+  return %o, %keys1, %values1 : tensor<1x4x1x16xf32>, tensor<3x?x2x?x16xf32>, tensor<3x?x2x?x16xf32>
+}
+
+// -----
+
 // Query, key and value of a head lie together in the row: from one head to the next it is 12 channels.
 // So do the two channels that are turned together.
 // CHECK-LABEL: func.func @interleaved
