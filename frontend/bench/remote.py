@@ -96,3 +96,5 @@ def opened(entrant: Entrant) -> Iterator[Remote]:
             yield Remote(entrant, process, errors)
         finally:
             process.kill()
+            # Drops what a process that is dead was asked last; Popen itself would raise.
+            process.communicate()
