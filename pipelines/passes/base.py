@@ -122,7 +122,11 @@ def functions(module: ir.Module) -> list[func.FuncOp]:
 
 def trunks(module: ir.Module) -> list[func.FuncOp]:
     """The public functions, one for each variant of the model, and parts of them."""
-    return [function for function in functions(module) if not is_layer(function)]
+    return [
+        function
+        for function in functions(module)
+        if not is_layer(function) and KIND not in function.attributes
+    ]
 
 
 def layer_functions(module: ir.Module) -> list[func.FuncOp]:

@@ -21,8 +21,6 @@ class OutlineKernels(Pass):
     `matvec`, `contraction`, `reduction` or `elementwise`; `_q4` is added where 4-bit integers are
     unpacked. Kernels that are alike, types and constants included, share one function. What has
     effects, calls, llmc operations and data movement without computation stay where they are.
-
-    Runs last: other passes take private functions for layers.
     """
 
     name: ClassVar[str] = "outline-kernels"

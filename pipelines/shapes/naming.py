@@ -6,7 +6,7 @@ from typing import TypeAlias
 import sympy
 from sympy import Expr
 
-from llmc.pipelines.passes.base import find, is_layer
+from llmc.pipelines.passes.base import find, is_private
 from llmc.pipelines.shapes.analysis import Summary, callee, known, substituted
 from llmc.pipelines.shapes.expressions import symbol
 from llmc.pipelines.shapes.interface import argument_names
@@ -24,7 +24,7 @@ def name_symbols(summaries: dict[str, Summary]) -> dict[str, Meaning]:
     meanings: dict[str, Meaning] = {}
     # Callers come after those that they call.
     for name, summary in reversed(summaries.items()):
-        if is_layer(summary.function):
+        if is_private(summary.function.operation):
             meanings[name] = _agreed(_calls(name, summaries, meanings))
         else:
             meanings[name] = _interface(summary)

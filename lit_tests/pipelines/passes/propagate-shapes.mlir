@@ -245,6 +245,23 @@ func.func @caller(%x: tensor<?x?xf32>) -> (tensor<?xf32>, tensor<?xf32>) {
 
 // -----
 
+// A kernel has the symbols that its callers pass, as every private function has.
+// CHECK-LABEL: func.func private @kernel
+// CHECK-SAME:    llmc.argument_shapes = [{{\[}}"tokens"]]
+func.func private @kernel(%x: tensor<?xf32>) -> tensor<?xf32> attributes {llmc.kernel = "elementwise"} {
+  return %x : tensor<?xf32>
+}
+
+func.func @prefill(%ids: tensor<1x?xi64>, %start: tensor<1xi64>, %sequence: i64, %past: i64) -> tensor<?xf32> {
+  %c1 = arith.constant 1 : index
+  %tokens = tensor.dim %ids, %c1 : tensor<1x?xi64>
+  %room = tensor.empty(%tokens) : tensor<?xf32>
+  %y = func.call @kernel(%room) : (tensor<?xf32>) -> tensor<?xf32>
+  return %y : tensor<?xf32>
+}
+
+// -----
+
 // One loop over extents that can never be equal.
 func.func @contradiction(%x: tensor<?xf32>) -> tensor<?xf32> {
   %c0 = arith.constant 0 : index

@@ -97,6 +97,16 @@ module {
 
 // -----
 
+// A kernel is no public function.
+// expected-error@+1 {{there is no public function 'prefill'}}
+module {
+  func.func private @prefill(%x: tensor<1x?xf32>) attributes {llmc.kernel = "elementwise"} {
+    return
+  }
+}
+
+// -----
+
 // expected-error@+1 {{no argument has a dynamic number of tokens}}
 func.func @prefill(%x: tensor<?x5xf32>, %y: tensor<?xf32>) {
   return
