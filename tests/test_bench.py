@@ -1,7 +1,9 @@
 """`llmc bench`: who runs when, what is made of the times, and what its contenders compute."""
 
 import json
+import os
 import shutil
+import signal
 import sysconfig
 from dataclasses import replace
 from itertools import pairwise
@@ -28,6 +30,7 @@ from llmc.frontend.source import open_model
 from llmc.runtime import UserError
 from llmc.runtime.manifest import MANIFEST, MODULE, Manifest, ModelFacts
 from llmc.tools.llmc import main
+from tests.processes import is_alive, processes_of, wait_until
 from tests.tiny_models import VOCAB_SIZE, save_tiny_model
 
 CASE = Case(prompt=4, generated=8)
@@ -202,6 +205,16 @@ def test_a_contender_that_cannot_run_says_why(tmp_path):
     missing = Entrant("x", "torch", {"model": str(tmp_path / "none"), "options": {}, "threads": 1})
     with pytest.raises(MissingError, match="there is no model"), opened(missing):
         pass
+
+
+def test_one_that_dies_between_its_turns_ends_nobody_else(tiny_bundle):
+    others = set(processes_of(os.getpid()))
+    with opened(ours(tiny_bundle, 1)) as one:
+        (process,) = {*processes_of(os.getpid())} - others
+        os.kill(process, signal.SIGKILL)
+        wait_until(lambda: not is_alive(process))
+        with pytest.raises(UserError, match="SIGKILL"):
+            one.measure(Case(prompt=2, generated=1), [[1, 2]])
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3"])

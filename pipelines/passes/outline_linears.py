@@ -22,7 +22,7 @@ from llmc.pipelines.passes.kernel_operands import (
     from_panels,
 )
 from llmc.pipelines.passes.linear_epilogue import Epilogue, find_epilogue, follow, is_screened
-from llmc.pipelines.passes.linear_prologue import norm_before, read_lengths_before
+from llmc.pipelines.passes.linear_prologue import norm_before, read_lengths_before_norm
 
 MATVEC, MATMUL = "panel_matvec", "panel_matmul"
 PANEL = "single_panel"
@@ -52,7 +52,7 @@ class OutlineLinears(Pass):
         for op in find(module.operation, "llmc.packed_linear"):
             if not _makes_grid(op.opview):
                 continue
-            read_lengths_before(op)
+            read_lengths_before_norm(op.opview)
             layer = _Layer(op.opview)
             norm, epilogue = layer.norm, layer.epilogue
             with ir.InsertionPoint(epilogue.end), epilogue.end.location:

@@ -20,7 +20,7 @@ from llmc.pipelines.passes.base import Pass, find
 from llmc.pipelines.passes.kernel_functions import KernelFunctions
 from llmc.pipelines.passes.kernel_operands import KernelOperands, Reader, as_rows, from_panels
 from llmc.pipelines.passes.linear_epilogue import is_screened
-from llmc.pipelines.passes.linear_prologue import norm_before, read_lengths_before
+from llmc.pipelines.passes.linear_prologue import norm_before, read_lengths_before_norm
 from llmc.pipelines.passes.quantized_layer import QuantizedLayer, as_halves
 from llmc.pipelines.targets.parse import parse_cpu
 
@@ -81,7 +81,7 @@ class _Outliner:
 
     def outline(self, linear: PackedQuantizedLinearOp | PlaneLinearOp) -> None:
         """Replaces the layer, and what goes with it, by calls."""
-        read_lengths_before(linear.operation)
+        read_lengths_before_norm(linear)
         layer = _Layer(linear, self.signed)
         norm, epilogue = layer.norm, layer.epilogue
         with ir.InsertionPoint(epilogue.end), epilogue.end.location:

@@ -56,6 +56,17 @@ func.func @one_column(%x: tensor<1x8xf32>, %w: tensor<1x8x1xf32>) -> tensor<1x1x
   return %y : tensor<1x1xf32>
 }
 
+// Which of its lengths is asked for may be known no sooner than it runs.
+// CHECK-LABEL: func.func @asked
+// CHECK:         call @
+// CHECK:         tensor.dim %{{.*}}, %arg2
+func.func @asked(%x: tensor<?x8xf32>, %w: tensor<2x8x4xf32>, %dim: index) -> (tensor<?x8xf32>, index) {
+  %y = "llmc.packed_linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, tile = 4 : i64}
+      : (tensor<?x8xf32>, tensor<2x8x4xf32>) -> tensor<?x8xf32>
+  %length = tensor.dim %y, %dim : tensor<?x8xf32>
+  return %y, %length : tensor<?x8xf32>, index
+}
+
 // A weight that is not packed has no panels.
 // CHECK-LABEL: func.func @not_packed
 // CHECK:         llmc.linear
