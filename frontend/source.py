@@ -25,7 +25,7 @@ def open_model(name: str | Path, layers: int | None = None) -> LoadedModel:
     from llmc.frontend.gguf import open_gguf
     from llmc.frontend.huggingface import open_folder
 
-    path = _find(name)
+    path = find_model(name)
     try:
         return open_folder(path, layers) if path.is_dir() else open_gguf(path, layers)
     except OSError as error:
@@ -37,7 +37,7 @@ def source_files(name: str | Path) -> tuple[Path, ...]:
 
     UserError if there is no such model.
     """
-    path = _find(name)
+    path = find_model(name)
     if path.is_file():
         return (path,)
     suffixes = {*TEXT_SUFFIXES, ".safetensors"}
@@ -47,8 +47,8 @@ def source_files(name: str | Path) -> tuple[Path, ...]:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
 
 
-def _find(name: str | Path) -> Path:
-    """The folder or file of the model called `name`; UserError if it is clearly none."""
+def find_model(name: str | Path) -> Path:
+    """The folder, or the GGUF file, of the model called `name`; UserError if it is clearly none."""
     path = sample_path() if name == SAMPLE else Path(name)
     try:
         if path.is_dir():

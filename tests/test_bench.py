@@ -14,6 +14,7 @@ import pytest
 from llmc.frontend.bench.bench import Field
 from llmc.frontend.bench.contender import Case, Contender, MissingError, run
 from llmc.frontend.bench.entrants import Entrant, ours, peers
+from llmc.frontend.bench.gguf_files import gguf_file
 from llmc.frontend.bench.gguf_writer import write_gguf
 from llmc.frontend.bench.kernels import KernelTime, profile
 from llmc.frontend.bench.machine import Bounds, Machine
@@ -242,6 +243,13 @@ def test_a_family_that_cannot_be_written_is_told(tmp_path):
     save_tiny_model("gpt2", tmp_path / "model")
     with pytest.raises(MissingError, match="gpt2"):
         write_gguf(str(tmp_path / "model"), None, tmp_path / "written.gguf")
+
+
+@pytest.mark.parametrize("name", ["m.gguf", "M.GGUF", "sha256-0f"])
+def test_any_file_is_a_gguf_of_its_own(name, tmp_path):
+    path = tmp_path / name
+    path.touch()
+    assert gguf_file(str(path), "Q4_0", "Q4_0", None) == path
 
 
 def test_kernels_are_found_with_their_weights(tiny_bundle):

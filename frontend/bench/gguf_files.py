@@ -6,7 +6,7 @@ from llmc.frontend.bench.apart import made
 from llmc.frontend.bench.contender import MissingError
 from llmc.frontend.bench.gguf_writer import write_gguf
 from llmc.frontend.gguf_file import read_gguf
-from llmc.frontend.source import source_files
+from llmc.frontend.source import find_model
 
 _EMBEDDING, _HEAD = "token_embd.weight", "output.weight"
 # llama.h's numbers of file types.
@@ -20,8 +20,8 @@ def gguf_file(model: str, weights: str, stored: str, layers: int | None) -> Path
     layers to keep. Files other than the model's own are made once and kept in the cache. Raises
     MissingError where one cannot be made.
     """
-    path = source_files(model)[0]
-    if path.suffix != ".gguf":
+    path = find_model(model)
+    if path.is_dir():
         path = made(model, {"gguf": layers}, write_gguf, model, layers)
         stored = "F32"
     elif layers is not None:
