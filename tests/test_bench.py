@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 import sysconfig
 from dataclasses import replace
 from itertools import pairwise
@@ -331,6 +332,12 @@ def test_a_roofline_is_drawn(tmp_path):
     (point,) = roofline("decode", 1, model("f32"), kernels, bounds)
     plot([point], bounds, tmp_path / "roofline.png")
     assert (tmp_path / "roofline.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_plot_that_cannot_be_drawn_is_told_first(tiny_bundle, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert main(["bench", str(tiny_bundle), "--plot", "x.png", "--prompt", "40000"]) == 2
+    assert "llmc-compiler[bench]" in capsys.readouterr().err
 
 
 def test_json_has_ours_first(tiny_folder, tiny_cache, monkeypatch, capsys):

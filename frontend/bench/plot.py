@@ -1,6 +1,7 @@
 """The roofline as a picture: operations per second by operations per byte, both logarithmic."""
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from llmc.frontend.bench.machine import Bounds
@@ -12,15 +13,19 @@ from llmc.runtime.errors import UserError
 _NAME_LENGTH = 20
 
 
+def require_matplotlib() -> None:
+    """UserError if it is not installed."""
+    if find_spec("matplotlib") is None:
+        raise UserError("--plot needs matplotlib: pip install 'llmc-compiler[bench]'")
+
+
 def plot(points: Sequence[Point], bounds: Bounds, path: Path) -> None:
     """Writes a PNG of the kernels that multiply weights, under the machine's bounds.
 
-    UserError if matplotlib is not installed or the file cannot be written.
+    UserError if the file cannot be written.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError as error:
-        raise UserError("--plot needs matplotlib: pip install 'llmc-compiler[bench]'") from error
+    from matplotlib.figure import Figure  # here, for who draws nothing may not have it
+
     read = bounds.read_bytes_per_s
     figure = Figure(figsize=(9, 6), layout="constrained")
     axes = figure.add_subplot(

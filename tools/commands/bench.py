@@ -11,7 +11,7 @@ from llmc.frontend.bench.contender import Case
 from llmc.frontend.bench.entrants import OURS, PEERS, Entrant, ours, peers
 from llmc.frontend.bench.kernels import KernelTime, profile
 from llmc.frontend.bench.machine import Bounds, Machine
-from llmc.frontend.bench.plot import plot
+from llmc.frontend.bench.plot import plot, require_matplotlib
 from llmc.frontend.bench.report import Row, table
 from llmc.frontend.bench.roofline import Point, roofline
 from llmc.frontend.bench.roofline import table as roofline_table
@@ -92,6 +92,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Prints a table for each configuration, or one JSON object for all."""
     versions()
+    if arguments.plot is not None:
+        require_matplotlib()
     threads = arguments.threads or usable_cpus()
     others = _peers(arguments, threads)
     folder, _ = find_bundle(arguments)
@@ -113,12 +115,16 @@ def run(arguments: argparse.Namespace) -> None:
         for (function, tokens), kernels in times.items()
         for point in roofline(function, tokens, manifest.model, kernels, bounds)
     ]
-    if arguments.plot is not None:
-        plot(points, bounds, arguments.plot)
     if arguments.json:
         facts = _facts(arguments, threads, bounds, entrants, rows, points)
         write(json.dumps(facts, indent=2) + "\n")
-        return
+    else:
+        _write_rooflines(points)
+    if arguments.plot is not None:
+        plot(points, bounds, arguments.plot)
+
+
+def _write_rooflines(points: list[Point]) -> None:
     for function in dict.fromkeys(point.function for point in points):
         of_function = [point for point in points if point.function == function]
         write_table(roofline_table(of_function, _KERNELS_SHOWN))
