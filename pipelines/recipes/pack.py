@@ -25,7 +25,8 @@ class Pack(Step):
     @classmethod
     def match(cls, op: ir.OpView) -> Self | None:
         """Such a step if the tiles are static and the padding is zero."""
-        if len(op.inner_tiles) or not _is_zero(op.padding_value):
+        padding = op.padding_value
+        if len(op.inner_tiles) or not (padding is None or is_zero(padding)):
             return None
         order = tuple(op.outer_dims_perm or ()) or tuple(range(op.source.type.rank))
         return cls(tuple(op.inner_dims_pos), tuple(op.static_inner_tiles), order)
@@ -55,8 +56,7 @@ def _cut(weight: np.ndarray, dim: int, tile: int) -> np.ndarray:
     return weight.reshape(*before, weight.shape[dim] // tile, tile, *after)
 
 
-def _is_zero(padding: ir.Value | None) -> bool:
-    if padding is None:
-        return True
-    is_constant = not isinstance(padding.owner, ir.Block) and padding.owner.name == "arith.constant"
-    return is_constant and getattr(padding.owner.attributes["value"], "value", None) == 0
+def is_zero(number: ir.Value) -> bool:
+    """Whether `number` is the constant 0."""
+    is_constant = not isinstance(number.owner, ir.Block) and number.owner.name == "arith.constant"
+    return is_constant and getattr(number.owner.attributes["value"], "value", None) == 0

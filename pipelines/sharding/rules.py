@@ -10,6 +10,7 @@ from torch_mlir.dialects import linalg, ml_program, tensor
 
 from llmc.dialects.index_notation import letters
 from llmc.dialects.sharding_rule import Dim, Dims, ShardingRule
+from llmc.pipelines.recipes.pack import is_zero
 from llmc.pipelines.recipes.recipe import recipe_of
 from llmc.pipelines.sharding.split import Dealt, Layout, Split
 
@@ -99,16 +100,26 @@ def _dim_of(result: ir.AffineExpr, names: str, fixed: set[str]) -> Dim | None:
 
 
 def _adds(op: linalg.GenericOp) -> bool:
-    """Whether every result is a sum, over what is reduced, that begins with the output."""
+    """Whether every result is a sum, over what is reduced, that begins at zero."""
     body = op.regions[0].blocks[0]
     outputs = list(body.arguments)[len(op.inputs) :]
     yielded = body.operations[len(body.operations) - 1].operands
-    return all(
+    return all(map(_is_filled_with_zeros, op.outputs)) and all(
         not isinstance(value.owner, ir.Block)
         and value.owner.name in _ADDITIONS
         and output in list(value.owner.operands)
         for output, value in zip(outputs, yielded, strict=True)
     )
+
+
+def _is_filled_with_zeros(value: ir.Value) -> bool:
+    """Whether all of `value`, in whatever layout, is 0: else each rank would add what it is."""
+    op = value.owner
+    if isinstance(op, ir.Block):
+        return False
+    if op.name == "shard.shard":
+        return _is_filled_with_zeros(op.operands[0])
+    return op.name == "linalg.fill" and is_zero(op.operands[0])
 
 
 def _rule_of_reshape(reassociation: ir.ArrayAttr, shape: Sequence[int]) -> tuple[Dims, Dims]:

@@ -112,3 +112,35 @@ func.func @dealt(%x: tensor<2x?x8xf32>) -> tensor<2x?xf32> {
   %y = tensor.collapse_shape %dealt [[0], [1, 2]] : tensor<2x?x8xf32> into tensor<2x?xf32>
   return %y : tensor<2x?xf32>
 }
+
+// Each rank adds up its part where a sum begins at zero. Else each would add what it begins with.
+// CHECK-LABEL: func.func @sums
+func.func @sums(%x: tensor<4x8xf32>, %bias: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  // CHECK:      %[[SPLIT:.+]] = shard.shard %arg0 to %{{.+}} : tensor<4x8xf32>
+  // CHECK:      %[[ZEROS:.+]] = linalg.fill
+  // CHECK-NEXT: linalg.generic {{.*}} ins(%[[SPLIT]] : {{.*}} outs(%[[ZEROS]] :
+  // CHECK:      %[[WHOLE:.+]] = shard.shard %[[SPLIT]] to %{{.+}} annotate_for_users
+  // CHECK-NEXT: linalg.generic {{.*}} ins(%[[WHOLE]] : {{.*}} outs(%arg1 :
+  %columns = shard.sharding @grid split_axes = [[], [0]] : !shard.sharding
+  %split = shard.shard %x to %columns : tensor<4x8xf32>
+  %zero = arith.constant 0.0 : f32
+  %room = tensor.empty() : tensor<4xf32>
+  %zeros = linalg.fill ins(%zero : f32) outs(%room : tensor<4xf32>) -> tensor<4xf32>
+  %alone = linalg.generic {
+      indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>],
+      iterator_types = ["parallel", "reduction"]}
+      ins(%split : tensor<4x8xf32>) outs(%zeros : tensor<4xf32>) {
+  ^bb0(%in: f32, %sum: f32):
+    %0 = arith.addf %in, %sum : f32
+    linalg.yield %0 : f32
+  } -> tensor<4xf32>
+  %biased = linalg.generic {
+      indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>],
+      iterator_types = ["parallel", "reduction"]}
+      ins(%split : tensor<4x8xf32>) outs(%bias : tensor<4xf32>) {
+  ^bb0(%in: f32, %sum: f32):
+    %0 = arith.addf %in, %sum : f32
+    linalg.yield %0 : f32
+  } -> tensor<4xf32>
+  return %alone, %biased : tensor<4xf32>, tensor<4xf32>
+}
