@@ -44,8 +44,7 @@ class RowWriter:
 
     def __init__(self, cache: ir.Value, lanes: int, format_: CellFormat | None) -> None:
         self._cache = cache
-        self._lanes = width_of(lanes, channels_of(cache))
-        self._cells = None if format_ is None else _CellWriter(cache, self._lanes, format_)
+        self._cells = None if format_ is None else _CellWriter(cache, lanes, format_)
 
     def append(self, place: Sequence[ir.Value], make: Callable[[Write], None]) -> None:
         """The row at `place` becomes what `make(write)` passes to `write(numbers, channel)`."""
@@ -59,7 +58,8 @@ class _CellWriter:
     """`RowWriter` of cells."""
 
     def __init__(self, cache: ir.Value, lanes: int, format_: CellFormat) -> None:
-        self._cache, self._lanes, self._format = cache, lanes, format_
+        self._cache, self._format = cache, format_
+        self._lanes = width_of(lanes, Q8_0.values)
         type_ = ir.MemRefType.get([channels_of(cache)], ir.F32Type.get())
         self._room = memref.alloca(type_, [], [])
 

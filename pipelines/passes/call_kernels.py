@@ -51,12 +51,12 @@ from llmc.pipelines.schedules.handles import KIND
 class CallKernels(Pass):
     """Puts the kernels into the module, each once, and dispatches them where they are needed.
 
-    `lanes` is the number of floats in a vector register. Products of bytes, which a KV cache of
-    cells needs, are by `instruction`. Attention, rotary embedding and appends to the KV cache of a
-    fixed number of tokens, or of other floats than f32, have no kernel and are left alone. Rotary
-    embedding and appends read heads where they lie in the rows of a linear layer; an append takes
-    in rotary embedding and narrowing. Changes numerics: a kernel sums in another order, that of
-    attention with its softmax block by block.
+    `lanes` is the number of floats in a vector register, a power of two. Products of bytes, which a
+    KV cache of cells needs, are by `instruction`. Attention, rotary embedding and appends to the KV
+    cache of a fixed number of tokens, or of other floats than f32, have no kernel and are left
+    alone. Rotary embedding and appends read heads where they lie in the rows of a linear layer; an
+    append takes in rotary embedding and narrowing. Changes numerics: a kernel sums in another
+    order, that of attention with its softmax block by block.
     """
 
     name: ClassVar[str] = "call-kernels"
@@ -65,6 +65,8 @@ class CallKernels(Pass):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.lanes.bit_count() != 1:
+            raise ValueError(f"lanes must be a power of two, not {self.lanes}")
         if self.instruction not in INSTRUCTIONS:
             known = ", ".join(INSTRUCTIONS)
             raise ValueError(f"instruction must be one of {known}, not '{self.instruction}'")
