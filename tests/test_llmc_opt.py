@@ -60,12 +60,26 @@ def test_a_crash_of_mlir_is_an_error(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_a_reader_that_has_seen_enough_is_no_error_of_ours():
+# As users have it: output that Python could not write is written again when it ends.
+BUFFERED = {key: os.environ[key] for key in os.environ if key != "PYTHONUNBUFFERED"}
+
+
+@pytest.mark.parametrize("words", [["--list-passes"], ["--help"]])
+def test_a_reader_that_has_seen_enough_is_no_error_of_ours(words):
     read, write = os.pipe()
     os.close(read)
-    done = subprocess.run([LLMC_OPT, "--list-passes"], stdout=write, stderr=subprocess.PIPE)
+    done = subprocess.run([LLMC_OPT, *words], stdout=write, stderr=subprocess.PIPE, env=BUFFERED)
     os.close(write)
-    assert done.stderr == b""
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+@pytest.mark.parametrize("words", ["--list-passes", "--help", "-", "- --emit-bytecode"])
+def test_an_output_that_takes_nothing_is_no_bug_of_ours(words):
+    for output, reason in (("/dev/full", "No space left on device"), ("&-", "closed")):
+        command = ["bash", "-c", f"{LLMC_OPT} {words} < /dev/null >{output}"]
+        done = subprocess.run(command, capture_output=True, text=True, env=BUFFERED)
+        (line,) = done.stderr.splitlines()
+        assert (done.returncode, reason in line, "bug" in line) == (1, True, False)
 
 
 def test_a_closed_input_is_no_bug_of_ours():

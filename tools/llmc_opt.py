@@ -6,6 +6,7 @@ import sys
 
 from llmc.runtime.errors import UserError
 from llmc.tools.opt.arguments import parse_arguments
+from llmc.tools.terminal import close_output, note, write
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -24,20 +25,23 @@ def _run(arguments: list[str]) -> int:
         # Here, since MLIR takes longer to load than --help to print.
         from llmc.tools.opt.session import run
 
-        return run(options)
+        status = run(options)
+        if sys.stdout is not None:
+            write("")  # flushes what schedules of the user's have printed
+        return status
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        note(f"error: {error}")
         return 1
     except BrokenPipeError:  # by `head`, say, which has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        close_output()
         return 1
     except RecursionError:
-        print("error: the IR or the pipeline is nested too deep", file=sys.stderr)
+        note("error: the IR or the pipeline is nested too deep")
         return 1
     except Exception as error:
         from llmc.pipelines.driver.bugs import described
 
-        print(f"error: llmc-opt has a bug: {described(error)}", file=sys.stderr)
+        note(f"error: llmc-opt has a bug: {described(error)}")
         return 1
 
 
@@ -47,9 +51,7 @@ def _survive(arguments: list[str]) -> int:
         return _run(arguments)
     child = os.fork()
     if child == 0:
-        status = _run(arguments)
-        sys.stdout.flush()
-        os._exit(status)
+        os._exit(_run(arguments))
     _, status = os.waitpid(child, 0)
     if not os.WIFSIGNALED(status):
         return os.waitstatus_to_exitcode(status)
@@ -67,7 +69,7 @@ def _report_crash(arguments: list[str], number: int) -> int:
         kept = keep(Path(reproducer))
         hint = f"see {reproducer}" if kept else "not in a pass, but before or after"
     name = signal.Signals(number).name
-    print(f"error: MLIR crashed with {name}: {hint}", file=sys.stderr)
+    note(f"error: MLIR crashed with {name}: {hint}")
     return 1
 
 

@@ -1,10 +1,16 @@
 """What llmc writes: text and data to standard output, all else to standard error."""
 
+from __future__ import annotations
+
 import os
 import sys
 from io import TextIOWrapper
+from typing import TYPE_CHECKING
 
-from llmc.runtime import Generation, GenerationOptions, UserError
+from llmc.runtime.errors import UserError
+
+if TYPE_CHECKING:
+    from llmc.runtime import Generation, GenerationOptions
 
 
 class OutputError(UserError):
@@ -17,12 +23,15 @@ def show_any_text() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
-def write(text: str) -> None:
-    """Writes `text` to standard output at once. Raises OutputError, BrokenPipeError."""
+def write(output: str | bytes) -> None:
+    """Writes text or data to standard output at once. Raises OutputError, BrokenPipeError."""
     if sys.stdout is None:
         raise OutputError("standard output is closed")
     try:
-        sys.stdout.write(text)
+        if isinstance(output, str):
+            sys.stdout.write(output)
+        else:
+            sys.stdout.buffer.write(output)
         sys.stdout.flush()
     except BrokenPipeError:
         raise

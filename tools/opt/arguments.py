@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from llmc.runtime.errors import UserError
 from llmc.tools.opt.flags import DEFAULTS_ON, REFUSED, SEPARATOR, SWITCHES, WITHOUT_VALUE
+from llmc.tools.terminal import write
 
 _EPILOG = """\
 Any other option is a pass or a named pipeline to run, with its own options as the value:
@@ -24,6 +25,10 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Called by argparse."""
         raise UserError(f"{message} (see {self.prog} --help)")
+
+    def print_help(self, file: object = None) -> None:
+        """Called by argparse."""
+        write(self.format_help())
 
 
 class _Step(argparse.Action):

@@ -2,11 +2,10 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO
 
 from torch_mlir import ir
 
@@ -36,16 +35,20 @@ from llmc.tools.opt.custom_forms import refuse_custom_form
 from llmc.tools.opt.meanings import diagnostic_flags, ir_dumps, names, printing_flags
 from llmc.tools.opt.source_files import Part, read_parts
 from llmc.tools.opt.unmatched_schedules import UnmatchedSchedules
+from llmc.tools.terminal import write
+
+# Takes a piece of the output.
+Emit = Callable[[bytes], object]
 
 
 def run(options: argparse.Namespace) -> int:
     """Does what `options` say; 0, or 1 where a part of the file failed. Raises UserError."""
     if options.version:
-        print(_version())
+        write(f"{_version()}\n")
         return 0
     listing = _listing(options)
     if listing:
-        print("\n".join(listing))
+        write("\n".join(listing) + "\n")
         return 0
     return _Session(options).run()
 
@@ -106,16 +109,15 @@ class _Session:
             with self.context:
                 print(execution.describe(pipeline.steps, pipeline.anchor), file=sys.stderr)
         # To standard output at once, to a file if all went well.
-        sink = sys.stdout.buffer if options.output == "-" else BytesIO()
+        held, is_file = BytesIO(), options.output != "-"
+        emit = held.write if is_file else write
         failed = False
         for number, part in enumerate(parts):
             if number:
-                sink.write(f"{options.output_split_marker}\n".encode())
-                sink.flush()
-            failed |= not self._run_part(part, pipeline, sink)
-            sink.flush()
-        if isinstance(sink, BytesIO) and not failed:
-            _write_file(options.output, sink)
+                emit(f"{options.output_split_marker}\n".encode())
+            failed |= not self._run_part(part, pipeline, emit)
+        if is_file and not failed:
+            _write_file(options.output, held)
         if options.mlir_timing:
             print(self.timing.table(), file=sys.stderr)
         return int(failed)
@@ -130,7 +132,7 @@ class _Session:
         with self.context, ir.Location.unknown():
             try:
                 for schedule in schedules:
-                    print(self.flags.text(schedule.script().operation))
+                    write(f"{self.flags.text(schedule.script().operation)}\n")
             except ir.MLIRError:  # of which a diagnostic told
                 return 1
         return 0
@@ -168,23 +170,23 @@ class _Session:
                 if not is_pass(name, self.context):
                     raise UserError(f"--mlir-print-ir-{when}: there is no pass '{name}'")
 
-    def _run_part(self, part: Part, pipeline: ParsedPipeline, sink: BinaryIO) -> bool:
+    def _run_part(self, part: Part, pipeline: ParsedPipeline, emit: Emit) -> bool:
         """Whether all went well with `part`, or as its comments expect."""
         if not self.options.verify_diagnostics:
             self.show = part.source.show
-            return self._transform(part, pipeline, sink)
+            return self._transform(part, pipeline, emit)
         expected = ExpectedDiagnostics(
             part.source, only_expected=self.options.verify_diagnostics == "only-expected"
         )
         self.show = expected.check
-        self._transform(part, pipeline, sink)
+        self._transform(part, pipeline, emit)
         report = expected.report()
         if report:
             print("\n".join(report), file=sys.stderr)
         return not report
 
-    def _transform(self, part: Part, pipeline: ParsedPipeline, sink: BinaryIO) -> bool:
-        """Whether `part` could be parsed and transformed; if so it is in `sink` now."""
+    def _transform(self, part: Part, pipeline: ParsedPipeline, emit: Emit) -> bool:
+        """Whether `part` could be parsed and transformed; if so it is emitted."""
         options, self.told = self.options, False
         self.context.allow_unregistered_dialects = options.allow_unregistered_dialect
         reproducer = self._reproducer(options.reproducer)
@@ -213,7 +215,7 @@ class _Session:
                 raise
             raise UserError(f"{error}\n{_note(reproducer)}") from error
         with self.timing.part("Output"):
-            self._write(root.operation, sink)
+            self._write(root.operation, emit)
         return True
 
     def _parse(self, part: Part) -> execution.Root:
@@ -228,15 +230,16 @@ class _Session:
             verify_roundtrip(root.operation)
         return root
 
-    def _write(self, op: ir.Operation, sink: BinaryIO) -> None:
+    def _write(self, op: ir.Operation, emit: Emit) -> None:
         if not self.options.emit_bytecode:
-            sink.write(self.flags.encoded(op) + b"\n")
+            emit(self.flags.encoded(op) + b"\n")
             return
-        version = self.options.emit_bytecode_version
+        version, bytecode = self.options.emit_bytecode_version, BytesIO()
         try:
-            op.write_bytecode(sink, desired_version=version)
+            op.write_bytecode(bytecode, desired_version=version)
         except ValueError as error:
             raise UserError(f"cannot write bytecode of version {version}") from error
+        emit(bytecode.getvalue())
 
     def _reproducer(self, name: str | None) -> Reproducer | None:
         options = self.options
@@ -276,8 +279,8 @@ def _without_reason(part: Part, error: Exception) -> str:
     return f"{part.source.name}: {what}, for no reason that MLIR tells"
 
 
-def _write_file(name: str, sink: BytesIO) -> None:
+def _write_file(name: str, held: BytesIO) -> None:
     try:
-        Path(name).write_bytes(sink.getvalue())
+        Path(name).write_bytes(held.getvalue())
     except OSError as error:
         raise UserError(f"cannot write {name}: {error.strerror}") from error
