@@ -66,10 +66,10 @@ def clone_with(op: ir.Operation, known: dict[ir.Value, ir.Value]) -> None:
     known.update(zip(op.results, clone.results, strict=True))
 
 
-def made_by(value: ir.Value, name: str) -> ir.Operation | None:
-    """The operation that makes `value`, if it is called `name`."""
+def made_by(value: ir.Value, *names: str) -> ir.Operation | None:
+    """The operation that makes `value`, if it bears one of `names`."""
     owner = value.owner
-    is_it = not isinstance(owner, ir.Block) and owner.operation.name == name
+    is_it = not isinstance(owner, ir.Block) and owner.operation.name in names
     return owner.operation if is_it else None
 
 
@@ -90,9 +90,14 @@ def upwards(op: ir.Operation) -> Iterator[ir.Operation]:
         yield from upwards(op.parent.operation)
 
 
+def is_read(value: ir.Value) -> bool:
+    """Whether any operation has `value` as an operand."""
+    return any(True for _ in value.uses)
+
+
 def is_used(op: ir.Operation) -> bool:
     """Whether anything reads a result of `op`."""
-    return any(True for result in op.results for _ in result.uses)
+    return any(map(is_read, op.results))
 
 
 def find(root: ir.Operation, *names: str) -> list[ir.Operation]:
@@ -150,6 +155,11 @@ def is_private(op: ir.Operation) -> bool:
     """Whether the symbol that `op` defines is seen in its module alone."""
     visibility = op.attributes.get("sym_visibility")
     return visibility is not None and ir.StringAttr(visibility).value == "private"
+
+
+def callee(call: ir.Operation) -> str:
+    """The name of the function that `func.call` calls."""
+    return ir.FlatSymbolRefAttr(call.attributes["callee"]).value
 
 
 def calls_of(module: ir.Module, function: func.FuncOp) -> list[func.CallOp]:

@@ -8,7 +8,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, func, ml_program, tensor
 
 from llmc.dialects.index_notation import letters, pointwise, slice_of
-from llmc.pipelines.passes.base import Pass, fail, functions, is_layer, walk
+from llmc.pipelines.passes.base import Pass, fail, functions, is_layer, is_read, is_used, walk
 from llmc.pipelines.passes.number_layers import layer_argument
 from llmc.pipelines.recipes.recipe import Computed, Recipe, recipe_of
 
@@ -57,7 +57,7 @@ class BindParameters(Pass):
                 recipe = recipe_of(op.results[0]) if len(op.results) == 1 else None
                 if recipe is None:
                     continue
-                if any(True for _ in op.results[0].uses):
+                if is_used(op):
                     type_ = self._stored_type(op, recipe, is_layer(function))
                     _replace(op.results[0], function, bound.symbol(recipe, type_, op), type_)
                 op.erase()
@@ -141,7 +141,7 @@ def _widen_uses(wide: ir.Value, narrow: ir.Value) -> None:
                 looked_up = tensor.extract(narrow, list(user.operands)[1:])
                 user.results[0].replace_all_uses_with(arith.extf(element, looked_up))
             user.erase()
-    if any(True for _ in wide.uses):
+    if is_read(wide):
         lead = letters(narrow.type.rank)
         widened = pointwise(
             f"{lead}->{lead}", lambda x, _: arith.extf(element, x), narrow, element=element

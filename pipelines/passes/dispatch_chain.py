@@ -107,9 +107,8 @@ def dispatch_chain(function: func.FuncOp) -> DispatchChain | None:
 
 def _under_views(value: ir.Value) -> ir.Value:
     """What `value` shows all or the first bytes of."""
-    owner = value.owner
-    is_view = not isinstance(owner, ir.Block) and owner.name in _VIEWS
-    return _under_views(owner.operands[0]) if is_view else value
+    view = made_by(value, *_VIEWS)
+    return _under_views(view.operands[0]) if view else value
 
 
 def _dispatch(chain: DispatchChain, op: ir.Operation) -> Dispatch:

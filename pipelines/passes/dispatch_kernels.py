@@ -10,7 +10,7 @@ from llmc.dialects.index_notation import as_value, size
 from llmc.pipelines.kernels.best_of_row import part_types, with_best
 from llmc.pipelines.kernels.counters import Counters
 from llmc.pipelines.kernels.kernel import Kernel, dispatch, module_around, under_view
-from llmc.pipelines.passes.base import Pass, fail, functions, is_private, symbol_users
+from llmc.pipelines.passes.base import Pass, fail, functions, is_private, is_read, symbol_users
 from llmc.pipelines.passes.kernel_functions import is_distributed, kind_of
 from llmc.pipelines.passes.scheduled_kernel import (
     has_best,
@@ -55,7 +55,7 @@ def _dispatch(function: func.FuncOp, calls: list[func.CallOp]) -> None:
             old.replace_all_uses_with(new)
         call.operation.erase()
         for operand in dict.fromkeys(operands):
-            if under_view(operand) != operand and not any(True for _ in operand.uses):
+            if under_view(operand) != operand and not is_read(operand):
                 operand.owner.erase()
 
 

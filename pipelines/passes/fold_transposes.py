@@ -7,7 +7,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import linalg, tensor
 
 from llmc.dialects.attributes import i64
-from llmc.pipelines.passes.base import Pass, find
+from llmc.pipelines.passes.base import Pass, find, is_used, made_by
 from llmc.pipelines.passes.generics import maps
 from llmc.pipelines.passes.linear_fusion import LINEARS, Linear
 from llmc.pipelines.passes.weight_expressions import is_used_once, stored_alike
@@ -54,11 +54,11 @@ def _turn(linear: Linear) -> None:
 
 def _merge(op: ir.Operation) -> None:
     """Makes of `op`, and of the transposition that it transposes, one."""
-    permutation, inner = list(op.opview.permutation), op.operands[0].owner
-    if inner.name == "linalg.transpose":
-        merged = [inner.permutation[dim] for dim in permutation]
+    permutation = list(op.opview.permutation)
+    if inner := made_by(op.operands[0], "linalg.transpose"):
+        merged = [inner.opview.permutation[dim] for dim in permutation]
         _replace(op, inner.operands[0], merged)
-        if not any(True for _ in inner.results[0].uses):
+        if not is_used(inner):
             inner.erase()
     elif permutation == sorted(permutation):
         _replace(op, op.operands[0], permutation)

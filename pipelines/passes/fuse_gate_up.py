@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from torch_mlir import ir
 
-from llmc.pipelines.passes.base import Pass, find
+from llmc.pipelines.passes.base import Pass, find, made_by
 from llmc.pipelines.passes.linear_fusion import fuse_all, linears_behind
 
 
@@ -30,7 +30,5 @@ class FuseGateUp(Pass):
 def _multiplies(generic: ir.Operation) -> bool:
     """Whether the last thing that the generic computes is a product."""
     body = generic.regions[0].blocks[0]
-    return any(
-        not isinstance(value.owner, ir.Block) and value.owner.name == "arith.mulf"
-        for value in body.operations[len(body.operations) - 1].operands
-    )
+    *_, end = body.operations
+    return any(made_by(value, "arith.mulf") for value in end.operands)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from torch_mlir import ir
 
-from llmc.pipelines.passes.base import clone_with, read_from_outside
+from llmc.pipelines.passes.base import clone_with, is_read, made_by, read_from_outside
 
 
 def applied(op: ir.Operation) -> str:
@@ -43,7 +43,7 @@ def inputs(op: ir.Operation) -> list[ir.Value]:
 def reads_room(op: ir.Operation) -> bool:
     """Whether a linalg.generic reads what its result is written into."""
     *_, old = op.regions[0].blocks[0].arguments
-    return any(True for _ in old.uses)
+    return is_read(old)
 
 
 def captures_constants(op: ir.Operation) -> bool:
@@ -53,7 +53,7 @@ def captures_constants(op: ir.Operation) -> bool:
 
 def is_constant(value: ir.Value) -> bool:
     """Whether `value` is a constant."""
-    return not isinstance(value.owner, ir.Block) and value.owner.name == "arith.constant"
+    return made_by(value, "arith.constant") is not None
 
 
 def apply_body(op: ir.Operation, elements: Sequence[ir.Value]) -> ir.Value:

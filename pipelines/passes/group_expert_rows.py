@@ -17,7 +17,7 @@ from llmc.dialects import (
 from llmc.dialects.attributes import i64
 from llmc.dialects.index_notation import constant, pointwise
 from llmc.pipelines.option_text import Range
-from llmc.pipelines.passes.base import Pass, find
+from llmc.pipelines.passes.base import Pass, find, made_by
 from llmc.pipelines.passes.linear_epilogue import Epilogue, find_epilogue
 from llmc.pipelines.passes.linear_prologue import read_lengths_before
 
@@ -100,10 +100,9 @@ def _sort(layer: PackedQuantizedExpertLinearOp, groups: dict[ir.Value, GroupRows
 
 def _sorted(layer: PackedQuantizedExpertLinearOp, group: GroupRowsOp) -> ir.Value:
     """The layer's rows, each as often as it has experts, in the order of the groups."""
-    maker, top_k = layer.x.owner, layer.top_k.value
-    was_put_back = not isinstance(maker, ir.Block) and maker.name == "llmc.embedding"
-    if was_put_back and top_k == 1 and maker.operands[0] == group.place:
-        return maker.operands[1]
+    top_k, put_back = layer.top_k.value, made_by(layer.x, "llmc.embedding")
+    if put_back and top_k == 1 and put_back.operands[0] == group.place:
+        return put_back.operands[1]
     rows = pointwise(
         "r->r", lambda row, _: arith.divui(row, constant(top_k, row.type)), group.order
     )

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
-from llmc.pipelines.passes.base import find, set_type, walk
+from llmc.pipelines.passes.base import callee, find, made_by, set_type, walk
 from llmc.pipelines.schedules.handles import KIND, RESULT
 
 EXPERT_MATVEC, EXPERT_MATMUL = "quantized_expert_matvec", "quantized_expert_matmul"
@@ -31,13 +31,11 @@ def is_distributed(kernel: func.FuncOp) -> bool:
 
 def call_of_row(row: ir.Value, symbols: ir.SymbolTable) -> func.CallOp | None:
     """The call of a distributed kernel whose one result, with dimensions merged, is `row`."""
-    reshape = row.owner
-    if isinstance(reshape, ir.Block) or reshape.name != "tensor.collapse_shape":
+    reshape = made_by(row, "tensor.collapse_shape")
+    call = reshape and made_by(reshape.operands[0], "func.call")
+    if call is None or len(call.results) != 1:
         return None
-    call = reshape.operands[0].owner
-    if isinstance(call, ir.Block) or call.name != "func.call" or len(call.results) != 1:
-        return None
-    kernel = symbols[call.opview.callee.value]
+    kernel = symbols[callee(call)]
     return call.opview if kind_of(kernel) is not None and is_distributed(kernel) else None
 
 

@@ -10,6 +10,7 @@ from torch_mlir.dialects import tensor
 from llmc.dialects.index_notation import Size, collapse, size, slice_of
 from llmc.dialects.linear_rows import apart, merged
 from llmc.dialects.quantize import in_rows
+from llmc.pipelines.passes.base import made_by
 
 Reader = Callable[[Sequence[ir.Value]], ir.Value]
 """Gives a value within a kernel, from the kernel's arguments."""
@@ -79,16 +80,17 @@ def from_panels(y: ir.Value, leading: list[Size], outputs: int, bias: ir.Value |
 
 def _stack_and_number(value: ir.Value) -> tuple[ir.Value, ir.Value | None]:
     """The tensor `[L, ...]` of which `value [...]` is one, and which; else `value` and None."""
-    if isinstance(value.owner, ir.Block) or value.owner.name != "tensor.extract_slice":
+    slice_ = made_by(value, "tensor.extract_slice")
+    if slice_ is None:
         return value, None
-    source, *offsets = value.owner.operands
+    source, *offsets = slice_.operands
     whole = [1, *value.type.shape]
-    starts = list(ir.DenseI64ArrayAttr(value.owner.attributes["static_offsets"]))
+    starts = list(slice_.opview.static_offsets)
     dynamic = ir.ShapedType.get_dynamic_size()
     is_one = (
         len(offsets) == 1
         and starts == [dynamic, *[0] * len(value.type.shape)]
-        and list(ir.DenseI64ArrayAttr(value.owner.attributes["static_sizes"])) == whole
+        and list(slice_.opview.static_sizes) == whole
         and source.type.shape[1:] == value.type.shape
     )
     return (source, offsets[0]) if is_one else (value, None)

@@ -10,6 +10,7 @@ from llmc.pipelines.passes.base import (
     Pass,
     calls_of,
     fail,
+    is_read,
     layer_functions,
     set_arguments,
     set_operands,
@@ -38,9 +39,7 @@ class NumberLayers(Pass):
             if len({_function_around(call) for call in calls}) > 1:
                 fail(function, "a layer is called from several functions")
             kept = [
-                number
-                for number, argument in enumerate(function.arguments)
-                if any(True for _ in argument.uses)
+                number for number, argument in enumerate(function.arguments) if is_read(argument)
             ]
             set_arguments(function, kept, [ir.IndexType.get()])
             function.attributes[LAYER] = ir.IntegerAttr.get(ir.IndexType.get(), len(kept))

@@ -12,7 +12,7 @@ from llmc.dialects.index_notation import (
 )
 from llmc.dialects.quantize import in_rows
 from llmc.pipelines.kernels.panel_linear import panel_linear
-from llmc.pipelines.passes.base import Pass, find
+from llmc.pipelines.passes.base import Pass, find, made_by
 from llmc.pipelines.passes.kernel_functions import KernelFunctions
 from llmc.pipelines.passes.kernel_operands import (
     KernelOperands,
@@ -144,7 +144,7 @@ def _bits(weight: ir.Value) -> list[ir.Value]:
 
 def _is_joined(weight: ir.Value) -> bool:
     """Whether the numbers of `weight` are joined from parts."""
-    return not isinstance(weight.owner, ir.Block) and weight.owner.name == "llmc.join_float"
+    return made_by(weight, "llmc.join_float") is not None
 
 
 def _is_one_row(linear: PackedLinearOp) -> bool:

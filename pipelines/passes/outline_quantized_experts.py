@@ -12,7 +12,7 @@ from llmc.dialects import GroupedQuantizedExpertLinearOp, PackedQuantizedExpertL
 from llmc.dialects.embedding import look_up
 from llmc.dialects.index_notation import Size, collapse, index, size, slice_of
 from llmc.pipelines.kernels.quantized_linear import QuantizedRows
-from llmc.pipelines.passes.base import Pass, find
+from llmc.pipelines.passes.base import Pass, find, made_by
 from llmc.pipelines.passes.kernel_functions import EXPERT_MATMUL, EXPERT_MATVEC, KernelFunctions
 from llmc.pipelines.passes.kernel_operands import KernelOperands, as_rows
 from llmc.pipelines.passes.linear_prologue import read_lengths_before
@@ -157,10 +157,10 @@ class _Groups(_Layer):
 
     def _quantized(self, kernels: KernelFunctions) -> list[ir.Value]:
         """The rows as `quantize_rows` makes them, each quantised before it is repeated."""
-        x, maker = self.linear.x, self.linear.x.owner
-        is_taken = not isinstance(maker, ir.Block) and maker.name == "llmc.embedding"
+        x = self.linear.x
+        taken = made_by(x, "llmc.embedding")
         operands = KernelOperands()
-        rows = as_rows(maker.operands[1] if is_taken else x, self.format.values, dynamic=True)
+        rows = as_rows(taken.operands[1] if taken else x, self.format.values, dynamic=True)
         read = operands.read(rows)
 
         def build(*arguments: ir.Value) -> list[ir.Value]:
@@ -168,7 +168,7 @@ class _Groups(_Layer):
             return [made.values, made.scales, made.shares]
 
         made = kernels.call(QUANTIZE, operands.values, build)
-        return [look_up(maker.operands[0], part) for part in made] if is_taken else made
+        return [look_up(taken.operands[0], part) for part in made] if taken else made
 
 
 _LAYERS: dict[str, type[_Layer]] = {

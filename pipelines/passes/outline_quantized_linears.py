@@ -16,7 +16,7 @@ from llmc.dialects.index_notation import (
 )
 from llmc.dialects.quantize import in_rows
 from llmc.pipelines.kernels.quantized_linear import Norm, QuantizedRows
-from llmc.pipelines.passes.base import Pass, find
+from llmc.pipelines.passes.base import Pass, find, is_used
 from llmc.pipelines.passes.kernel_functions import KernelFunctions
 from llmc.pipelines.passes.kernel_operands import KernelOperands, Reader, as_rows, from_panels
 from llmc.pipelines.passes.linear_epilogue import is_screened
@@ -90,7 +90,7 @@ class _Outliner:
             (y,) = self.kernels.call(kind, operands.values, layer.build(rows, operands))
             epilogue.result.replace_all_uses_with(layer.shaped(y))
         epilogue.erase()
-        if norm is not None and not any(True for _ in norm.out.uses):
+        if norm is not None and not is_used(norm.operation):
             norm.operation.erase()
 
     def _rows(self, layer: "_Layer", operands: KernelOperands) -> tuple[str, Quantized]:

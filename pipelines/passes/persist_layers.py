@@ -14,6 +14,7 @@ from llmc.pipelines.kernels.persistent import COUNTERS
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass, clone_with, functions, symbol_users, trunks
 from llmc.pipelines.passes.dispatch_chain import dispatch_chain
+from llmc.pipelines.passes.generics import is_constant
 from llmc.pipelines.passes.layer_phases import LayerPhases
 from llmc.pipelines.passes.number_layers import LAYER, layer_argument
 
@@ -67,8 +68,7 @@ class _PersistentLayer:
 
     def is_numbered(self, call: func.CallOp) -> bool:
         """Whether it is known for which layer `call` is."""
-        owner = call.operands[self._layer].owner
-        return not isinstance(owner, ir.Block) and owner.name == "arith.constant"
+        return is_constant(call.operands[self._layer])
 
     def number(self, call: func.CallOp) -> int:
         """The layer that `call` is for."""

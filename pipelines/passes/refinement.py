@@ -7,7 +7,7 @@ from torch_mlir.dialects import func, tensor
 from torch_mlir.passmanager import PassManager
 
 from llmc.dialects.dimensions import dimensions
-from llmc.pipelines.passes.base import fail, find, set_type, walk
+from llmc.pipelines.passes.base import callee, fail, find, set_type, walk
 from llmc.pipelines.passes.simplify_reshapes import simplify_reshape
 
 
@@ -53,23 +53,23 @@ class Refinement:
         return _refine_llmc(op)
 
     def _refine_call(self, call: ir.Operation) -> bool:
-        callee = self._functions.get(_callee(call))
-        if callee is None:
+        called = self._functions.get(callee(call))
+        if called is None:
             return False
-        pairs = zip(callee.arguments, call.operands, strict=True)
+        pairs = zip(called.arguments, call.operands, strict=True)
         types = [_refined(argument.type, _shape(operand)) for argument, operand in pairs]
-        changed = self.set_arguments(callee, types)
+        changed = self.set_arguments(called, types)
         changed |= _recast(call, types)
-        changed |= _retype(list(call.results), callee.type.results, ir.InsertionPoint.after(call))
+        changed |= _retype(list(call.results), called.type.results, ir.InsertionPoint.after(call))
         return changed
 
     def _require_proof(self, call: ir.Operation) -> None:
         """PassError where an operand had to be cast to a size that it may not have."""
-        callee = _callee(call)
-        for operand, old in zip(call.operands, self._old_inputs.get(callee, []), strict=False):
+        name = callee(call)
+        for operand, old in zip(call.operands, self._old_inputs.get(name, []), strict=False):
             if operand.type != old and not _is_proved(operand, old):
                 source = operand.owner.source.type
-                fail(call, f"cannot prove that {source} is {operand.type}, as '{callee}' needs it")
+                fail(call, f"cannot prove that {source} is {operand.type}, as '{name}' needs it")
 
 
 def _refine_return(op: ir.Operation, function: func.FuncOp) -> bool:
@@ -165,7 +165,3 @@ def _is_proved(operand: ir.Value, old: ir.Type) -> bool:
     return isinstance(source, ir.RankedTensorType) and all(
         size in (was, known) for (size, was), known in zip(sizes, source.shape, strict=True)
     )
-
-
-def _callee(call: ir.Operation) -> str:
-    return ir.FlatSymbolRefAttr(call.attributes["callee"]).value

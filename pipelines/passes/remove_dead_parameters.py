@@ -11,7 +11,10 @@ from llmc.pipelines.passes.base import (
     calls_of,
     find,
     is_private,
+    is_read,
+    is_used,
     layer_functions,
+    made_by,
     set_arguments,
     set_type,
     symbol_users,
@@ -47,7 +50,7 @@ def _remove_values(module: ir.Module) -> bool:
     """Erases weight expressions and loads of globals that nothing uses; whether there were any."""
     removed = False
     for op in reversed(list(walk(module.operation))):
-        if len(op.results) != 1 or any(True for _ in op.results[0].uses):
+        if len(op.results) != 1 or is_used(op):
             continue
         if op.name in _LOADS or recipe_of(op.results[0]):
             op.erase()
@@ -67,9 +70,9 @@ def _remove_globals(module: ir.Module) -> bool:
         for store in users[_name(op)]:
             stored = store.operands[0]
             store.erase()
-            is_room = not isinstance(stored.owner, ir.Block) and stored.owner.name in _ROOM
-            if is_room and not any(True for _ in stored.uses):
-                stored.owner.erase()
+            room = made_by(stored, *_ROOM)
+            if room and not is_used(room):
+                room.erase()
         op.erase()
     return bool(dead)
 
@@ -83,12 +86,12 @@ def _remove_operands(module: ir.Module) -> bool:
         arguments = [
             number
             for number, argument in enumerate(function.arguments)
-            if any(True for _ in argument.uses) or number == _layer_argument(function)
+            if is_read(argument) or number == _layer_argument(function)
         ]
         results = [
             number
             for number in range(len(function.type.results))
-            if any(True for call in calls for _ in call.results[number].uses)
+            if any(is_read(call.results[number]) for call in calls)
         ]
         if len(arguments) < len(function.arguments) or len(results) < len(function.type.results):
             _rewrite(function, calls, arguments, results)

@@ -11,7 +11,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import tensor
 
 from llmc.dialects.index_notation import collapse, expand, pointwise, reduce
-from llmc.pipelines.passes.base import find
+from llmc.pipelines.passes.base import find, made_by
 from llmc.pipelines.passes.generics import (
     apply_body,
     captures_constants,
@@ -81,9 +81,10 @@ def as_vector(row: ir.Value) -> ir.Value:
 
 def part_of_row(row: ir.Value) -> tuple[ir.Value, int]:
     """The row that `row` is cut from, and at which element; else itself, and 0."""
-    if isinstance(row.owner, ir.Block) or row.owner.name != "tensor.extract_slice":
+    slice_ = made_by(row, "tensor.extract_slice")
+    if slice_ is None:
         return row, 0
-    cut: tensor.ExtractSliceOp = row.owner.opview
+    cut: tensor.ExtractSliceOp = slice_.opview
     source, starts = cut.source, list(cut.static_offsets)
     unknown = ir.ShapedType.get_dynamic_size()
     is_part = unknown not in starts and set(cut.static_strides) == {1}
@@ -225,8 +226,8 @@ def _long_loops(op: ir.Operation) -> set[ir.AffineExpr]:
 def _start(op: ir.Operation | ir.OpView) -> ir.Value:
     """What a reduction begins with: the number that a tensor is filled with, or else the tensor."""
     *_, start = op.operation.operands
-    is_filled = not isinstance(start.owner, ir.Block) and start.owner.name == "linalg.fill"
-    return start.owner.operands[0] if is_filled else start
+    fill = made_by(start, "linalg.fill")
+    return fill.operands[0] if fill else start
 
 
 def _reduces(op: ir.Operation | ir.OpView) -> bool:

@@ -9,7 +9,16 @@ from torch_mlir.dialects import func
 
 from llmc.dialects import EmbeddingOp, ScreenedArgmaxOp
 from llmc.pipelines.option_text import Range
-from llmc.pipelines.passes.base import PART, Pass, calls_of, clone_with, set_type, trunks
+from llmc.pipelines.passes.base import (
+    PART,
+    Pass,
+    calls_of,
+    clone_with,
+    is_read,
+    made_by,
+    set_type,
+    trunks,
+)
 from llmc.pipelines.passes.bind_parameters import check_storage
 from llmc.pipelines.passes.split_weights import Split, is_of_one_row, split_of
 from llmc.pipelines.passes.weight_expressions import read_by, serves_only
@@ -136,7 +145,7 @@ def _split_readers(weight: ir.Value, split: Split) -> None:
 
 def _wants_best_alone(call: func.CallOp) -> bool:
     """Whether of two results the second alone is used."""
-    return [any(True for _ in result.uses) for result in call.results] == [False, True]
+    return [is_read(result) for result in call.results] == [False, True]
 
 
 def _readers(split: Split) -> set[tuple[str, int]]:
@@ -177,13 +186,9 @@ def _linear_of(op: ir.Operation) -> ir.OpView | None:
     """The linear layer of which `op` finds each row's best output; or None."""
     if op.name != "llmc.argmax":
         return None
-    reshape = op.operands[0].owner
-    if isinstance(reshape, ir.Block) or reshape.name != "tensor.collapse_shape":
-        return None
-    maker = reshape.operands[0].owner
-    if isinstance(maker, ir.Block) or maker.name not in _LINEARS:
-        return None
-    return maker.opview
+    reshape = made_by(op.operands[0], "tensor.collapse_shape")
+    linear = reshape and made_by(reshape.operands[0], *_LINEARS)
+    return linear and linear.opview
 
 
 def _can_be_split(weight: ir.Value, split: Split) -> bool:

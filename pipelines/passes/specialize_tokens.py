@@ -7,7 +7,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from llmc.pipelines.option_text import Range
-from llmc.pipelines.passes.base import Pass, fail, find, layer_functions, trunks
+from llmc.pipelines.passes.base import Pass, callee, fail, find, layer_functions, trunks
 from llmc.pipelines.passes.refinement import Refinement
 
 _Size = Annotated[int, Range(0, 2**31 - 1)]
@@ -103,7 +103,7 @@ def _with_layers(trunk: func.FuncOp, module: ir.Module) -> list[func.FuncOp]:
     waiting = [trunk]
     while waiting:
         for call in find(waiting.pop().operation, "func.call"):
-            name = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
+            name = callee(call)
             if name in layers and name not in found:
                 found[name] = layers[name]
                 waiting.append(layers[name])

@@ -11,7 +11,7 @@ from torch_mlir import ir
 
 from llmc.dialects.blocks import FORMATS, BlockFormat
 from llmc.dialects.parameter import STORED
-from llmc.pipelines.passes.base import find
+from llmc.pipelines.passes.base import find, is_used
 from llmc.pipelines.recipes.recipe import recipe_of, weight_operands
 
 _T = TypeVar("_T")
@@ -69,7 +69,7 @@ def stored_alike(
     Else one function would read a matrix in the new form, another in the old, and both be stored.
     """
     leaves = find(module.operation, "llmc.parameter", "tensor.extract_slice")
-    everywhere = Counter(_name(op) for op in leaves if _is_matrix(op) and _is_read(op))
+    everywhere = Counter(_name(op) for op in leaves if _is_matrix(op) and is_used(op))
     matrices = [[_name(op) for op in _matrices(weights(rewrite))] for rewrite in rewrites]
     kept = list(range(len(rewrites)))
     while True:
@@ -141,7 +141,3 @@ def _stored(matrix: ir.Operation) -> list[str]:
     if not isinstance(formats, ir.ArrayAttr):
         return [""]
     return [name.value if isinstance(name, ir.StringAttr) else "" for name in formats]
-
-
-def _is_read(op: ir.Operation) -> bool:
-    return any(True for _ in op.results[0].uses)

@@ -14,7 +14,7 @@ from sympy import Expr
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
-from llmc.pipelines.passes.base import find, functions, walk
+from llmc.pipelines.passes.base import callee, find, functions, walk
 from llmc.pipelines.shapes.expressions import replaced, unknown
 from llmc.pipelines.shapes.facts import Facts, Shape, is_integer, is_tensor
 from llmc.pipelines.shapes.interface import argument_names
@@ -75,11 +75,6 @@ def known(value: ir.Value, facts: Facts) -> Known:
     if is_tensor(value):
         return facts.shape(value)
     return facts.integer(value) if is_integer(value) else None
-
-
-def callee(call: ir.Operation) -> str:
-    """The name of the function that `func.call` calls."""
-    return ir.FlatSymbolRefAttr(call.attributes["callee"]).value
 
 
 def substituted(what: Known, meaning: Mapping[sympy.Symbol, Expr]) -> Known:

@@ -6,8 +6,8 @@ from typing import TypeAlias
 import sympy
 from sympy import Expr
 
-from llmc.pipelines.passes.base import find, is_private
-from llmc.pipelines.shapes.analysis import Summary, callee, known, substituted
+from llmc.pipelines.passes.base import callee, find, is_private
+from llmc.pipelines.shapes.analysis import Summary, known, substituted
 from llmc.pipelines.shapes.expressions import symbol
 from llmc.pipelines.shapes.interface import argument_names
 
