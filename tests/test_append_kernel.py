@@ -18,7 +18,7 @@ from tests.kv_caches import as_cache, as_stored, kept, row_type, stored_rows
 BATCH, HEADS, FIRST, WIDTH = 2, 3, 5, 300
 
 
-def compiled(channels, element, rotated, cut, which, interleaved=False):
+def compiled(channels, element, rotated, cut, which, interleaved=False, lanes=16):
     """`@append(rows, cos, sin, cache, ...)`; rows are heads, or cut from `[B, T, WIDTH]`."""
     heads = f"tensor<{BATCH}x{HEADS}x?x{channels}xf32>"
     row, table = row_type(channels, element, which), f"tensor<1x?x{rotated}xf32>"
@@ -53,7 +53,7 @@ def compiled(channels, element, rotated, cut, which, interleaved=False):
       return %new : {cache}
     }}"""
     module = ir.Module.parse(text, context)
-    run((CallKernels(lanes=16), StoreBlocksAsBytes(), "canonicalize"), module)
+    run((CallKernels(lanes=lanes), StoreBlocksAsBytes(), "canonicalize"), module)
     assert "llmc." not in str(module), "the kernel takes in all of it"
     binary = compile_for_cpu(module)
     return iree.runtime.load_vm_flatbuffer(binary, driver="local-task").append
@@ -88,6 +88,19 @@ def test_kernel(channels, element, rotated, cut, which, interleaved):
         # Blocks are those of the reference, bit for bit; other numbers are turned in float32.
         tolerance = {"f32": 2e-6, "f16": 2**-10, "q8_0": 0}[element]
         np.testing.assert_allclose(new, as_stored(expected), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("lanes", [4, 64])
+def test_blocks_do_not_depend_on_the_length_of_registers(lanes):
+    shape, cache = (BATCH, HEADS, 5, 64), np.zeros((2, 4, HEADS, 50, 64))
+    x = np.random.default_rng(1).standard_normal(shape, np.float32)
+    table = np.zeros((1, 5, 0), np.float32)
+    cells = as_stored(as_cache(kept(cache, "q8_0", "keys"), "q8_0", "keys"))
+    new = [
+        compiled(64, "q8_0", 0, False, "keys", lanes=each)(x, table, table, cells, 1, 2, 7)
+        for each in (16, lanes)
+    ]
+    np.testing.assert_array_equal(*(each.to_host() for each in new))
 
 
 def test_blocks_of_turned_rows_are_a_step_off_at_most():

@@ -1,7 +1,6 @@
 // RUN: llmc-opt %s --pass-pipeline='builtin.module(call-kernels{lanes=16 instruction=vpdpbusd},store-blocks-as-bytes,cse,canonicalize)' | filecheck %s
 // RUN: llmc-opt %s --pass-pipeline='builtin.module(call-kernels{lanes=16 instruction=tdpbsud},store-blocks-as-bytes,cse,canonicalize)' | filecheck %s
 // RUN: llmc-opt %s --pass-pipeline='builtin.module(call-kernels{lanes=16 instruction=vpmaddubsw},store-blocks-as-bytes,cse,canonicalize)' | filecheck %s --check-prefix=AVX2
-// RUN: llmc-opt %s --call-kernels=lanes=64 | filecheck %s --check-prefix=WIDE
 // RUN: not llmc-opt %s --call-kernels=lanes=12 2>&1 | filecheck %s --check-prefix=ODD
 // RUN: not llmc-opt %s --pass-pipeline='builtin.module(call-kernels{instruction=fma})' 2>&1 | filecheck %s --check-prefix=UNKNOWN
 
@@ -42,10 +41,6 @@
 // CHECK-SAME:      %arg1: tensor<2x?x2x?x1x17408xi8>
 // CHECK:         %[[O:.+]]:5 = "flow.dispatch"({{.+}}, %arg0, %arg3, %arg1, %arg2,
 // CHECK:         return %[[O]]#0, %[[O]]#2, %[[O]]#3
-//
-// A block is rounded by itself, however wide registers are.
-// WIDE:          math.round %{{.+}} : vector<32xf32>
-// WIDE:          arith.fptosi %{{.+}} : vector<32xf32> to vector<32xi8>
 //
 // Products with eight halves are added up in 16 bits before they are widened.
 // AVX2-NOT:      llvm.x86.avx2.psign.b
