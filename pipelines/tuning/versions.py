@@ -8,13 +8,16 @@ from importlib.metadata import version
 from llmc.pipelines.code_digest import code_digest, package_folders
 
 _PACKAGES = ("torch-mlir", "iree-base-compiler", "iree-base-runtime")
-_FOLDERS = ("llmc.pipelines.schedules", "llmc.pipelines.kernels")
+_ROOMS = ("llmc.dialects", "llmc.pipelines")
+# Split models over ranks and shorten reports of bugs, but make no kernel.
+_APART = ("reduction", "sharding")
 
 
 @cache
 def kernel_versions() -> str:
-    """A digest of llmc's schedules and of the packages that compile and run what they make."""
-    facts = [code_digest(package_folders(_FOLDERS)), *map(version, _PACKAGES)]
+    """A digest of llmc's code that makes kernels and of the packages that compile and run them."""
+    code = code_digest(package_folders(_ROOMS), apart=_APART)
+    facts = [code, *map(version, _PACKAGES)]
     return short_digest(json.dumps(facts))
 
 
