@@ -127,9 +127,6 @@ class ByteSoftmax(OnlineSoftmax):
         )
         return arith.xori(before, below)
 
-    def begin_block(self, column: ir.Value, count: ir.Value) -> None:
-        """Nothing is to be prepared."""
-
     def products(
         self, heads: list[ir.Value], column: ir.Value, at: ir.Value, limit: ir.Value | None
     ) -> list[ir.Value]:

@@ -32,9 +32,6 @@ class FloatSoftmax(OnlineSoftmax):
         width = max(width_of(self.lanes, caches.channels), _COLUMNS)
         self.quads = buffer(HEADS, self.lanes // _COLUMNS, width)
 
-    def begin_block(self, column: ir.Value, count: ir.Value) -> None:
-        """Nothing is to be prepared."""
-
     def runs(self, count: ir.Value) -> list[tuple[ir.Value, ir.Value, ir.Value | None]]:
         """Whole groups, which are read as they lie, and the rest."""
         whole = arith.muli(arith.divui(count, index(self.lanes)), index(self.lanes))

@@ -95,10 +95,6 @@ class OnlineSoftmax(ABC):
         return 4 * heads * (channels + value_channels + 4 * group_of(lanes) + cls.block)
 
     @abstractmethod
-    def begin_block(self, column: ir.Value, count: ir.Value) -> None:
-        """Prepares for columns `column` to `column + count - 1`, of which the next calls are."""
-
-    @abstractmethod
     def products(
         self, heads: list[ir.Value], column: ir.Value, at: ir.Value, limit: ir.Value | None
     ) -> list[ir.Value]:
@@ -137,7 +133,6 @@ class OnlineSoftmax(ABC):
         """Takes in columns `begin` to `end - 1`, if there are any."""
         for column in scf.for_(begin, end, index(self.block)):
             count = arith.minsi(arith.subi(end, column), index(self.block))
-            self.begin_block(column, count)
             self.weigh(column, count, self.score)
             self.add_values(column, count)
             scf.yield_([])

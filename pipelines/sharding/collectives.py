@@ -119,12 +119,12 @@ def converted(
     kept = tuple(old if old == new else None for old, new in zip(has, needs, strict=True))
     for dim, (old, new) in enumerate(zip(has, needs, strict=True)):
         if old is not None and old != new:
-            value = _gathered(value, dim, old, coordinates)
+            value = _gathered(value, dim, old)
     missing = tuple(None if old == new else new for old, new in zip(kept, needs, strict=True))
     return _part(value, missing, local_type(type_, needs, coordinates), coordinates)
 
 
-def _gathered(value: ir.Value, dim: int, split: Split, coordinates: Sequence[int]) -> ir.Value:
+def _gathered(value: ir.Value, dim: int, split: Split) -> ir.Value:
     """All of dimension `dim`, of which every rank has a part.
 
     Parts of different sizes are filled up to the largest, for ranks exchange as much as they get.
