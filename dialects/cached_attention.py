@@ -125,6 +125,15 @@ def checked_rows(op: Any) -> list[int | None]:
     """Checks the operands of attention to caches, and returns the shape `[B, H, T, E]` of rows."""
     batch, heads, tokens, width = tensor_of(op.query, "query", 4)
     floats("query", op.query)
+    check_caches(op, batch)
+    same("keys", "its channels", channels(op.keys), width)
+    static("query", op.query, 1)
+    multiple("query", "its heads", heads, op.keys.type.shape[2])
+    return [batch, heads, tokens, channels(op.values)]
+
+
+def check_caches(op: Any, batch: int | None) -> None:
+    """Checks the caches that `batch` sequences attend to, and what says how they do."""
     keys, values = tensor_of(op.keys, "keys", 5), tensor_of(op.values, "values", 5)
     for name, cache, shape, format_ in (
         ("keys", op.keys, keys, KEYS),
@@ -134,13 +143,9 @@ def checked_rows(op: Any) -> list[int | None]:
         static(name, cache, 2, 4)
         filled(name, cache, 2, 3, 4)
         at_most("query", "a batch", batch, shape[1])
-    same("keys", "its channels", channels(op.keys), width)
     same("values", "its heads", values[2], keys[2])
     same("start", "its length", tensor_of(op.start, "start", 1)[0], batch)
     integers("start", op.start)
-    static("query", op.query, 1)
-    multiple("query", "its heads", heads, keys[2])
     number("scale", op.scale, op.query)
     counts("window", op.window, least=0)
     divisor("softcap", op.softcap, op.query)
-    return [batch, heads, tokens, channels(op.values)]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, TypeVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import ext
@@ -22,6 +22,8 @@ _FLOATS = {
 }
 """The floats of tensors: the least and the largest magnitude of each, but for subnormal ones."""
 _INTEGERS = ("i8", "i16", "i32", "i64")
+
+_Format = TypeVar("_Format")
 
 __all__ = ["MismatchError", "require"]
 
@@ -92,16 +94,15 @@ def element_is(name: str, value: ir.Value, element: str) -> None:
 
 def blocks(name: str, value: ir.Value) -> BlockFormat:
     """Tensor `name` holds blocks, of the format that is returned, and is not empty."""
-    format_ = block_format(value.type)
-    if format_ is None:
-        raise MismatchError(f"must hold blocks, but is {value.type}", name)
-    filled(name, value)
-    return format_
+    return _known(name, value, block_format(value.type))
 
 
 def stored(name: str, value: ir.Value) -> BlockFormat | CellFormat:
     """Tensor `name` holds blocks or cells, of the format that is returned, and is not empty."""
-    format_ = storage_format(value.type)
+    return _known(name, value, storage_format(value.type))
+
+
+def _known(name: str, value: ir.Value, format_: _Format | None) -> _Format:
     if format_ is None:
         raise MismatchError(f"must hold blocks, but is {value.type}", name)
     filled(name, value)

@@ -7,16 +7,14 @@ from torch_mlir import ir
 from torch_mlir.dialects import ext, tensor
 
 from llmc.dialects.blocks import Q8_0
-from llmc.dialects.cache_cells import KEYS, VALUES, cells_of
-from llmc.dialects.cached_attention import CachedAttentionOp
+from llmc.dialects.cache_cells import cells_of
+from llmc.dialects.cached_attention import CachedAttentionOp, check_caches
 from llmc.dialects.checks import (
     at_most,
     counts,
-    divisor,
     filled,
     flag,
     floats,
-    integers,
     like,
     multiple,
     not_negative,
@@ -29,7 +27,7 @@ from llmc.dialects.checks import (
     verified,
 )
 from llmc.dialects.index_notation import collapse, expand, size, slice_of
-from llmc.dialects.kv_cache import CacheAppendOp, channels, holds_rows
+from llmc.dialects.kv_cache import CacheAppendOp, channels
 from llmc.dialects.llmc import Operation
 from llmc.dialects.rms_norm import RMSNormOp
 from llmc.dialects.rotary import RotaryOp
@@ -106,32 +104,19 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
         """Raises MismatchError where `verify_invariants` finds fault."""
         batch = tensor_of(self.query, "query", 2)[0]
         floats("query", self.query)
-        keys, values = tensor_of(self.keys, "keys", 5), tensor_of(self.values, "values", 5)
-        for name, cache, format_ in (
-            ("keys", self.keys, KEYS),
-            ("values", self.values, VALUES),
-        ):
-            holds_rows(name, cache, self.query, format_)
-            static(name, cache, 2, 4)
-            filled(name, cache, 2, 3, 4)
-            at_most("query", "a batch", batch, tensor_of(cache, name)[1])
-        same("values", "its heads", values[2], keys[2])
-        same("start", "its length", tensor_of(self.start, "start", 1)[0], batch)
-        integers("start", self.start)
-        number("scale", self.scale, self.query)
-        counts("window", self.window, least=0)
-        divisor("softcap", self.softcap, self.query)
+        check_caches(self, batch)
         rows, width = tensor_of(self.out, "out", 2)
         same("out", "its batch", rows, batch)
         same_element("out", self.out, self.query)
         static("out", self.out, 1)
         filled("out", self.out, 1)
+        groups = self.keys.type.shape[2]
         of_key, of_value = channels(self.keys), channels(self.values)
-        multiple("out", "its channels", width, keys[2] * self.row_channels)
+        multiple("out", "its channels", width, groups * self.row_channels)
         counts("head_stride", self.head_stride, least=0)
         self._verify_row("query", self.query, self.query_offset, self.heads, of_key)
-        self._verify_row("key", self.key, self.key_offset, keys[2], of_key)
-        self._verify_row("value", self.value, self.value_offset, values[2], of_value)
+        self._verify_row("key", self.key, self.key_offset, groups, of_key)
+        self._verify_row("value", self.value, self.value_offset, groups, of_value)
         for name, new, old in (
             ("new_keys", self.new_keys, self.keys),
             ("new_values", self.new_values, self.values),
