@@ -23,7 +23,7 @@ from llmc.dialects.index_notation import (
     loop_index,
     pointwise,
     sizes,
-    slice_of,
+    slice_of_rows,
 )
 
 _COLUMN = "bgpck"
@@ -44,7 +44,7 @@ def put_together(blocks: ir.Value, element: ir.Type) -> ir.Value:
     batch, heads, columns, count, _ = sizes(stored)
     cells = columns // COLUMNS if isinstance(columns, int) else arith.divui(columns, index(COLUMNS))
     rows = expand(stored, [[batch], [heads], [cells, COLUMNS], [count], [Q8_0.bytes]])
-    scales, integers = (_part(rows, *Q8_0.bytes_of(field)) for field in ("scale", "packed"))
+    scales, integers = (slice_of_rows(rows, *Q8_0.bytes_of(field)) for field in ("scale", "packed"))
     planes = (_words(_packed(integers, plane), format_, plane) for plane in PLANES)
     fields = [collapse(_turned("bgpcks->bgpkcs", scales), [1, 1, 1, 1, 2]), *planes]
     return to_blocks(_joined(fields), element)
@@ -86,7 +86,7 @@ def _unpacked(packed: ir.Value, plane: Plane) -> ir.Value:
 
 def _packed(integers: ir.Value, plane: Plane) -> ir.Value:
     """The bytes of a plane, of the integers of the columns `[B, G, P, 512, K, 32]`."""
-    parts = (_part(integers, start, plane.channels) for start in plane.starts)
+    parts = (slice_of_rows(integers, start, plane.channels) for start in plane.starts)
     return reduce(_either, (_own_bits(x, plane, number) for number, x in enumerate(parts)))
 
 
@@ -108,15 +108,9 @@ def _either(left: ir.Value, right: ir.Value) -> ir.Value:
 
 def _split(stored: ir.Value, start: int, shape: list[int]) -> ir.Value:
     """The bytes of a last dimension from `start` on, as `shape`."""
-    part = _part(stored, start, prod(shape))
+    part = slice_of_rows(stored, start, prod(shape))
     *leading, _ = sizes(part)
     return expand(part, [*([extent] for extent in leading), list(shape)])
-
-
-def _part(stored: ir.Value, start: int, length: int) -> ir.Value:
-    *leading, _ = sizes(stored)
-    extents: list[Size] = [*leading, length]
-    return slice_of(stored, [*[0] * len(leading), start], extents, extents)
 
 
 def _turned(notation: str, x: ir.Value) -> ir.Value:

@@ -154,6 +154,13 @@ def slice_of(
     )
 
 
+def slice_of_rows(value: ir.Value, start: int, count: int) -> ir.Value:
+    """`count` elements of each row of `value [..., N]`, from `start` on."""
+    *leading, _ = sizes(value)
+    extents: list[Size] = [*leading, count]
+    return slice_of(value, [*[0] * len(leading), start], extents, extents)
+
+
 def kept_dims(cut: tensor.ExtractSliceOp) -> list[int]:
     """The dimensions of its source that a slice has in its result: extents of 1 may be dropped."""
     kept: list[int] = []

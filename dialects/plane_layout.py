@@ -19,7 +19,7 @@ from llmc.dialects.index_notation import (
     pointwise,
     reduce,
     sizes,
-    slice_of,
+    slice_of_rows,
 )
 from llmc.dialects.panel_layout import gather_bytes, halves_of, interleave_bytes, words_of
 
@@ -44,19 +44,19 @@ def gather(ids: ir.Value, high: ir.Value, low: ir.Value) -> BlockParts:
         for panels, part in ((high, HIGH), (low, LOW))
     ]
     planes = [
-        _bits(_slice(stored, start, plane.bytes), plane)
+        _bits(slice_of_rows(stored, start, plane.bytes), plane)
         for stored, part in rows
         for start, plane in part.starts
     ]
-    scale = read_halves(_slice(rows[0][0], 0, HIGH.before))
+    scale = read_halves(slice_of_rows(rows[0][0], 0, HIGH.before))
     return BlockParts(_integers(planes), scale, None)
 
 
 def interleave(blocks: ir.Value, part: Planes, columns: int) -> ir.Value:
     """The panels i8 `[N/J, K/32, S]` of a part of q8_0 `blocks [N, K/32]`, J being `columns`."""
     whole = to_bytes(blocks)
-    integers = _slice(whole, HIGH.before, whole.type.shape[-1] - HIGH.before)
-    fields = [_slice(whole, 0, part.before)] if part.before else []
+    integers = slice_of_rows(whole, HIGH.before, whole.type.shape[-1] - HIGH.before)
+    fields = [slice_of_rows(whole, 0, part.before)] if part.before else []
     fields += [_words(integers, plane) for plane in part.planes]
     type_ = ir.RankedTensorType.get([*whole.type.shape[:-1], part.bytes], whole.type.element_type)
     return interleave_bytes(tensor.concat(type_, whole.type.rank - 1, fields), part.before, columns)
@@ -124,10 +124,3 @@ def _shift(dim: int, plane: BitPlane, i8: ir.Type) -> ir.Value:
     return arith.index_cast(
         i8, arith.muli(loop_index(dim), constant(plane.bits, ir.IndexType.get()))
     )
-
-
-def _slice(bytes_: ir.Value, start: int, length: int) -> ir.Value:
-    """`length` bytes of the last dimension, from `start` on."""
-    *leading, _ = sizes(bytes_)
-    extents = [*leading, length]
-    return slice_of(bytes_, [*[0] * len(leading), start], extents, extents)
