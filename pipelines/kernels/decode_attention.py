@@ -19,7 +19,7 @@ from llmc.dialects.index_notation import Size, index
 from llmc.pipelines.divisor import divisor
 from llmc.pipelines.kernels.cache_rows import RowWriter, holds_cells
 from llmc.pipelines.kernels.float_softmax import FloatSoftmax
-from llmc.pipelines.kernels.head_row import HeadNorm, HeadRow, Rotation
+from llmc.pipelines.kernels.head_row import HeadNorm, HeadRow, Preparation, Rotation
 from llmc.pipelines.kernels.kernel import STACK_BYTES, Kernel, in_symbol, load_index
 from llmc.pipelines.kernels.online_softmax import BLOCK, Caches, OnlineSoftmax
 from llmc.pipelines.kernels.partial_attention import PARTS, Parts
@@ -90,6 +90,21 @@ class DecodeShape:
         columns = (self.part.first, self.part.step) if self.part else ()
         return in_symbol(*rows, *scores, *norm, *turned, *columns)
 
+    def preparation(
+        self, tables: list[ir.Value], norms: list[ir.Value], row: ir.Value, layer: ir.Value
+    ) -> Preparation:
+        """That of the heads of `row` in `layer`, by two `tables` and two `norms`, or none."""
+        rotation = Rotation(tables, row, index(0), self.interleaved) if tables else None
+        query_norm, key_norm = (
+            HeadNorm(norm, layer, self.norm_epsilon, self.norm_offset) if norm else None
+            for norm in (norms or (None, None))
+        )
+        return Preparation(rotation, query_norm, key_norm)
+
+    def begin(self, offset: int, head: ir.Value, channels: int) -> ir.Value:
+        """Where `head`, of so many `channels`, begins in a row of heads that begin at `offset`."""
+        return arith.addi(index(offset), arith.muli(head, index(self.head_stride or channels)))
+
     def held(self, columns: ir.Value) -> ir.Value:
         """How many of the first `columns` the caches have."""
         return self.part.held(columns) if self.part else columns
@@ -129,22 +144,16 @@ def decode_attention(
         *rest: ir.Value,
     ) -> None:
         *read, keys, values, done, out, room = rest
-        tables, norms = read[: 2 * rotated], read[2 * rotated :]
+        tables, norms = read[: 2 * rotated], read[len(read) - 2 * normed :]
         layer, sequence, past = extents[-3:]
         row, head = (op(group, index(shape.key_heads)) for op in (arith.divui, arith.remui))
         groups = arith.muli(_batch(extents, batch), index(shape.key_heads))
         count = _parts(shape, past, groups)
         caches = Caches(keys, values, [layer, arith.addi(sequence, row), head])
-        rotation = Rotation(tables, row, index(0), shape.interleaved) if rotated else None
-        query_norm, key_norm = (
-            HeadNorm(norm, layer, shape.norm_epsilon, shape.norm_offset) if normed else None
-            for norm in (norms or (None, None))
-        )
+        preparation = shape.preparation(tables, norms, row, layer)
         first = load_index(start, row)
         columns = _columns(shape, first, past, index(0), index(1))
-        step = _Step(
-            shape, caches, widest, instruction, columns, row, head, rotation, query_norm, key_norm
-        )
+        step = _Step(shape, caches, widest, instruction, columns, row, head, preparation)
         begin, end = _columns(shape, first, past, part, count)
         step.append_if_last(part, count, shape.held(past), key, value)
         parts = Parts(room, done, group, part, count, shape.part is not None)
@@ -199,9 +208,7 @@ class _Step:
     columns: tuple[ir.Value, ir.Value]
     row: ir.Value
     head: ir.Value
-    rotation: Rotation | None
-    query_norm: HeadNorm | None
-    key_norm: HeadNorm | None
+    preparation: Preparation
 
     def append_if_last(
         self, part: ir.Value, count: ir.Value, column: ir.Value, key: ir.Value, value: ir.Value
@@ -215,8 +222,7 @@ class _Step:
         branch = scf.IfOp(last)
         with ir.InsertionPoint(branch.then_block):
             row = self._row(key, offset, self.head, caches.channels)
-            row = row.normed(self.key_norm) if self.key_norm else row
-            keys.append([*caches.head, column], partial(row.turn, self.rotation))
+            keys.append([*caches.head, column], partial(self.preparation.key, row))
             row = self._row(value, self.shape.value_offset, self.head, caches.value_channels)
             values.append([*caches.head, column], row.copy)
             scf.yield_([])
@@ -264,15 +270,13 @@ class _Step:
         self, query: ir.Value, head: ir.Value, buffer: ir.Value, place: ir.Value
     ) -> None:
         row = self._row(query, self.shape.query_offset, head, self.caches.channels)
-        row = row.normed(self.query_norm) if self.query_norm else row
 
         def write(x: ir.Value, at: ir.Value) -> None:
             scaled = arith.mulf(x, splat(self.shape.scale * LOG2_E, x.type.shape[0]))
             vector.store(scaled, buffer, [place, at])
 
-        row.turn(self.rotation, write)
+        self.preparation.query(row, write)
 
     def _row(self, buffer: ir.Value, offset: int, head: ir.Value, channels: int) -> HeadRow:
-        stride = self.shape.head_stride or channels
-        first = arith.addi(index(offset), arith.muli(head, index(stride)))
+        first = self.shape.begin(offset, head, channels)
         return HeadRow(buffer, [self.row], first, channels, self.lanes)

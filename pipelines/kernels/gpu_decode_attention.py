@@ -12,7 +12,7 @@ from torch_mlir.dialects import arith, math, memref, scf
 
 from llmc.dialects.index_notation import Size, constant, index
 from llmc.pipelines.kernels.decode_attention import DecodeShape
-from llmc.pipelines.kernels.head_row import HeadNorm, HeadRow, Rotation
+from llmc.pipelines.kernels.head_row import HeadRow, Preparation
 from llmc.pipelines.kernels.kernel import Kernel, load_index, multiply_add
 from llmc.pipelines.kernels.launch import Launch
 from llmc.pipelines.kernels.online_softmax import Caches
@@ -87,17 +87,13 @@ def attend_to_parts(
         *rest: ir.Value,
     ) -> None:
         *read, slot, keys, values, room = rest
-        tables, norms = read[: 2 * rotated], read[2 * rotated :]
+        tables, norms = read[: 2 * rotated], read[len(read) - 2 * normed :]
         layer, (sequence, past) = extents[-1], _load_slot(slot)
         group, turn = (op(group, index(turns)) for op in (arith.divui, arith.remui))
         row, head = (op(group, index(shape.key_heads)) for op in (arith.divui, arith.remui))
         caches = Caches(keys, values, [layer, arith.addi(sequence, row), head])
-        rotation = Rotation(tables, row, index(0), shape.interleaved) if rotated else None
-        query_norm, key_norm = (
-            HeadNorm(norm, layer, shape.norm_epsilon, shape.norm_offset) if normed else None
-            for norm in (norms or (None, None))
-        )
-        step = _Step(shape, tile, caches, row, head, turn, past, rotation, query_norm, key_norm)
+        preparation = shape.preparation(tables, norms, row, layer)
+        step = _Step(shape, tile, caches, row, head, turn, past, preparation)
         columns = _Columns.of(shape, tile, past, load_index(start, row))
         works = arith.cmpi(arith.CmpIPredicate.ult, part, columns.parts)
         with ir.InsertionPoint(scf.IfOp(works).then_block):
@@ -179,9 +175,7 @@ class _Step:
     head: ir.Value
     turn: ir.Value
     past: ir.Value
-    rotation: Rotation | None
-    query_norm: HeadNorm | None
-    key_norm: HeadNorm | None
+    preparation: Preparation
 
     def run(
         self,
@@ -228,8 +222,7 @@ class _Step:
         def write(x: ir.Value, at: ir.Value) -> None:
             store_lanes(arith.mulf(x, splat(by, x.type.shape[0])), buffer, [place, at])
 
-        row = row.normed(self.query_norm) if self.query_norm else row
-        row.turn(self.rotation, write)
+        self.preparation.query(row, write)
 
     def _load_key(self, key: ir.Value, buffer: ir.Value) -> None:
         """As the cache will have it."""
@@ -239,13 +232,12 @@ class _Step:
         def write(x: ir.Value, at: ir.Value) -> None:
             store_lanes(rounded(x, element), buffer, [at])
 
-        row = row.normed(self.key_norm) if self.key_norm else row
-        row.turn(self.rotation, write)
+        self.preparation.key(row, write)
 
     def _own_values(self, value: ir.Value) -> list[ir.Value]:
         """This thread's channels of the new value, as the cache will have them."""
         width, element = self.caches.value_channels, self.caches.values.type.element_type
-        first = self._first(self.shape.value_offset, self.head, width)
+        first = self.shape.begin(self.shape.value_offset, self.head, width)
         return [
             rounded(load_one(value, self.row, arith.addi(first, channel)), element)
             for channel in own_channels(width, self.tile.threads)
@@ -267,13 +259,8 @@ class _Step:
         memref.store(state.totals[place], room, [*where, index(width + 1)])
 
     def _row(self, buffer: ir.Value, offset: int, head: ir.Value, channels: int) -> HeadRow:
-        first = self._first(offset, head, channels)
+        first = self.shape.begin(offset, head, channels)
         return HeadRow(buffer, [self.row], first, channels, LANES, spread(self.tile.threads))
-
-    def _first(self, offset: int, head: ir.Value, channels: int) -> ir.Value:
-        """Where a head begins in its row."""
-        stride = self.shape.head_stride or channels
-        return arith.addi(index(offset), arith.muli(head, index(stride)))
 
 
 def _load_slot(slot: ir.Value) -> tuple[ir.Value, ir.Value]:

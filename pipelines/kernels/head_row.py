@@ -144,6 +144,27 @@ class HeadRow:
             scf.yield_([])
 
 
+@dataclass(frozen=True)
+class Preparation:
+    """What is done to heads before queries meet keys: a norm, where there is one, and a turn."""
+
+    rotation: Rotation | None
+    query_norm: HeadNorm | None
+    key_norm: HeadNorm | None
+
+    def query(self, row: HeadRow, write: Write) -> None:
+        """Passes a query's `row`, prepared, to `write(values, at)`."""
+        self._prepare(row, self.query_norm, write)
+
+    def key(self, row: HeadRow, write: Write) -> None:
+        """As `query`, of a key."""
+        self._prepare(row, self.key_norm, write)
+
+    def _prepare(self, row: HeadRow, norm: HeadNorm | None, write: Write) -> None:
+        row = row.normed(norm) if norm else row
+        row.turn(self.rotation, write)
+
+
 def _turned(
     low: ir.Value, high: ir.Value, factors: list[tuple[ir.Value, ir.Value]]
 ) -> tuple[ir.Value, ir.Value]:
