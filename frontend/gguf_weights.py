@@ -24,7 +24,7 @@ from transformers import PreTrainedConfig
 from llmc.dialects.blocks import FORMATS, Q8_0, BlockFormat
 from llmc.frontend.gguf_config import GEMMAS
 from llmc.frontend.gguf_file import GgufFile, GgufTensor
-from llmc.frontend.loaded_model import build, outline, some_of, untied_state
+from llmc.frontend.loaded_model import build, outline, shape_text, some_of, untied_state
 from llmc.pipelines.parameters import StoredWeight
 from llmc.runtime.errors import UserError
 
@@ -182,7 +182,8 @@ def _check(file: GgufFile, name: str, shape: tuple[int, ...]) -> None:
         raise UserError(f"{file.path}: it lacks the tensor {name}")
     if tensor.shape != shape:
         raise UserError(
-            f"{file.path}: {name} is {_text(tensor.shape)}, the model needs {_text(shape)}"
+            f"{file.path}: {name} is {shape_text(tensor.shape)},"
+            f" the model needs {shape_text(shape)}"
         )
     if not _is_readable(tensor.type):
         raise UserError(f"{file.path}: {name} is stored as {tensor.type.name}: llmc cannot read it")
@@ -196,10 +197,6 @@ def _is_readable(kind: GGMLQuantizationType) -> bool:
     except NotImplementedError:
         return False
     return True
-
-
-def _text(shape: tuple[int, ...]) -> str:
-    return "x".join(map(str, shape))
 
 
 def _is_transposed(file: GgufFile, name: str) -> bool:

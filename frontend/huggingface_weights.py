@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from llmc.frontend.loaded_model import outline, quiet, some_of, untied_state
+from llmc.frontend.loaded_model import outline, quiet, shape_text, some_of, untied_state
 from llmc.frontend.packed_linear import PackedLinear, is_part, take_packed
 from llmc.frontend.packing import Packing
 from llmc.frontend.text_files import read_json
@@ -215,12 +215,8 @@ def _check(folder: Path, report: dict[str, Any]) -> None:
         )
     for name, stored, expected in sorted(report["mismatched_keys"]):
         raise UserError(
-            f"{folder}: {name} is {_shape(stored)} in the safetensors, {_shape(expected)} by"
-            " config.json"
+            f"{folder}: {name} is {shape_text(stored)} in the safetensors,"
+            f" {shape_text(expected)} by config.json"
         )
     for message in report["error_msgs"]:
         raise UserError(f"{folder}: cannot load it: {' '.join(message.split())}")
-
-
-def _shape(shape: torch.Size) -> str:
-    return "x".join(map(str, shape))

@@ -142,6 +142,11 @@ def quiet() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
+def shape_text(shape: Iterable[int]) -> str:
+    """`shape` for people, as 32x64."""
+    return "x".join(map(str, shape))
+
+
 def some_of(names: Iterable[str], shown: int = 3) -> str:
     """`names` in order, as a list for people that stays on one line."""
     ordered = sorted(names)

@@ -13,7 +13,6 @@ holds eight integers, from its lowest bits on:
 A weight is `scale * (integer - zero point)`.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from llmc.frontend.loaded_model import shape_text
 from llmc.frontend.packing import Packing
 from llmc.runtime.errors import UserError
 
@@ -144,7 +144,7 @@ class PackedLinear:
     def _require_shape(self, part: str, *expected: int) -> None:
         found = tuple(getattr(self, part).get_shape())
         if found != expected:
-            raise self._fault(f"{part} is {_text(found)}, not {_text(expected)}")
+            raise self._fault(f"{part} is {shape_text(found)}, not {shape_text(expected)}")
 
     def _fault(self, text: str) -> UserError:
         return UserError(f"{self.name} ({self.packing.method}): {text}")
@@ -171,7 +171,3 @@ def _unpacked(words: np.ndarray) -> np.ndarray:
     """The integers of int32 `[..., C]` from the lowest bits of each on, uint8 `[..., 8 C]`."""
     bytes_ = np.ascontiguousarray(words).view(np.uint8)
     return np.stack([bytes_ & 15, bytes_ >> 4], -1).reshape(*words.shape[:-1], -1)
-
-
-def _text(shape: Iterable[int]) -> str:
-    return "x".join(map(str, shape))
