@@ -6,8 +6,6 @@ packages that compile.
 """
 
 import contextlib
-import hashlib
-import json
 import os
 import shutil
 import time
@@ -19,7 +17,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from llmc.frontend.build import build_bundle
-from llmc.frontend.file_digests import file_digests
+from llmc.frontend.cache_keys import cache_key, remembered_digests
 from llmc.frontend.options import CompileOptions, Progress
 from llmc.frontend.output_folder import remove_abandoned, writing
 from llmc.frontend.source import source_files
@@ -111,29 +109,24 @@ def _locked(path: Path, progress: Progress) -> Iterator[None]:
 def _model_key(name: str, options: CompileOptions) -> str:
     paths = source_files(name)
     plan = [Path(options.plan)] if options.plan else []
-    memory = cache_root() / "file_digests.json"
-    digests = file_digests(paths, memory)
+    digests = remembered_digests(paths)
     # A lone file may have any name; in a folder names mean something.
     names = [path.name for path in paths] if len(paths) > 1 else [""]
     facts = {
         "files": dict(zip(names, digests, strict=True)),
         "options": asdict(options),
-        "plan": file_digests(plan, memory),
+        "plan": remembered_digests(plan),
         "tuning": tuning_digest(options),
         "host": [host_arch(), host_cpu_name(), sorted(host_cpu_features())],
         "gpus": [
             str(gpu) for driver in DRIVERS if driver in options.target for gpu in find_gpus(driver)
         ],
     }
-    return _hash(facts)
+    return cache_key(facts)
 
 
 def _toolchain_key() -> str:
-    return _hash({"versions": versions(), "source": source_digest()})
-
-
-def _hash(facts: object) -> str:
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
+    return cache_key({"versions": versions(), "source": source_digest()})
 
 
 def _is_whole(folder: Path) -> bool:

@@ -3,8 +3,6 @@
 The memory that making takes is not the contender's, and what crashes there ends nobody else.
 """
 
-import hashlib
-import json
 import multiprocessing
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -13,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from llmc.frontend.bench.contender import MissingError
-from llmc.frontend.file_digests import file_digests
+from llmc.frontend.cache_keys import cache_key, remembered_digests
 from llmc.frontend.output_folder import writing
 from llmc.frontend.source import source_files
 from llmc.runtime.paths import cache_root
@@ -25,8 +23,7 @@ def made(model: str, what: dict[str, Any], make: Callable[..., None], *arguments
     `what` tells it from all else that is made of that model. `make` leaves the whole at `path`, or
     nothing. Raises MissingError if its process dies, and what it raises.
     """
-    digests = file_digests(source_files(model), cache_root() / "file_digests.json")
-    key = hashlib.sha256(json.dumps([digests, what], sort_keys=True).encode()).hexdigest()[:32]
+    key = cache_key([remembered_digests(source_files(model)), what])
     path = cache_root() / "bench" / key
     if path.exists():
         return path
