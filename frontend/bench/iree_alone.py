@@ -10,8 +10,8 @@ from torch_mlir import ir
 
 from llmc.frontend.bench.apart import made
 from llmc.frontend.bench.llmc import Compiled
+from llmc.frontend.compile import make_skeleton
 from llmc.frontend.importer import import_programs
-from llmc.frontend.interception import IMPLEMENTATION
 from llmc.frontend.lowering import context_bound, stored_dtype
 from llmc.frontend.options import CompileOptions
 from llmc.frontend.output_folder import appearing
@@ -58,8 +58,7 @@ class IREEAlone(Compiled):
 def compile_plainly(model: str, options: CompileOptions, weights: str, output: Path) -> None:
     """Compiles the model called `model` with IREE's own ways only, into the folder `output`."""
     loaded = open_model(model, options.layers)
-    skeleton = loaded.skeleton(IMPLEMENTATION)
-    skeleton.set_experts_implementation(IMPLEMENTATION)
+    skeleton = make_skeleton(loaded)
     context = context_bound(loaded, options)
     variants = [export_variant(skeleton, variant, context) for variant in VARIANTS]
     module = import_programs(variants, ir.Context())
