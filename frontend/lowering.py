@@ -114,9 +114,7 @@ def storage(model: LoadedModel, options: CompileOptions) -> str:
     """How the pipeline stores matrices: a float's type, a format of blocks, or as-is."""
     if options.dtype != "as-is" or model.formats:
         return options.dtype
-    return {"float16": "f16", "bfloat16": "bf16", "F16": "f16", "BF16": "bf16"}.get(
-        model.storage, "f32"
-    )
+    return {"float16": "f16", "bfloat16": "bf16"}.get(model.storage, "f32")
 
 
 def stored_dtype(model: LoadedModel, options: CompileOptions) -> str:
