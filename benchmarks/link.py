@@ -22,9 +22,9 @@ from rich.table import Table
 from llmc.runtime.ranks.communicator import Communicator, Operation, bytes_moved
 from llmc.runtime.ranks.launcher import connect
 from llmc.runtime.ranks.local import LocalCommunicator, share_memory
+from llmc.runtime.ranks.waiting import TIMEOUT_S
 
 SIZES = (256, 2304, 1 << 14, 1 << 17, 1 << 20)  # bytes; 2304 are a token's of the sample model
-TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True)

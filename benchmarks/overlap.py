@@ -23,10 +23,10 @@ from llmc.runtime.manifest import Manifest
 from llmc.runtime.opening import find_module, open_engine
 from llmc.runtime.ranks.communicator import Finish
 from llmc.runtime.ranks.local import LocalCommunicator, share_memory
+from llmc.runtime.ranks.waiting import TIMEOUT_S
 from llmc.runtime.runner import Runner
 
 RATES = (None, 8000, 4000, 2000, 1000)  # Mbit/s
-TIMEOUT_S = 60.0
 
 
 class ShapedLink(LocalCommunicator):

@@ -29,6 +29,11 @@ def calling_device() -> rt.HalDevice:
     return rt.get_driver("local-sync").create_default_device()
 
 
+def device_of_threads(threads: int) -> rt.HalDevice:
+    """A CPU device of so many threads; one is the thread that calls, without a worker beside it."""
+    return calling_device() if threads == 1 else cpu_device(threads)
+
+
 @cache
 def gpu_device(gpu: GPU) -> rt.HalDevice:
     """The device of a GPU. UserError where its driver refuses."""

@@ -9,7 +9,7 @@ import iree.runtime as rt
 from llmc.runtime.devices import usable_cpus
 from llmc.runtime.engine import Engine, Memory
 from llmc.runtime.errors import UserError
-from llmc.runtime.hal_device import calling_device, cpu_device, gpu_device
+from llmc.runtime.hal_device import cpu_device, device_of_threads, gpu_device
 from llmc.runtime.manifest import Manifest
 from llmc.runtime.placement import Place, Placement, place_module
 from llmc.runtime.ranks.collective_module import Collectives
@@ -94,7 +94,7 @@ def _open_device(place: Place, threads: int, *, is_rank: bool) -> rt.HalDevice:
     if place.gpu:
         return gpu_device(place.gpu)
     # Each of the many collectives of a step would wait for the worker, and the worker for it.
-    return calling_device() if is_rank and threads == 1 else cpu_device(threads)
+    return device_of_threads(threads) if is_rank else cpu_device(threads)
 
 
 def _other_ranks(folder: Path, manifest: Manifest, ranks: int) -> str:

@@ -23,7 +23,7 @@ from llmc.pipelines.kernels.probes import (
     read,
 )
 from llmc.pipelines.targets.cpu import CPUTarget
-from llmc.runtime.hal_device import calling_device, cpu_device
+from llmc.runtime.hal_device import device_of_threads
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _load(
     probes: dict[str, _Probe], target: CPUTarget, threads: int
 ) -> dict[str, Callable[[], float]]:
     """Functions that run the probes and return the seconds they took."""
-    device = calling_device() if threads == 1 else cpu_device(threads)
+    device = device_of_threads(threads)
     config = rt.Config(device=device)
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "probes.vmfb"

@@ -14,13 +14,12 @@ import numpy as np
 
 from llmc.runtime.devices import usable_cpus
 from llmc.runtime.errors import UserError
-from llmc.runtime.hal_device import calling_device, cpu_device
+from llmc.runtime.hal_device import device_of_threads
 from llmc.runtime.ranks.collective_module import Collectives
 from llmc.runtime.ranks.communicator import Communicator
 from llmc.runtime.ranks.grid import Grid
 from llmc.runtime.ranks.local import LocalCommunicator, share_memory
-
-_TIMEOUT_S = 60.0
+from llmc.runtime.ranks.waiting import TIMEOUT_S
 
 
 @dataclass(frozen=True)
@@ -73,12 +72,12 @@ def _call(rank: int, ranks: int, memory: str, calls: Sequence[Call], rounds: int
             raise UserError("the command is gone")
 
     communicator = LocalCommunicator(
-        rank, ranks, descriptor, _TIMEOUT_S, check=check, end=lambda: None
+        rank, ranks, descriptor, TIMEOUT_S, check=check, end=lambda: None
     )
     threads = max(usable_cpus() // ranks, 1)
     with communicator.cpus.kept():
         # As ranks of a bundle do: a worker beside the one thread would take its CPU away.
-        device = calling_device() if threads == 1 else cpu_device(threads)
+        device = device_of_threads(threads)
         functions = [_load(call, communicator, device) for call in calls]
         arrays = {id(each): each for call in calls for each in call.arguments}
         there = {key: rt.asdevicearray(device, each) for key, each in arrays.items()}
