@@ -25,13 +25,13 @@ from llmc.pipelines.kernels.kernel import (
 )
 from llmc.pipelines.kernels.online_softmax import LEAST, buffer
 from llmc.pipelines.kernels.query_rows import QueryRows
+from llmc.pipelines.kernels.splat import splat
 from llmc.pipelines.kernels.vectors import (
     LOG2_E,
     exp2_of_negative,
     floats,
     load,
     maximum,
-    splat,
     transpose,
     width_of,
 )
@@ -227,7 +227,7 @@ class _Tile:
         """Transposes the queries, and scales them for exponentials of base 2."""
         channels = self.shape.channels
         side = width_of(self.lanes, channels)
-        scale = splat(self.shape.scale * LOG2_E, side)
+        scale = splat(self.shape.scale * LOG2_E, floats(side))
         for d in scf.for_(index(0), index(channels), index(side)):
             for first in range(0, self.lanes, side):
                 places = self.rows.places[first : first + side]
@@ -360,4 +360,4 @@ class _Tile:
             memref.store(one, out, [*place, index(self.shape.value_channels)])
 
     def _splat(self, value: float) -> ir.Value:
-        return splat(value, self.lanes)
+        return splat(value, self.type)

@@ -13,7 +13,8 @@ from llmc.pipelines.kernels.byte_softmax import ByteSoftmax
 from llmc.pipelines.kernels.kernel import STACK_BYTES, Kernel, load_index
 from llmc.pipelines.kernels.online_softmax import BLOCK, HEADS, LEAST, Caches, buffer, logarithm
 from llmc.pipelines.kernels.query_rows import QueryRows
-from llmc.pipelines.kernels.vectors import LOG2_E, floats, load, splat, width_of
+from llmc.pipelines.kernels.splat import splat
+from llmc.pipelines.kernels.vectors import LOG2_E, floats, load, width_of
 
 # Rows of a workgroup at most: more would leave cores without any.
 _ROWS = 24
@@ -99,7 +100,7 @@ class _RowSoftmax(ByteSoftmax):
         """Takes rows of `query [B, H, T, D]`, scaled for exponentials of base 2."""
         channels = self.caches.channels
         lanes = width_of(self._widest, channels)
-        scale = splat(self._shape.scale * LOG2_E, lanes)
+        scale = splat(self._shape.scale * LOG2_E, floats(lanes))
         for row, place in enumerate(self._rows.places):
             for d in scf.for_(index(0), index(channels), index(lanes)):
                 scaled = arith.mulf(load(query, [*place, d], lanes), scale)

@@ -34,15 +34,15 @@ from llmc.pipelines.kernels.digits import BITS, DIGITS, Panels, joined
 from llmc.pipelines.kernels.kernel import multiply_add
 from llmc.pipelines.kernels.key_products import KeyProducts
 from llmc.pipelines.kernels.online_softmax import HEADS, Caches, OnlineSoftmax, buffer
+from llmc.pipelines.kernels.splat import splat
 from llmc.pipelines.kernels.vectors import (
     LEAST_DIVISOR,
+    floats,
     highest,
     load,
     maximum,
-    splat,
 )
 from llmc.pipelines.schedules.byte_instructions import INSTRUCTIONS
-from llmc.pipelines.schedules.byte_instructions import splat as integers
 
 # Sums of 32 bits of instructions that have as many whatever the register.
 _LANES = {"vpmaddubsw": 8, "sdot": 4, "smmla": 4}
@@ -190,7 +190,7 @@ class ByteSoftmax(OnlineSoftmax):
     ) -> None:
         """Makes digits of the weights by the scales of values."""
         inverses = self._units(panels, heads, cell, column)
-        loop = panels.each([integers(0, self.words)] * len(heads))
+        loop = panels.each([splat(0, self.words)] * len(heads))
         with ir.InsertionPoint(loop.body):
             turn, totals = loop.induction_variable, list(loop.inner_iter_args)
             ask(arith.addi(column, panels.place(turn)))
@@ -199,7 +199,7 @@ class ByteSoftmax(OnlineSoftmax):
                 at = arith.addi(first, index(lane))
                 weights = self._scaled_weights(heads, cell, column, at)
                 for number, head in enumerate(heads):
-                    half = splat(0.5, self.lanes)
+                    half = splat(0.5, floats(self.lanes))
                     nearest = multiply_add(weights[number], inverses[number], half)
                     share = arith.fptosi(self.words, nearest)
                     share = self.share_of(share, panels, head, first)
@@ -223,8 +223,8 @@ class ByteSoftmax(OnlineSoftmax):
     ) -> None:
         stored = ir.VectorType.get([self.lanes], self.shares.type.element_type)
         for digit in reversed(digits):
-            own = arith.andi(rest, integers(2**BITS - 1, self.words)) if digit else rest
-            rest = arith.shrui(rest, integers(BITS, self.words))
+            own = arith.andi(rest, splat(2**BITS - 1, self.words)) if digit else rest
+            rest = arith.shrui(rest, splat(BITS, self.words))
             vector.store(arith.trunci(stored, own), self.shares, [*place, index(digit), at])
 
     def _scaled_weights(
@@ -241,7 +241,7 @@ class ByteSoftmax(OnlineSoftmax):
     def counted_scales(self, place: ir.Value, cell: int) -> ir.Value:
         """Scales of the values of the columns from `place` on, 0 for those that do not count."""
         scales = self.values.scales(place, index(cell), self.lanes)
-        return arith.select(self.asked_for(place), scales, splat(0.0, self.lanes))
+        return arith.select(self.asked_for(place), scales, splat(0.0, floats(self.lanes)))
 
     def _units(
         self, panels: Panels, heads: list[ir.Value], cell: int, column: ir.Value
@@ -249,10 +249,10 @@ class ByteSoftmax(OnlineSoftmax):
         """Stores what 1 in the digits is worth, and gives for each head a vector of its inverse."""
         inverses, most = [], self.shares_at_most(panels, heads, cell, column)
         for head, share in zip(heads, most, strict=True):
-            largest = maximum(share, splat(LEAST_DIVISOR, self.lanes))
-            unit = arith.mulf(largest, splat(1 / panels.most, self.lanes))
+            largest = maximum(share, splat(LEAST_DIVISOR, floats(self.lanes)))
+            unit = arith.mulf(largest, splat(1 / panels.most, floats(self.lanes)))
             memref.store(vector.extract(unit, [], [0]), self.units, [head, index(cell)])
-            inverses.append(arith.divf(splat(panels.most, self.lanes), largest))
+            inverses.append(arith.divf(splat(panels.most, floats(self.lanes)), largest))
         return inverses
 
     def shares_at_most(
@@ -262,7 +262,7 @@ class ByteSoftmax(OnlineSoftmax):
 
         Here that is the most of them, which does not depend on what else is in the workgroup.
         """
-        loop = panels.each([splat(0.0, self.lanes)] * len(heads))
+        loop = panels.each([splat(0.0, floats(self.lanes))] * len(heads))
         with ir.InsertionPoint(loop.body):
             first, largest = panels.first(loop.induction_variable), list(loop.inner_iter_args)
             for lane in range(0, PANEL, self.lanes):
@@ -280,7 +280,7 @@ class ByteSoftmax(OnlineSoftmax):
         ask: Callable[[ir.Value], None],
     ) -> list[ir.Value]:
         """For each head and each vector of channels of `run` the values by their weights."""
-        none = [integers(0, self.words)] * (2 * len(heads) * len(run) * len(panels.digits))
+        none = [splat(0, self.words)] * (2 * len(heads) * len(run) * len(panels.digits))
         loop = panels.each(none)
         with ir.InsertionPoint(loop.body):
             ask(arith.addi(column, panels.place(loop.induction_variable)))

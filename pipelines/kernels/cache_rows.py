@@ -14,6 +14,7 @@ from llmc.dialects.blocks import Q8_0
 from llmc.dialects.cache_cells import COLUMNS, PANEL, PLANES, CellFormat, Plane
 from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.kernels.head_row import Write
+from llmc.pipelines.kernels.splat import splat
 from llmc.pipelines.kernels.vectors import (
     highest,
     load,
@@ -22,7 +23,6 @@ from llmc.pipelines.kernels.vectors import (
     walsh_hadamard,
     width_of,
 )
-from llmc.pipelines.schedules.byte_instructions import splat
 
 
 def holds_cells(cache: ir.Value) -> bool:

@@ -13,9 +13,9 @@ from llmc.dialects.block_panels import WORD
 from llmc.dialects.cache_cells import PANEL, PLANES, UPPER, Plane
 from llmc.dialects.index_notation import constant
 from llmc.pipelines.kernels.cell_panels import CellPanels
+from llmc.pipelines.kernels.splat import splat
 from llmc.pipelines.kernels.vectors import read_bytes
 from llmc.pipelines.schedules.byte_instructions import Instructions, vpmaddubsw
-from llmc.pipelines.schedules.byte_instructions import splat as integers
 
 LARGEST_HALF = 15
 """What no half is above."""
@@ -48,8 +48,8 @@ def integers_of(
 ) -> list[ir.Value]:
     """Words number `word` of `lanes` from `lane` on, and of the same 16 channels further."""
     upper, lower = (cells.read(panel, plane, word, lane, lanes) for plane in PLANES)
-    shift, low = integers(_HALF_BITS, upper.type), integers(LARGEST_HALF, upper.type)
-    high = integers(~LARGEST_HALF, upper.type)
+    shift, low = splat(_HALF_BITS, upper.type), splat(LARGEST_HALF, upper.type)
+    high = splat(~LARGEST_HALF, upper.type)
     first = arith.ori(arith.shli(upper, shift), arith.andi(lower, low))
     second = arith.ori(arith.andi(upper, high), arith.shrui(lower, shift))
     return [first, second]
@@ -61,14 +61,14 @@ def halves_of(
     """As `integers_of`, but halves of these without sign: upper ones are 8 more than with it."""
     both = cells.read(panel, plane, word, lane, lanes)
     if plane is UPPER:
-        both = arith.xori(both, integers(_SIGNS, both.type))
-    low, shift = (integers(number, both.type) for number in (LARGEST_HALF, _HALF_BITS))
+        both = arith.xori(both, splat(_SIGNS, both.type))
+    low, shift = (splat(number, both.type) for number in (LARGEST_HALF, _HALF_BITS))
     return [arith.andi(both, low), arith.shrui(both, shift)]
 
 
 def raised(sum_: ir.Value) -> ir.Value:
     """Sums of products with upper halves, as ones with lower halves may be added to."""
-    return arith.shli(sum_, integers(_HALF_BITS, sum_.type))
+    return arith.shli(sum_, splat(_HALF_BITS, sum_.type))
 
 
 def offset(total: ir.Value) -> ir.Value:

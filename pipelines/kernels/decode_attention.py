@@ -24,7 +24,8 @@ from llmc.pipelines.kernels.kernel import STACK_BYTES, Kernel, in_symbol, load_i
 from llmc.pipelines.kernels.online_softmax import BLOCK, Caches, OnlineSoftmax
 from llmc.pipelines.kernels.partial_attention import PARTS, Parts
 from llmc.pipelines.kernels.progressive_softmax import ProgressiveSoftmax
-from llmc.pipelines.kernels.vectors import LOG2_E, splat
+from llmc.pipelines.kernels.splat import splat
+from llmc.pipelines.kernels.vectors import LOG2_E
 
 # Up to so many columns are no parts: memory does not yet expect to be asked for a part's first.
 _WHOLE = 512
@@ -272,7 +273,7 @@ class _Step:
         row = self._row(query, self.shape.query_offset, head, self.caches.channels)
 
         def write(x: ir.Value, at: ir.Value) -> None:
-            scaled = arith.mulf(x, splat(self.shape.scale * LOG2_E, x.type.shape[0]))
+            scaled = arith.mulf(x, splat(self.shape.scale * LOG2_E, x.type))
             vector.store(scaled, buffer, [place, at])
 
         self.preparation.query(row, write)

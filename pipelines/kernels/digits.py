@@ -9,7 +9,7 @@ from torch_mlir.dialects import arith, scf
 
 from llmc.dialects.cache_cells import PANEL
 from llmc.dialects.index_notation import index
-from llmc.pipelines.schedules.byte_instructions import splat
+from llmc.pipelines.kernels.splat import splat
 
 BITS = 7
 """Of a digit."""

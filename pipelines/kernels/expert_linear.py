@@ -13,6 +13,7 @@ from torch_mlir.dialects import arith, memref, scf, vector
 from llmc.dialects.index_notation import Size, index
 from llmc.pipelines.divisor import divisor
 from llmc.pipelines.kernels.kernel import Kernel, load_index, multiply_add
+from llmc.pipelines.kernels.splat import splat
 from llmc.pipelines.schedules.sum_apart import CHAIN
 
 # Panels at once: enough sums for a row alone that none waits for another, and for rows together
@@ -105,8 +106,7 @@ class _Product:
         _, _, inputs, columns = self.weight.type.shape
         sources = [arith.divui(row, index(self.top_k)) for row in rows]
         type_ = ir.VectorType.get([columns], self.x.type.element_type)
-        zero = arith.ConstantOp(type_, ir.DenseElementsAttr.get_splat(type_, _zero(type_))).result
-        zeros = [zero] * len(rows) * len(panels)
+        zeros = [splat(0.0, type_)] * len(rows) * len(panels)
         loop = scf.ForOp(index(0), index(inputs), index(CHAIN), zeros)
         with ir.InsertionPoint(loop.body):
             begin = loop.induction_variable
@@ -138,10 +138,6 @@ class _Product:
         stored = ir.VectorType.get(type_.shape, element)
         weights = vector.load(stored, self.weight, [expert, panel, k, index(0)])
         return weights if stored == type_ else arith.extf(type_, weights)
-
-
-def _zero(type_: ir.VectorType) -> ir.Attribute:
-    return ir.FloatAttr.get(type_.element_type, 0.0)
 
 
 def _consecutive(group: ir.Value, count: int) -> list[ir.Value]:

@@ -7,14 +7,8 @@ from llmc.dialects.index_notation import index
 from llmc.pipelines.divisor import divisor
 from llmc.pipelines.kernels.kernel import multiply_add
 from llmc.pipelines.kernels.online_softmax import BLOCK, HEADS, Caches, OnlineSoftmax, buffer
-from llmc.pipelines.kernels.vectors import (
-    floats,
-    join_quads,
-    load,
-    quad,
-    splat,
-    width_of,
-)
+from llmc.pipelines.kernels.splat import splat
+from llmc.pipelines.kernels.vectors import floats, join_quads, load, quad, width_of
 from llmc.pipelines.targets.cpu import CACHE_LINE
 
 # Columns whose scores are summed together, as `quad` wants them.
@@ -71,7 +65,7 @@ class FloatSoftmax(OnlineSoftmax):
         """For each head and column a vector whose lanes add up to their product."""
         channels, (keys, where) = self.caches.channels, (self.caches.keys, self.caches.head)
         lanes = width_of(self.lanes, channels)
-        zeros = [splat(0.0, lanes)] * (len(heads) * len(columns))
+        zeros = [splat(0.0, floats(lanes))] * (len(heads) * len(columns))
         loop = scf.ForOp(index(0), index(channels), index(lanes), zeros)
         with ir.InsertionPoint(loop.body):
             d, sums = loop.induction_variable, iter(loop.inner_iter_args)

@@ -13,8 +13,8 @@ from llmc.pipelines.kernels.kernel import Kernel, load_index
 from llmc.pipelines.kernels.launch import Launch
 from llmc.pipelines.kernels.online_softmax import Caches
 from llmc.pipelines.kernels.raw_heads import RawHeads
+from llmc.pipelines.kernels.splat import splat
 from llmc.pipelines.kernels.threads import store_lanes, wait
-from llmc.pipelines.kernels.vectors import splat
 from llmc.pipelines.kernels.workgroup_softmax import (
     RowTile,
     WorkgroupSoftmax,
@@ -108,7 +108,7 @@ class _Rows:
         for place in scf.for_(index(0), index(self.tile.rows), index(1)):
 
             def write(x: ir.Value, at: ir.Value, place: ir.Value = place) -> None:
-                store_lanes(arith.mulf(x, splat(by, x.type.shape[0])), buffer, [place, at])
+                store_lanes(arith.mulf(x, splat(by, x.type)), buffer, [place, at])
 
             head, token = self.at(place)
             heads.make(query, factors, layer, (self.row, head, token), self.tile.threads, write)

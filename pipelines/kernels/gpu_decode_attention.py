@@ -16,6 +16,7 @@ from llmc.pipelines.kernels.head_row import HeadRow, Preparation
 from llmc.pipelines.kernels.kernel import Kernel, load_index, multiply_add
 from llmc.pipelines.kernels.launch import Launch
 from llmc.pipelines.kernels.online_softmax import Caches
+from llmc.pipelines.kernels.splat import splat
 from llmc.pipelines.kernels.threads import (
     LANES,
     load_one,
@@ -25,7 +26,6 @@ from llmc.pipelines.kernels.threads import (
     store_lanes,
     wait,
 )
-from llmc.pipelines.kernels.vectors import splat
 from llmc.pipelines.kernels.workgroup_softmax import (
     NOTHING,
     RowTile,
@@ -220,7 +220,7 @@ class _Step:
         by = factor(self.shape.scale, self.shape.softcap)
 
         def write(x: ir.Value, at: ir.Value) -> None:
-            store_lanes(arith.mulf(x, splat(by, x.type.shape[0])), buffer, [place, at])
+            store_lanes(arith.mulf(x, splat(by, x.type)), buffer, [place, at])
 
         self.preparation.query(row, write)
 

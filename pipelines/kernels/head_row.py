@@ -8,7 +8,8 @@ from torch_mlir.dialects import arith, math, scf, vector
 
 from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.kernels.kernel import multiply_add
-from llmc.pipelines.kernels.vectors import floats, load, splat, total, width_of
+from llmc.pipelines.kernels.splat import splat
+from llmc.pipelines.kernels.vectors import floats, load, total, width_of
 
 Write = Callable[[ir.Value, ir.Value], None]
 
@@ -58,7 +59,7 @@ class HeadNorm:
     def factors(self, at: ir.Value, lanes: int) -> ir.Value:
         """What the channels from `at` on are multiplied by."""
         weight = load(self.weight, [self.layer, at], lanes)
-        return arith.addf(weight, splat(self.offset, lanes)) if self.offset else weight
+        return arith.addf(weight, splat(self.offset, floats(lanes))) if self.offset else weight
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class HeadRow:
     def normed(self, norm: HeadNorm) -> "HeadRow":
         """It, normalised."""
         lanes = width_of(self.lanes, self.channels)
-        zero = splat(0.0, lanes)
+        zero = splat(0.0, floats(lanes))
         loop = scf.ForOp(index(0), index(self.channels), index(lanes), [zero])
         with ir.InsertionPoint(loop.body):
             x = self._load(loop.induction_variable, lanes)

@@ -25,9 +25,9 @@ from llmc.pipelines.kernels.cell_words import (
 )
 from llmc.pipelines.kernels.kernel import multiply_add
 from llmc.pipelines.kernels.online_softmax import buffer
-from llmc.pipelines.kernels.vectors import LEAST_DIVISOR, floats, splat, walsh_hadamard
+from llmc.pipelines.kernels.splat import splat
+from llmc.pipelines.kernels.vectors import LEAST_DIVISOR, floats, walsh_hadamard
 from llmc.pipelines.schedules.byte_instructions import Instructions, vpdpbusd
-from llmc.pipelines.schedules.byte_instructions import splat as integers
 
 # What the largest of a block's queries becomes.
 _QUERY = 127.0
@@ -94,7 +94,7 @@ class KeyProducts:
 
         It is given the places of queries and where the panel begins.
         """
-        zeros = [splat(0.0, self._lanes)] * len(heads)
+        zeros = [splat(0.0, floats(self._lanes))] * len(heads)
         within = arith.muli(arith.remui(column, index(PANEL)), index(WORD))
         # A loop, or LLVM would keep the words of all queries on the stack, each in every lane.
         loop = scf.ForOp(index(0), index(self._cells), index(1), zeros)
@@ -156,7 +156,7 @@ class KeyProducts:
         for words in EACH_WORD:
             keys = integers_of(self._keys, panel, words.start, 0, self._lanes)
             if not self._signed:
-                keys = [arith.xori(key, integers(-128, key.type)) for key in keys]
+                keys = [arith.xori(key, splat(-128, key.type)) for key in keys]
             sums = self._add(sums, queries, words, keys, self._signed, most)
         return sums
 

@@ -19,6 +19,7 @@ from llmc.dialects.attention import HIDDEN
 from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.divisor import divisor
 from llmc.pipelines.kernels.cache_rows import channels_of
+from llmc.pipelines.kernels.splat import splat
 from llmc.pipelines.kernels.vectors import (
     LOG2_E,
     exp2_of_negative,
@@ -26,7 +27,6 @@ from llmc.pipelines.kernels.vectors import (
     highest,
     load,
     maximum,
-    splat,
     total,
     width_of,
 )
@@ -121,11 +121,11 @@ class OnlineSoftmax(ABC):
     def reset(self) -> None:
         """Forgets all columns."""
         for head in scf.for_(index(0), index(self.heads)):
-            vector.store(splat(HIDDEN, self.lanes), self.peaks, [head, index(0)])
-            vector.store(splat(0.0, self.lanes), self.totals, [head, index(0)])
+            vector.store(splat(HIDDEN, floats(self.lanes)), self.peaks, [head, index(0)])
+            vector.store(splat(0.0, floats(self.lanes)), self.totals, [head, index(0)])
             lanes = width_of(self.lanes, self.caches.value_channels)
             for e in scf.for_(index(0), index(self.caches.value_channels), index(lanes)):
-                vector.store(splat(0.0, lanes), self.sums, [head, e])
+                vector.store(splat(0.0, floats(lanes)), self.sums, [head, e])
                 scf.yield_([])
             scf.yield_([])
 
@@ -159,7 +159,7 @@ class OnlineSoftmax(ABC):
 
     def score(self, heads: list[ir.Value], column: ir.Value, count: ir.Value) -> list[ir.Value]:
         """Stores a block's scores, and gives for each head a vector none of them is above."""
-        before = [splat(HIDDEN, self.lanes)] * len(heads)
+        before = [splat(HIDDEN, floats(self.lanes))] * len(heads)
         for begin, end, limit in self.runs(count):
             loop = scf.ForOp(begin, end, index(self.lanes), before)
             with ir.InsertionPoint(loop.body):
@@ -183,7 +183,7 @@ class OnlineSoftmax(ABC):
 
         Columns that do not count are hidden.
         """
-        after, hidden = [], splat(HIDDEN, self.lanes)
+        after, hidden = [], splat(HIDDEN, floats(self.lanes))
         for head, product, peak in zip(heads, products, peaks, strict=True):
             score, seen = self._bend(product), self.seen(head, column, at, limit)
             if seen is not None:
@@ -223,7 +223,7 @@ class OnlineSoftmax(ABC):
     def _bend(self, score: ir.Value) -> ir.Value:
         if not self.softcap:
             return score
-        cap = splat(self.softcap * LOG2_E, self.lanes)
+        cap = splat(self.softcap * LOG2_E, floats(self.lanes))
         return arith.mulf(math.tanh(arith.divf(score, cap)), cap)
 
     def lanes_below(self, count: ir.Value) -> ir.Value:

@@ -14,7 +14,8 @@ from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.kernels.counters import is_last_done
 from llmc.pipelines.kernels.kernel import multiply_add
 from llmc.pipelines.kernels.online_softmax import LEAST, OnlineSoftmax, logarithm
-from llmc.pipelines.kernels.vectors import floats, load, splat, width_of
+from llmc.pipelines.kernels.splat import splat
+from llmc.pipelines.kernels.vectors import floats, load, width_of
 
 # Into how many parts the columns of all heads together are cut at most.
 PARTS = 32
@@ -133,7 +134,7 @@ class Parts:
     ) -> None:
         type_ = floats(lanes)
         for e in scf.for_(index(0), index(self._channels), index(lanes)):
-            loop = scf.ForOp(index(0), self.count, index(1), [splat(0.0, lanes)])
+            loop = scf.ForOp(index(0), self.count, index(1), [splat(0.0, floats(lanes))])
             with ir.InsertionPoint(loop.body):
                 part = loop.induction_variable
                 scale = vector.broadcast(type_, memref.load(scales, [part]))

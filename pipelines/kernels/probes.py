@@ -14,6 +14,7 @@ from torch_mlir.dialects import llvm as llvm_ops
 
 from llmc.dialects.index_notation import index
 from llmc.pipelines.kernels.kernel import Kernel, multiply_add
+from llmc.pipelines.kernels.splat import splat
 
 # Sums that are added to in turns, so that no instruction waits for the one before.
 SUMS = 16
@@ -66,7 +67,7 @@ def read(groups: int) -> Kernel:
     def build(group: ir.Value, _y: ir.Value, _: list[ir.Value], x: ir.Value, out: ir.Value) -> None:
         lanes = out.type.shape[1]
         type_ = ir.VectorType.get([lanes], ir.F32Type.get())
-        start = [_splat(0.0, type_)] * SUMS
+        start = [splat(0.0, type_)] * SUMS
         _, streams, steps, width = x.type.shape
         loop = scf.ForOp(index(0), index(steps), index(1), start)
         with ir.InsertionPoint(loop.body):
@@ -102,7 +103,7 @@ def multiply_bytes(groups: int, products: ByteProducts) -> Kernel:
         # Of the sum, too: or the products, which are always the same, were computed once.
         b = arith.xori(b, vector.bitcast(b.type, sum_))
         pairs = _call(products.pairs, halves, a, b)
-        ones = _splat(1, halves)
+        ones = splat(1, halves)
         return arith.addi(sum_, _call(products.widen, sum_.type, pairs, ones))
 
     return Kernel("probe_bytes", lambda _: (groups, 1), _repeat(step, arith.addi, 0))
@@ -115,7 +116,7 @@ def _repeat(
         lanes, width = out.type.shape[1], x.type.shape[1]
         operand = ir.VectorType.get([width], x.type.element_type)
         a, b = (vector.load(operand, x, [index(row), index(0)]) for row in range(2))
-        start = [_splat(zero, ir.VectorType.get([lanes], out.type.element_type))] * SUMS
+        start = [splat(zero, ir.VectorType.get([lanes], out.type.element_type))] * SUMS
         loop = scf.ForOp(index(0), index(ROUNDS), index(1), start)
         with ir.InsertionPoint(loop.body):
             scf.YieldOp([step(sum_, a, b) for sum_ in loop.inner_iter_args])
@@ -131,16 +132,6 @@ def _store_total(
     group: ir.Value,
 ) -> None:
     vector.store(reduce(add, sums), out, [group, index(0)])
-
-
-def _splat(value: float | int, type_: ir.VectorType) -> ir.Value:
-    element = type_.element_type
-    attribute = (
-        ir.FloatAttr.get(element, value)
-        if isinstance(element, ir.F32Type)
-        else ir.IntegerAttr.get(element, value)
-    )
-    return arith.ConstantOp(type_, ir.DenseElementsAttr.get_splat(type_, attribute)).result
 
 
 def _call(intrinsic: str, result: ir.Type, *operands: ir.Value) -> ir.Value:

@@ -28,16 +28,8 @@ from llmc.pipelines.kernels.cell_panels import CellPanels
 from llmc.pipelines.kernels.digits import Panels, largest
 from llmc.pipelines.kernels.kernel import load_index
 from llmc.pipelines.kernels.online_softmax import HEADS, Caches, buffer
-from llmc.pipelines.kernels.vectors import (
-    exponents,
-    floats,
-    highest,
-    load,
-    maximum,
-    minimum,
-    splat,
-)
-from llmc.pipelines.schedules.byte_instructions import splat as integers
+from llmc.pipelines.kernels.splat import splat
+from llmc.pipelines.kernels.vectors import exponents, floats, highest, load, maximum, minimum
 
 # Shares of the sum of weights, as powers of 2: keys or values of a panel are read whole if a column
 # of it has as much. An error of a score is one of its whole weight.
@@ -105,7 +97,7 @@ class ProgressiveSoftmax(ByteSoftmax):
             scf.yield_([])
         for head in scf.for_(index(0), index(self.heads)):
             sum_ = vector.broadcast(floats(self.lanes), self.total(head))
-            for value, kept in ((sum_, self._known), (splat(0.0, self.lanes), self.totals)):
+            for value, kept in ((sum_, self._known), (splat(0.0, floats(self.lanes)), self.totals)):
                 vector.store(value, kept, [head, index(0)])
             scf.yield_([])
 
@@ -150,7 +142,7 @@ class ProgressiveSoftmax(ByteSoftmax):
         self, share: ir.Value, panels: Panels, head: ir.Value, panel: ir.Value
     ) -> ir.Value:
         """None of a panel that a head reads as others of `panels` are not read."""
-        none, whole = integers(0, share.type), self._reads_whole(head, panel, self.lanes)
+        none, whole = splat(0, share.type), self._reads_whole(head, panel, self.lanes)
         return arith.select(whole, *((share, none) if panels.whole else (none, share)))
 
     def _reads_whole(self, head: ir.Value, panel: ir.Value, lanes: int) -> ir.Value:
@@ -160,13 +152,14 @@ class ProgressiveSoftmax(ByteSoftmax):
         """
         flag = memref.load(self._whole, [head, arith.divui(panel, index(PANEL))])
         flags = vector.broadcast(ir.VectorType.get([lanes], flag.type), flag)
-        return arith.cmpi(arith.CmpIPredicate.slt, flags, integers(0, flags.type))
+        return arith.cmpi(arith.CmpIPredicate.slt, flags, splat(0, flags.type))
 
     def _score_roughly(
         self, heads: list[ir.Value], column: ir.Value, count: ir.Value
     ) -> list[ir.Value]:
         """Stores scores by the upper halves of keys; memory is asked for those of the values."""
-        loop = scf.ForOp(index(0), count, index(PANEL), [splat(HIDDEN, self.lanes)] * len(heads))
+        hidden = [splat(HIDDEN, floats(self.lanes))] * len(heads)
+        loop = scf.ForOp(index(0), count, index(PANEL), hidden)
         with ir.InsertionPoint(loop.body):
             at, tops = loop.induction_variable, list(loop.inner_iter_args)
             self.values.prefetch(arith.addi(column, at), self.ahead)
@@ -188,7 +181,7 @@ class ProgressiveSoftmax(ByteSoftmax):
         sum_ = maximum(known, vector.broadcast(known.type, self.total(head)))
         exponent = arith.sitofp(sum_.type, exponents(sum_))
         most = maximum(arith.addf(peak, exponent), highest(top))
-        return arith.addf(most, splat(_KEY_SHARE, self.lanes))
+        return arith.addf(most, splat(_KEY_SHARE, floats(self.lanes)))
 
     def panels_of(
         self, heads: list[ir.Value], column: ir.Value, count: ir.Value
@@ -206,9 +199,9 @@ class ProgressiveSoftmax(ByteSoftmax):
             known = arith.mulf(known, shrink)
             vector.store(known, self._known, here)
             sum_ = maximum(known, vector.broadcast(known.type, self.total(head)))
-            least.append(arith.mulf(sum_, splat(2.0**_VALUE_SHARE, self.lanes)))
+            least.append(arith.mulf(sum_, splat(2.0**_VALUE_SHARE, floats(self.lanes))))
             vector.store(least[-1], self._least, here)
-            nought.append(arith.mulf(minimum(top, least[-1]), splat(_NOUGHT, self.lanes)))
+            nought.append(arith.mulf(minimum(top, least[-1]), splat(_NOUGHT, floats(self.lanes))))
         chosen, others = self._chosen_by_any(heads, least, nought, count)
         self._ask(chosen, column, self.values)
         ahead = arith.addi(column, index(self.block))
@@ -226,7 +219,7 @@ class ProgressiveSoftmax(ByteSoftmax):
 
     def _largest_scale(self, column: ir.Value, count: ir.Value, cell: int) -> ir.Value:
         """That of the values of a block, in every lane."""
-        loop = scf.ForOp(index(0), count, index(self.lanes), [splat(0.0, self.lanes)])
+        loop = scf.ForOp(index(0), count, index(self.lanes), [splat(0.0, floats(self.lanes))])
         with ir.InsertionPoint(loop.body):
             place = arith.addi(column, loop.induction_variable)
             scf.yield_([maximum(loop.inner_iter_args[0], self.counted_scales(place, cell))])

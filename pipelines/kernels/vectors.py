@@ -7,7 +7,7 @@ from torch_mlir.dialects import arith, vector
 
 from llmc.dialects.walsh_hadamard import DISTANCES, SCALE
 from llmc.pipelines.kernels.kernel import multiply_add
-from llmc.pipelines.schedules.byte_instructions import splat as integers
+from llmc.pipelines.kernels.splat import splat
 
 # By this, numbers become those whose powers of 2, and not e, are wanted: fewer instructions.
 LOG2_E = 1.4426950408889634
@@ -36,14 +36,6 @@ def width_of(widest: int, *extents: int) -> int:
 def floats(lanes: int) -> ir.VectorType:
     """The type of a vector of `lanes` numbers."""
     return ir.VectorType.get([lanes], ir.F32Type.get())
-
-
-def splat(value: float, lanes: int) -> ir.Value:
-    """A constant in every lane."""
-    element = ir.FloatAttr.get(ir.F32Type.get(), value)
-    return arith.ConstantOp(
-        floats(lanes), ir.DenseElementsAttr.get_splat(floats(lanes), element)
-    ).result
 
 
 def _numbers(values: Sequence[float]) -> ir.Value:
@@ -104,8 +96,8 @@ def highest(value: ir.Value) -> ir.Value:
 def exponents(x: ir.Value) -> ir.Value:
     """Of positive numbers the powers of 2 that are not above them, as vectors of i32."""
     bits = ir.VectorType.get(x.type.shape, ir.IntegerType.get_signless(32))
-    above = arith.shrui(arith.bitcast(bits, x), integers(_MANTISSA, bits))
-    return arith.subi(above, integers(_BIAS, bits))
+    above = arith.shrui(arith.bitcast(bits, x), splat(_MANTISSA, bits))
+    return arith.subi(above, splat(_BIAS, bits))
 
 
 def exp2_of_negative(x: ir.Value) -> ir.Value:
@@ -117,15 +109,15 @@ def exp2_of_negative(x: ir.Value) -> ir.Value:
     """
     lanes = x.type.shape[0]
     bits = ir.VectorType.get([lanes], ir.IntegerType.get_signless(32))
-    x = maximum(x, splat(-126.0, lanes))
+    x = maximum(x, splat(-126.0, floats(lanes)))
     # Beside this, floats are integers: the sum's last bits are the nearest one.
-    large = splat(1.5 * 2**23, lanes)
+    large = splat(1.5 * 2**23, floats(lanes))
     sum_ = arith.addf(x, large)
     rest = arith.subf(x, arith.subf(sum_, large))
-    power = splat(_EXP2[0], lanes)
+    power = splat(_EXP2[0], floats(lanes))
     for factor in _EXP2[1:]:
-        power = multiply_add(power, rest, splat(factor, lanes))
-    exponent = arith.shli(arith.bitcast(bits, sum_), integers(_MANTISSA, bits))
+        power = multiply_add(power, rest, splat(factor, floats(lanes)))
+    exponent = arith.shli(arith.bitcast(bits, sum_), splat(_MANTISSA, bits))
     return arith.bitcast(x.type, arith.addi(arith.bitcast(bits, power), exponent))
 
 
@@ -143,7 +135,7 @@ def walsh_hadamard(numbers: Sequence[ir.Value]) -> list[ir.Value]:
         for first in (place for place in range(len(numbers)) if not place & apart):
             x, y = numbers[first], numbers[first + apart]
             numbers[first], numbers[first + apart] = arith.addf(x, y), arith.subf(x, y)
-    return [arith.mulf(x, splat(SCALE, lanes)) for x in numbers]
+    return [arith.mulf(x, splat(SCALE, floats(lanes))) for x in numbers]
 
 
 def transpose(rows: Sequence[ir.Value]) -> list[ir.Value]:

@@ -17,6 +17,7 @@ from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.divisor import divisor
 from llmc.pipelines.kernels.kernel import multiply_add
 from llmc.pipelines.kernels.online_softmax import LEAST, Caches
+from llmc.pipelines.kernels.splat import splat
 from llmc.pipelines.kernels.threads import (
     LANES,
     load_one,
@@ -29,9 +30,9 @@ from llmc.pipelines.kernels.threads import (
 )
 from llmc.pipelines.kernels.vectors import (
     LOG2_E,
+    floats,
     load,
     maximum,
-    splat,
     total,
     width_of,
 )
@@ -157,7 +158,8 @@ class WorkgroupSoftmax:
         """Each row times a key, of which `key(at, lanes)` are channels, bent by the soft cap."""
         width = self.caches.channels
         lanes = width_of(LANES, width)
-        loop = scf.ForOp(index(0), index(width), index(lanes), [splat(0.0, lanes)] * self.rows)
+        zeros = [splat(0.0, floats(lanes))] * self.rows
+        loop = scf.ForOp(index(0), index(width), index(lanes), zeros)
         with ir.InsertionPoint(loop.body):
             at = loop.induction_variable
             numbers = key(at, lanes)
@@ -191,7 +193,7 @@ class WorkgroupSoftmax:
         """Of a row's scores of the tile, which are cut into as many parts as a vector has lanes."""
         count = self.threads // LANES
         first = arith.muli(part, index(count))
-        lowest = splat(HIDDEN, LANES)
+        lowest = splat(HIDDEN, floats(LANES))
         loop = scf.ForOp(index(0), index(count), index(LANES), [lowest])
         with ir.InsertionPoint(loop.body):
             at = arith.addi(first, loop.induction_variable)

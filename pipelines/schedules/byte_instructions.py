@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from torch_mlir import ir
 from torch_mlir.dialects import arith, llvm, vector
 
+from llmc.pipelines.kernels.splat import splat
+
 Pairs = Sequence[tuple[ir.Value, ir.Value]]
 """Weights and activations that are multiplied."""
 
@@ -130,12 +132,6 @@ def _words(bytes_: ir.Value) -> ir.Value:
 
 def _call(name: str, type_: ir.Type, *operands: ir.Value) -> ir.Value:
     return llvm.call_intrinsic(type_, name, list(operands), [], [])
-
-
-def splat(value: int, type_: ir.VectorType) -> ir.Value:
-    """A constant vector of integers."""
-    element = ir.IntegerAttr.get(type_.element_type, value)
-    return arith.ConstantOp(type_, ir.DenseElementsAttr.get_splat(type_, element)).result
 
 
 def _lanes(value: ir.Value) -> int:

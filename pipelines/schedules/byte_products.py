@@ -9,8 +9,9 @@ from torch_mlir.dialects import ext, tensor, transform, vector
 
 from llmc.dialects.block_panels import WORD
 from llmc.dialects.index_notation import index
+from llmc.pipelines.kernels.splat import splat
 from llmc.pipelines.schedules.byte_dots import ByteDots
-from llmc.pipelines.schedules.byte_instructions import INSTRUCTIONS, TWO_ROWS, Pairs, splat
+from llmc.pipelines.schedules.byte_instructions import INSTRUCTIONS, TWO_ROWS, Pairs
 from llmc.pipelines.schedules.transform_dialect import ConsumesPayload, Operation, Rewriting
 
 
