@@ -228,8 +228,7 @@ def _generic(
     inputs, result = notation.split("->")
     maps = [_map(letters, loops) for letters in [*inputs.split(","), result]]
     kinds = ["parallel" if letter in result else "reduction" for letter in loops]
-    iterators = [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
-    op = linalg.GenericOp([out.type], list(operands), [out], maps, ir.ArrayAttr.get(iterators))
+    op = linalg.GenericOp([out.type], list(operands), [out], maps, kinds)
     types = [value.type.element_type for value in (*operands, out)]
     block = op.regions[0].blocks.append(*types, arg_locs=None)
     with ir.InsertionPoint(block):

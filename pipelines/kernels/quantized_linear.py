@@ -229,7 +229,7 @@ def _dots(rows: QuantizedRows, panels: Panels, strand: int) -> ir.Value:
         [*(plane.stored for plane, _ in reads), *[x] * parts],
         [zeros],
         [ir.AffineMap.get(6, 0, results) for results in maps],
-        ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]),
+        kinds,
     )
     types = [i8] * (len(reads) + parts) + [i32]
     with ir.InsertionPoint(op.regions[0].blocks.append(*types, arg_locs=None)) as point:

@@ -12,6 +12,7 @@ from llmc.pipelines.passes.generics import (
     is_elementwise,
     reads_room,
 )
+from llmc.pipelines.passes.row_halves import halves_of
 
 _MOST = 12
 """How many operations may follow a layer in its kernel; a gated GELU by tanh is ten."""
@@ -74,7 +75,7 @@ def find_epilogue(layer: ir.Value) -> Epilogue:
     The operations stand in the layer's block, and read nothing but values of one type. What another
     layer computes later is not waited for: that layer can have the operation follow it.
     """
-    halves = _halves(layer)
+    halves = halves_of(layer)
     best = Epilogue(layer, (layer,), ())
     strands, members = halves or (layer,), list[ir.Operation]()
     while len(members) < _MOST:
@@ -142,23 +143,6 @@ def _can_follow(op: ir.Operation, type_: ir.Type) -> bool:
         and not reads_room(op)
         and captures_constants(op)
     )
-
-
-def _halves(layer: ir.Value) -> tuple[ir.Value, ir.Value] | None:
-    """The two halves of a layer's outputs, where nothing else of it is read."""
-    parts = [use.owner.operation for use in layer.uses]
-    if len(parts) != 2 or any(part.name != "tensor.extract_slice" for part in parts):
-        return None
-    *_, outputs = layer.type.shape
-    starts = [list(ir.DenseI64ArrayAttr(part.attributes["static_offsets"])) for part in parts]
-    where = [0] * (layer.type.rank - 1)
-    by_start = {start[-1]: part.results[0] for start, part in zip(starts, parts, strict=True)}
-    whole_rows = all(start[:-1] == where for start in starts)
-    halves = all(part.results[0].type.shape[-1] * 2 == outputs for part in parts)
-    same_rank = all(part.results[0].type.rank == layer.type.rank for part in parts)
-    if not (whole_rows and halves and same_rank and set(by_start) == {0, outputs // 2}):
-        return None
-    return by_start[0], by_start[outputs // 2]
 
 
 def _read_outside(epilogue: Epilogue) -> list[ir.Value]:

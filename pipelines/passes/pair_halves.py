@@ -5,13 +5,12 @@ from math import prod
 from typing import ClassVar
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, linalg, tensor
+from torch_mlir.dialects import arith, linalg
 
 from llmc.dialects import LinearOp
 from llmc.dialects.index_notation import collapse, expand, filled, slice_of
 from llmc.pipelines.passes.base import Pass, find
-
-_MAPS = ("d1", "d0, d1", "d0, d1", "d0", "d0")
+from llmc.pipelines.passes.row_halves import halves_of
 
 
 @dataclass(frozen=True)
@@ -27,32 +26,19 @@ class PairHalves(Pass):
     def apply(self, module: ir.Module) -> None:
         """Rewrites operation by operation."""
         for op in find(module.operation, "llmc.linear"):
-            halves = _halves(op.opview)
+            halves = halves_of(op.results[0]) if _is_plain_row(op.opview) else None
             if halves:
                 with ir.InsertionPoint(op), op.location:
                     results = _multiply(op.opview)
-                for half in halves:
-                    *_, start = half.static_offsets
-                    half.result.replace_all_uses_with(results[start > 0])
-                    half.operation.erase()
+                for half, result in zip(halves, results, strict=True):
+                    half.replace_all_uses_with(result)
+                    half.owner.erase()
                 op.erase()
 
 
-def _halves(linear: LinearOp) -> list[tensor.ExtractSliceOp]:
-    """The slices that read the row of `linear`, if they are its halves and there are both."""
-    *leading, width = linear.out.type.shape
+def _is_plain_row(linear: LinearOp) -> bool:
     is_plain = linear.bias is None and not linear.transposed.value
-    users = [use.owner.operation for use in linear.out.uses]
-    if not is_plain or prod(leading) != 1 or width % 2:
-        return []
-    if any(user.name != "tensor.extract_slice" for user in users):
-        return []
-    slices = [user.opview for user in users]
-    starts = {tuple(each.static_offsets) for each in slices}
-    wholes = [0] * len(leading)
-    are_halves = all(list(each.static_sizes) == [*leading, width // 2] for each in slices)
-    both = {(*wholes, 0), (*wholes, width // 2)}
-    return slices if are_halves and starts == both else []
+    return is_plain and prod(linear.out.type.shape[:-1]) == 1
 
 
 def _multiply(linear: LinearOp) -> list[ir.Value]:
@@ -63,12 +49,13 @@ def _multiply(linear: LinearOp) -> list[ir.Value]:
     extents = [rows // 2, columns]
     weights = [slice_of(linear.weight, [at, 0], extents, extents) for at in (0, rows // 2)]
     outs = [filled([rows // 2], 0.0, element) for _ in weights]
+    n, k = map(ir.AffineDimExpr.get, range(2))
     op = linalg.GenericOp(
         [out.type for out in outs],
         [x, *weights],
         outs,
-        [ir.AffineMapAttr.parse(f"affine_map<(d0, d1) -> ({each})>").value for each in _MAPS],
-        ir.Attribute.parse("[#linalg.iterator_type<parallel>, #linalg.iterator_type<reduction>]"),
+        [ir.AffineMap.get(2, 0, read) for read in ([k], [n, k], [n, k], [n], [n])],
+        ["parallel", "reduction"],
     )
     types = [value.type.element_type for value in (x, *weights, *outs)]
     block = op.regions[0].blocks.append(*types, arg_locs=None)

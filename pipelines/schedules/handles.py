@@ -12,7 +12,7 @@ from functools import wraps
 from typing import ParamSpec, TypeVar
 
 from torch_mlir import ir
-from torch_mlir.dialects import transform
+from torch_mlir.dialects import linalg, transform  # noqa: F401 (builds iterator types)
 from torch_mlir.dialects.transform import structured
 
 P = ParamSpec("P")
@@ -82,12 +82,12 @@ def match(scope: Handle, loops: str, reduced: str = "") -> Handle:
     Each loop has a letter, from the outermost in. `generalize` makes generic operations of others.
     """
     kinds = ["reduction" if letter in reduced else "parallel" for letter in loops]
-    iterators = [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
+    iterators = ir.AttrBuilder.get("IteratorTypeArrayAttr")(kinds, context=ir.Context.current)
     matched = structured.MatchOp(
         any_op(),
         scope.value,
         ops=["linalg.generic"],
-        op_attrs=ir.DictAttr.get({"iterator_types": ir.ArrayAttr.get(iterators)}),
+        op_attrs=ir.DictAttr.get({"iterator_types": iterators}),
     )
     return Handle(matched.results_, loops)
 

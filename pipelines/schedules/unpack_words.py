@@ -65,7 +65,7 @@ def _dots(dots: ByteDots, words: ir.Value) -> ir.Operation:
         [words, dots.values[0]],
         [dots.start],
         [ir.AffineMap.get(7, 0, results) for results in maps],
-        ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]),
+        kinds,
     )
     byte, sum_ = words.type.element_type, dots.start.type.element_type
     block = op.regions[0].blocks.append(byte, byte, sum_, arg_locs=None)

@@ -70,10 +70,9 @@ class _Widening:
         map_ = ir.AffineMap.get(
             len(loops), 0, [ir.AffineDimExpr.get(loops.index(each)) for each in dims]
         )
-        kinds = [ir.Attribute.parse("#linalg.iterator_type<parallel>")] * len(loops)
         room = tensor.empty(sizes(given[0]), self.made.type)
         op = linalg.GenericOp(
-            [room.type], given, [room], [map_] * (len(given) + 1), ir.ArrayAttr.get(kinds)
+            [room.type], given, [room], [map_] * (len(given) + 1), ["parallel"] * len(loops)
         )
         arguments = [self.block.arguments[at] for at in self.inputs]
         known = _begin(op, [*(each.type for each in arguments), self.made.type], arguments)

@@ -20,7 +20,7 @@ func.func @gate_up(%x: tensor<1x1x4xf32>, %w: tensor<6x4xf16>)
   return %up, %gate : tensor<1x1x3xf32>, tensor<1x1x3xf32>
 }
 
-// Parts that are no halves, and several rows, stay as they are.
+// Parts that are no halves, or of another rank, and several rows, stay as they are.
 // CHECK-LABEL: func.func @parts
 // CHECK:         "llmc.linear"
 func.func @parts(%x: tensor<1x4xf32>, %w: tensor<6x4xf32>) -> (tensor<1x4xf32>, tensor<1x2xf32>) {
@@ -29,6 +29,16 @@ func.func @parts(%x: tensor<1x4xf32>, %w: tensor<6x4xf32>) -> (tensor<1x4xf32>, 
   %a = tensor.extract_slice %y[0, 0] [1, 4] [1, 1] : tensor<1x6xf32> to tensor<1x4xf32>
   %b = tensor.extract_slice %y[0, 4] [1, 2] [1, 1] : tensor<1x6xf32> to tensor<1x2xf32>
   return %a, %b : tensor<1x4xf32>, tensor<1x2xf32>
+}
+
+// CHECK-LABEL: func.func @of_another_rank
+// CHECK:         "llmc.linear"
+func.func @of_another_rank(%x: tensor<1x4xf32>, %w: tensor<6x4xf32>) -> (tensor<3xf32>, tensor<1x3xf32>) {
+  %y = "llmc.linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
+     : (tensor<1x4xf32>, tensor<6x4xf32>) -> tensor<1x6xf32>
+  %a = tensor.extract_slice %y[0, 0] [1, 3] [1, 1] : tensor<1x6xf32> to tensor<3xf32>
+  %b = tensor.extract_slice %y[0, 3] [1, 3] [1, 1] : tensor<1x6xf32> to tensor<1x3xf32>
+  return %a, %b : tensor<3xf32>, tensor<1x3xf32>
 }
 
 // CHECK-LABEL: func.func @rows
