@@ -20,9 +20,14 @@ def first_line(error: BaseException) -> str:
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
+def printable(text: object) -> str:
+    """The words of `text` on one line, a question mark for what could steer a terminal."""
+    line = " ".join(str(text).split())
+    return "".join(letter if letter.isprintable() else "?" for letter in line)
+
+
 def one_line(text: object) -> str:
     """The text of an exception or a file, fit for one line of a terminal; at most 200 letters."""
     if isinstance(text, KeyError):  # whose text is the bare key
         text = f"{text} is not known"
-    line = " ".join(str(text).split())[:200] or type(text).__name__
-    return "".join(letter if letter.isprintable() else "?" for letter in line)
+    return printable(text)[:200] or type(text).__name__

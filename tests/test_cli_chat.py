@@ -177,7 +177,7 @@ How are you?
 /set top_p=9
 /set seed=8 --zork=1
 /set
-/zork
+/zork\x1b[2J
  /zork
 \xff
 /help
@@ -202,6 +202,7 @@ def test_chat_through_a_pipe(model, endless_bundle):
     assert "seed=8" not in told
     assert "--help" not in told
     assert told.count("error:") == 5
+    assert "\x1b" not in told
 
 
 def test_chat_that_fills_the_context(tiny_bundle, tmp_path):

@@ -23,6 +23,7 @@ def only_line(text: str) -> str:
     """The one line that `text` is."""
     (line,) = text.splitlines()
     assert line.startswith("llmc: error: ")
+    assert line.isprintable()
     assert len(line) > len("llmc: error: ") + 10
     return line
 
@@ -96,6 +97,7 @@ SHARDED = ("FOLDER", "--grid", "tp=2", "--stop-after", "shard")
         (("logits", "BUNDLE", "--tokens", "1", "-o", "/dev/null/x.npy"), "/dev/null"),
         (("inspect", "FOLDER"), "bundle"),
         (("inspect", "OUT"), "bundle"),
+        (("inspect", "OUT\x1b[2J"), "bundle"),
         (("compile", "BUNDLE", "--context", "9"), "--context"),
         (("compile", "BUNDLE", "--stop-after", "linalg"), "--stop-after"),
         (("compile", "BUNDLE", "-o", "OUT", "--start-from", "OUT"), "--start-from"),

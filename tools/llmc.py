@@ -5,7 +5,7 @@ import sys
 from importlib import import_module
 
 from llmc.pipelines.errors import IREEError
-from llmc.runtime import UserError
+from llmc.runtime.errors import UserError, printable
 from llmc.tools.arguments import ArgumentParser
 from llmc.tools.terminal import close_output, note, show_any_text
 
@@ -38,7 +38,7 @@ def main(words: list[str] | None = None) -> int:
         arguments = _parser(words).parse_args(words)
         arguments.run(arguments)
     except UserError as error:
-        note(f"llmc: error: {' '.join(str(error).split())}")
+        note(f"llmc: error: {printable(error)}")
         return 2
     except IREEError as error:
         note(str(error))

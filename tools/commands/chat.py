@@ -6,6 +6,7 @@ from copy import copy
 from dataclasses import asdict
 
 from llmc.runtime import Generation, Model, RankError, UserError
+from llmc.runtime.errors import printable
 from llmc.tools.arguments import (
     add_compile_options,
     add_device,
@@ -78,7 +79,7 @@ class _Conversation:
             except (OutputError, RankError):
                 raise
             except UserError as error:
-                note(f"error: {error}")
+                note(f"error: {printable(error)}")
 
     def _answer(self, message: str) -> None:
         steps = self._chat.send(message, self._options)

@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.filesize import decimal
 
 from llmc.runtime.abi import DECODE
+from llmc.runtime.errors import printable
 from llmc.runtime.manifest import Manifest
 from llmc.tools.terminal import write
 
@@ -42,8 +43,7 @@ def run(arguments: argparse.Namespace) -> None:
 def describe(manifest: Manifest) -> Iterator[str]:
     """The manifest as lines for a person, without what could steer a terminal."""
     for name, value in _facts(manifest):
-        printable = "".join(letter if letter.isprintable() else "?" for letter in value)
-        yield f"{name:<14}{printable}"
+        yield f"{name:<14}{printable(value)}"
 
 
 def _facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
