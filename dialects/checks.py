@@ -23,7 +23,7 @@ _FLOATS = {
 """The floats of tensors: the least and the largest magnitude of each, but for subnormal ones."""
 _INTEGERS = ("i8", "i16", "i32", "i64")
 
-_Format = TypeVar("_Format")
+_Format = TypeVar("_Format", bound=BlockFormat | CellFormat)
 
 __all__ = ["MismatchError", "require"]
 
