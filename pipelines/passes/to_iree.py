@@ -10,6 +10,14 @@ from llmc.pipelines.passes.bind_parameters import RECIPE
 from llmc.pipelines.passes.thread_kv_cache import CACHE, SHARERS
 from llmc.runtime.abi import PARAMETER_SCOPE
 
+_OPERATIONS = {
+    "bufferization.alloc_tensor": "flow.tensor.alloca",
+    "llmc.bitcast": "flow.tensor.bitcast",
+    "ml_program.global_load": "util.global.load",
+    "ml_program.global_store": "util.global.store",
+}
+"""What takes the place of operations, with the same operands and results."""
+
 
 @dataclass(frozen=True)
 class ToIREE(Pass):
@@ -24,48 +32,13 @@ class ToIREE(Pass):
     name: ClassVar[str] = "to-iree"
 
     def apply(self, module: ir.Module) -> None:
-        """Rewrites globals, their loads and stores, and marks the layers."""
+        """Rewrites globals, and what is done with them and with memory, and marks the layers."""
         module.context.allow_unregistered_dialects = True
         for op in find(module.operation, "ml_program.global"):
             _replace_global(op)
-        for op in find(module.operation, "ml_program.global_load"):
-            with ir.InsertionPoint(op), op.location:
-                load = ir.Operation.create(
-                    "util.global.load",
-                    results=[op.results[0].type],
-                    attributes={"global": op.attributes["global"]},
-                )
-            op.results[0].replace_all_uses_with(load.result)
-            op.erase()
-        for op in find(module.operation, "ml_program.global_store"):
-            with ir.InsertionPoint(op), op.location:
-                ir.Operation.create(
-                    "util.global.store",
-                    operands=list(op.operands),
-                    attributes={"global": op.attributes["global"]},
-                )
-            op.erase()
-        for op in find(module.operation, "bufferization.alloc_tensor"):
-            if op.opview.copy is not None:
-                continue
-            with ir.InsertionPoint(op), op.location:
-                room = ir.Operation.create(
-                    "flow.tensor.alloca",
-                    results=[op.results[0].type],
-                    operands=list(op.opview.dynamic_sizes),
-                )
-            op.results[0].replace_all_uses_with(room.result)
-            op.erase()
-        for op in find(module.operation, "llmc.bitcast"):
-            with ir.InsertionPoint(op), op.location:
-                view = ir.Operation.create(
-                    "flow.tensor.bitcast",
-                    results=[op.results[0].type],
-                    operands=list(op.operands),
-                    attributes={"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, 0])},
-                )
-            op.results[0].replace_all_uses_with(view.result)
-            op.erase()
+        for op in find(module.operation, *_OPERATIONS):
+            if op.name != "bufferization.alloc_tensor" or op.opview.copy is None:
+                _replace(op)
         for function in layer_functions(module):
             function.attributes["noinline"] = ir.UnitAttr.get()
 
@@ -84,3 +57,23 @@ def _replace_global(op: ir.Operation) -> None:
     with ir.InsertionPoint(op), op.location:
         ir.Operation.create("util.global", attributes=attributes)
     op.erase()
+
+
+def _replace(op: ir.Operation) -> None:
+    with ir.InsertionPoint(op), op.location:
+        new = ir.Operation.create(
+            _OPERATIONS[op.name],
+            results=[result.type for result in op.results],
+            operands=list(op.operands),
+            attributes=_attributes(op),
+        )
+    for old, fresh in zip(op.results, new.results, strict=True):
+        old.replace_all_uses_with(fresh)
+    op.erase()
+
+
+def _attributes(op: ir.Operation) -> dict[str, ir.Attribute]:
+    """Those of the operation that takes the place of `op`."""
+    if op.name == "llmc.bitcast":
+        return {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, 0])}
+    return {"global": op.attributes["global"]} if "global" in op.attributes else {}
