@@ -10,12 +10,7 @@ from torch_mlir.dialects import func
 
 from llmc.dialects import ExpertLinearOp, LinearOp, ParameterOp
 from llmc.dialects.attributes import i64
-from llmc.pipelines.passes.base import (
-    Pass,
-    find,
-    functions,
-    trunks,
-)
+from llmc.pipelines.passes.base import Pass, find, functions, trunks
 from llmc.pipelines.sharding.annotations import (
     STAGE,
     add_grid,
@@ -24,15 +19,12 @@ from llmc.pipelines.sharding.annotations import (
     mark_layout,
     shard_op,
 )
-from llmc.pipelines.sharding.megatron import (
-    Cuts,
-    cut_outputs,
-    usual_cuts,
-)
+from llmc.pipelines.sharding.megatron import Cuts, cut_outputs, usual_cuts
 from llmc.pipelines.sharding.parts import parts_of
 from llmc.pipelines.sharding.plan import Plan, read_plan
 from llmc.pipelines.sharding.split import whole
 from llmc.runtime.errors import UserError
+from llmc.runtime.manifest import Axis
 from llmc.runtime.ranks.grid import Grid
 
 AXES = ("tp", "pp", "dp", "ep", "sp")
@@ -63,18 +55,23 @@ class AnnotateShardings(Pass):
         add_grid(module, plan.grid)
         _pin(module, plan)
         _mark_stages(module, plan)
+        of_model = trunks(module)
         for number, axis in enumerate(() if plan.complete else plan.grid.axes):
             for function in functions(module):
-                try:
-                    is_trunk = function in trunks(module)
-                    cuts = usual_cuts(function, axis, number, is_trunk=is_trunk)
-                    if self.exact and axis.name == "tp":
-                        cuts = {**cut_outputs(function, number, axis.size), **cuts}
-                except ValueError as error:
-                    raise UserError(f"along {axis.name}: {error}") from error
-                _annotate(cuts)
-                if self.exact and axis.name == "tp":
-                    _gather_all(function)
+                self._cut(function, axis, number, is_trunk=function in of_model)
+
+    def _cut(self, function: func.FuncOp, axis: Axis, number: int, *, is_trunk: bool) -> None:
+        """Splits the usual way, along one axis, what no plan has pinned."""
+        is_exact = self.exact and axis.name == "tp"
+        try:
+            cuts = usual_cuts(function, axis, number, is_trunk=is_trunk)
+            if is_exact:
+                cuts = {**cut_outputs(function, number, axis.size), **cuts}
+        except ValueError as error:
+            raise UserError(f"along {axis.name}: {error}") from error
+        _annotate(cuts)
+        if is_exact:
+            _gather_all(function)
 
 
 def _mark_stages(module: ir.Module, plan: Plan) -> None:

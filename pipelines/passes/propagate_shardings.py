@@ -1,7 +1,8 @@
 """`propagate-shardings`: from how some values are split to how all are."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from torch_mlir import ir
 from torch_mlir.dialects import func, shard
@@ -11,6 +12,9 @@ from llmc.pipelines.sharding.annotations import grid_of, layout_of, shard_op
 from llmc.pipelines.sharding.rules import assign, is_free, rule_of
 from llmc.pipelines.sharding.split import Layout, whole, whole_of
 from llmc.runtime.ranks.grid import Grid
+
+_Layouts: TypeAlias = dict[ir.Value, Layout | None]
+"""How each value is split; None where its user may choose."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,7 @@ class PropagateShardings(Pass):
 
 
 def _propagate(function: func.FuncOp, grid: Grid) -> None:
-    layouts: dict[ir.Value, Layout | None] = {}
+    layouts: _Layouts = {}
     for op in list(function.entry_block):
         if isinstance(op, shard.ShardOp):
             layouts[op.result] = layout_of(op, grid)
@@ -43,7 +47,7 @@ def _propagate(function: func.FuncOp, grid: Grid) -> None:
             _visit(op.operation, layouts)
 
 
-def _visit(op: ir.Operation, layouts: dict[ir.Value, Layout | None]) -> None:
+def _visit(op: ir.Operation, layouts: _Layouts) -> None:
     """Adds what `op` needs of its operands, and what it makes of them."""
     rule = rule_of(op)
     given = [_layout(operand, layouts) for operand in op.operands]
@@ -52,26 +56,44 @@ def _visit(op: ir.Operation, layouts: dict[ir.Value, Layout | None]) -> None:
     if rule is not None:
         assignment = assign(rule, given)
         needed, made = assignment.operands, assignment.results
+    _ask_for_operands(op, given, needed)
+    _ask_for_reads(op, layouts)
+    if is_free(op):
+        layouts.update((result, None) for result in op.results)
+    else:
+        for result, layout in zip(op.results, made, strict=True):
+            _say_where(result, layout, layouts)
+
+
+def _ask_for_operands(
+    op: ir.Operation, given: Sequence[Layout | None], needed: Sequence[Layout]
+) -> None:
+    """Asks for operands in the layouts that are `needed`, where those `given` are others."""
     with ir.InsertionPoint(op), op.location:
         for number, (has, needs) in enumerate(zip(given, needed, strict=True)):
             if needs != (has if has is not None else whole(len(needs))):
                 op.operands[number] = shard_op(op.operands[number], needs, for_users=True)
-        for inner in walk(op):  # a region may read any element
+
+
+def _ask_for_reads(op: ir.Operation, layouts: _Layouts) -> None:
+    """Asks for all of what regions read, which may be any element."""
+    with ir.InsertionPoint(op), op.location:
+        for inner in walk(op):
             for number, operand in enumerate(inner.operands):
                 if any(_layout(operand, layouts) or ()):
                     inner.operands[number] = shard_op(operand, whole_of(operand), for_users=True)
-    if is_free(op):
-        layouts.update((result, None) for result in op.results)
-        return
-    for result, layout in zip(op.results, made, strict=True):
-        layouts[result] = layout
-        users = list(result.uses)
-        if any(layout) and not all(_says_where_it_is(use.owner) for use in users):
-            with ir.InsertionPoint.after(op), op.location:
-                annotated = shard_op(result, layout)
-            for use in users:
-                use.owner.operands[use.operand_number] = annotated
-            layouts[annotated] = layout
+
+
+def _say_where(result: ir.Value, layout: Layout, layouts: _Layouts) -> None:
+    """Says in which layout `result` is, where that is split and nobody says it yet."""
+    layouts[result] = layout
+    users = list(result.uses)
+    if any(layout) and not all(_says_where_it_is(use.owner) for use in users):
+        with ir.InsertionPoint.after(result.owner), result.owner.location:
+            annotated = shard_op(result, layout)
+        for use in users:
+            use.owner.operands[use.operand_number] = annotated
+        layouts[annotated] = layout
 
 
 def _says_where_it_is(op: ir.OpView) -> bool:
@@ -79,5 +101,5 @@ def _says_where_it_is(op: ir.OpView) -> bool:
     return isinstance(op, shard.ShardOp) and not op.annotate_for_users
 
 
-def _layout(value: ir.Value, layouts: dict[ir.Value, Layout | None]) -> Layout | None:
+def _layout(value: ir.Value, layouts: _Layouts) -> Layout | None:
     return layouts.get(value, whole_of(value))
