@@ -98,18 +98,11 @@ def has_kernel(op: ir.Operation) -> bool:
     return op.name in KERNELS and (required is None or required(op.opview))
 
 
-def _has_tokens(op: CachedAttentionOp | RotaryOp) -> bool:
+def _has_tokens(op: CacheAppendOp | CachedAttentionOp | RotaryOp) -> bool:
     """Whether of the extents of heads the number of tokens alone is open, and they hold f32."""
-    heads = op.operands[0].type
+    heads = (op.rows if isinstance(op, CacheAppendOp) else op.operands[0]).type
     open_dims = [heads.is_dynamic_dim(dim) for dim in range(heads.rank)]
     return open_dims == [False, False, True, False] and heads.element_type == ir.F32Type.get()
-
-
-def _has_rows(op: CacheAppendOp) -> bool:
-    """Whether of the extents of its rows the number of tokens alone is open, made of f32."""
-    rows = op.rows.type
-    open_dims = [rows.is_dynamic_dim(dim) for dim in range(4)]
-    return open_dims == [False, False, True, False] and rows.element_type == ir.F32Type.get()
 
 
 def _append(op: CacheAppendOp, cpu: CallKernels) -> list[ir.Value]:
@@ -281,7 +274,7 @@ def _top_k(op: TopKOp, cpu: CallKernels) -> list[ir.Value]:
 
 _REQUIRED: dict[str, Callable[..., bool]] = {
     "llmc.attention_part": _holds_f32,
-    "llmc.cache_append": _has_rows,
+    "llmc.cache_append": _has_tokens,
     "llmc.cached_attention": _has_tokens,
     "llmc.combine_experts": _has_static_rows,
     "llmc.decode_attention": _holds_f32,
