@@ -9,7 +9,7 @@ head are rows together. Milakov and Gimelshein, 2018 (online softmax); Dao et al
 from dataclasses import dataclass
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, math, memref, scf, vector
+from torch_mlir.dialects import arith, memref, scf, vector
 
 from llmc.dialects import AttentionOp, AttentionPartOp, CachedAttentionOp
 from llmc.dialects.attention import HIDDEN
@@ -23,7 +23,7 @@ from llmc.pipelines.kernels.kernel import (
     load_index,
     multiply_add,
 )
-from llmc.pipelines.kernels.online_softmax import LEAST, buffer
+from llmc.pipelines.kernels.online_softmax import LEAST, bend, buffer, logarithm
 from llmc.pipelines.kernels.query_rows import QueryRows
 from llmc.pipelines.kernels.splat import splat
 from llmc.pipelines.kernels.vectors import (
@@ -249,7 +249,7 @@ class _Tile:
             for offset, score in zip(
                 offsets, self._dot_products(keys, offsets, count), strict=True
             ):
-                score = self._mask(self._bend(score), arith.addi(column, offset))
+                score = self._mask(bend(score, self.shape.softcap), arith.addi(column, offset))
                 vector.store(score, self.scores, [offset, index(0)])
                 highest = maximum(highest, score)
             scf.yield_([highest])
@@ -292,12 +292,6 @@ class _Tile:
             )
         return list(loop.results)
 
-    def _bend(self, score: ir.Value) -> ir.Value:
-        if not self.shape.softcap:
-            return score
-        cap = self._splat(self.shape.softcap * LOG2_E)
-        return arith.mulf(math.tanh(arith.divf(score, cap)), cap)
-
     def _mask(self, score: ir.Value, column: ir.Value) -> ir.Value:
         i32 = ir.IntegerType.get_signless(32)
         lanes = ir.VectorType.get([self.lanes], i32)
@@ -336,7 +330,7 @@ class _Tile:
             scf.yield_([])
 
     def _store(self, total: ir.Value, out: ir.Value) -> None:
-        # A row of padding may see no column at all: it becomes 0, not 0/0.
+        # A row of padding may see no column at all: what it becomes is undefined, but finite.
         factor = arith.divf(self._splat(1.0), maximum(total, self._splat(LEAST)))
         vector.store(factor, self.scores, [index(0), index(0)])
         channels = self.shape.value_channels
@@ -351,12 +345,10 @@ class _Tile:
             scf.yield_([])
 
     def _store_logarithm(self, peak: ir.Value, total: ir.Value, out: ir.Value) -> None:
-        """Behind each row that of the sum of its scores' exponentials; scores are of base 2."""
-        least = self._splat(LEAST)
-        logarithm = math.log2(maximum(total, least))
-        natural = arith.mulf(arith.addf(peak, logarithm), self._splat(1 / LOG2_E))
+        """Behind each row that of the sum of its scores' exponentials."""
+        logarithms = logarithm(peak, maximum(total, self._splat(LEAST)))
         for lane, place in enumerate(self.rows.outputs):
-            one = vector.extract(natural, [], [lane])
+            one = vector.extract(logarithms, [], [lane])
             memref.store(one, out, [*place, index(self.shape.value_channels)])
 
     def _splat(self, value: float) -> ir.Value:

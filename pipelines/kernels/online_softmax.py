@@ -185,7 +185,7 @@ class OnlineSoftmax(ABC):
         """
         after, hidden = [], splat(HIDDEN, floats(self.lanes))
         for head, product, peak in zip(heads, products, peaks, strict=True):
-            score, seen = self._bend(product), self.seen(head, column, at, limit)
+            score, seen = bend(product, self.softcap), self.seen(head, column, at, limit)
             if seen is not None:
                 score = arith.select(seen, score, hidden)
             vector.store(score, self.scores, [head, at])
@@ -220,12 +220,6 @@ class OnlineSoftmax(ABC):
         for head, sum_ in zip(heads, loop.results, strict=True):
             vector.store(sum_, self.totals, [head, index(0)])
 
-    def _bend(self, score: ir.Value) -> ir.Value:
-        if not self.softcap:
-            return score
-        cap = splat(self.softcap * LOG2_E, floats(self.lanes))
-        return arith.mulf(math.tanh(arith.divf(score, cap)), cap)
-
     def lanes_below(self, count: ir.Value) -> ir.Value:
         """Which lanes are among the first `count`, a number that may be negative."""
         i32 = ir.IntegerType.get_signless(32)
@@ -241,10 +235,22 @@ def group_of(lanes: int) -> int:
     return min(max(lanes, least), most)
 
 
+def bend(scores: ir.Value, softcap: float) -> ir.Value:
+    """Scores as `softcap` bends them, both times `LOG2_E`; 0 is none."""
+    if not softcap:
+        return scores
+    cap = splat(softcap * LOG2_E, scores.type)
+    return arith.mulf(math.tanh(arith.divf(scores, cap)), cap)
+
+
 def logarithm(peak: ir.Value, total: ir.Value) -> ir.Value:
-    """That of the sum of exponentials: `total`, of base 2, of what scores lie below `peak`."""
-    both = arith.addf(peak, math.log2(total))
-    return arith.mulf(both, constant(1 / LOG2_E, total.type))
+    """That of the sum of exponentials: `total`, of base 2, of what scores lie below `peak`.
+
+    Of one row, or of one in every lane.
+    """
+    both, type_ = arith.addf(peak, math.log2(total)), total.type
+    make = splat if isinstance(type_, ir.VectorType) else constant
+    return arith.mulf(both, make(1 / LOG2_E, type_))
 
 
 def buffer(*shape: int, element: ir.Type | None = None) -> ir.Value:
