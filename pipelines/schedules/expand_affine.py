@@ -7,6 +7,7 @@ from torch_mlir.dialects import arith, ext, transform
 
 from llmc.dialects.index_notation import index
 from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation, Rewriting
+from llmc.pipelines.walks import named
 
 
 class Interpretation(Rewriting):
@@ -15,7 +16,7 @@ class Interpretation(Rewriting):
     @staticmethod
     def rewrite(_op: Any, target: ir.Operation, rewriter: transform.TransformRewriter) -> None:
         """Replaces the maps in a loop."""
-        for apply_ in _maps(target):
+        for apply_ in named(target, "affine.apply"):
             with ir.InsertionPoint(apply_), apply_.location:
                 rewriter.replace_op(apply_, [_expanded(apply_)])
 
@@ -31,18 +32,6 @@ class ExpandAffineOp(Operation, name="expand_affine", traits=[Interpretation, Mo
     """
 
     target: ext.Operand[Any]
-
-
-def _maps(root: ir.Operation) -> list[ir.Operation]:
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "affine.apply":
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    root.walk(visit)
-    return found
 
 
 def _expanded(apply_: ir.Operation) -> ir.Value:

@@ -1,7 +1,5 @@
 """Chooses a schedule for the dispatches of a module for a GPU."""
 
-from collections.abc import Iterator
-
 from iree.compiler import ir
 
 from llmc.pipelines.schedules.gpu_block_matvec import GPUBlockMatvec
@@ -11,6 +9,7 @@ from llmc.pipelines.schedules.gpu_lowering import Kind
 from llmc.pipelines.schedules.gpu_matvec import GPUMatvec
 from llmc.pipelines.schedules.gpu_search import GPUSearch
 from llmc.pipelines.targets.gpu_facts import GPUFacts
+from llmc.pipelines.walks import named
 
 
 def schedule_dispatches(flow: ir.Module, kind: Kind, facts: GPUFacts) -> None:
@@ -20,17 +19,21 @@ def schedule_dispatches(flow: ir.Module, kind: Kind, facts: GPUFacts) -> None:
     IREE lowers as it sees fit: it has tiles for tensor cores, for rows that are summed, and for
     what is computed element by element.
     """
+    executables = [op.operation for op in flow.body if op.operation.name == "flow.executable"]
     with flow.context, ir.Location.unknown():
-        for executable in flow.body:
-            if executable.operation.name == "flow.executable":
-                generics = list(_generics(executable.operation))
-                roots = [each for each in generics if any(loops_of(each).reduced)] or generics
-                if roots:
-                    _schedule(roots[-1], kind, facts)
+        for root in filter(None, map(_root, executables)):
+            _schedule(root, kind, facts)
+
+
+def _root(executable: ir.Operation) -> ir.Operation | None:
+    """The last sum of a dispatch, which IREE tiles first, or its last `linalg.generic`, if any."""
+    generics = named(executable, "linalg.generic")
+    sums = [each for each in generics if any(loops_of(each).reduced)]
+    return next(reversed(sums or generics), None)
 
 
 def _schedule(root: ir.Operation, kind: Kind, facts: GPUFacts) -> None:
-    """Sets the schedule of a dispatch by the last of its sums, if any, which IREE tiles first."""
+    """Sets the schedule of a dispatch by its `root`."""
     if alone := GPUSearch.choose(root, facts) or GPUChosen.choose(root, facts):
         alone.apply(root, kind)
     elif kind == "cuda" and (matvec := _choose_matvec(root, facts)):
@@ -39,13 +42,3 @@ def _schedule(root: ir.Operation, kind: Kind, facts: GPUFacts) -> None:
 
 def _choose_matvec(root: ir.Operation, facts: GPUFacts) -> GPUMatvec | GPUBlockMatvec | None:
     return GPUMatvec.choose(root, facts) or GPUBlockMatvec.choose(root, facts)
-
-
-def _generics(op: ir.Operation) -> Iterator[ir.Operation]:
-    """The generic operations under `op`."""
-    for region in op.regions:
-        for block in region:
-            for inner in block:
-                if inner.operation.name == "linalg.generic":
-                    yield inner.operation
-                yield from _generics(inner.operation)

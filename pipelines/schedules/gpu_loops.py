@@ -1,5 +1,6 @@
 """Reads the loops of a `linalg.generic` in a dispatch of IREE's."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from iree.compiler import ir
@@ -26,13 +27,15 @@ class Loops:
 def loops_of(generic: ir.Operation) -> Loops:
     """The loops of a `linalg.generic`."""
     reduced = tuple("reduction" in str(kind) for kind in generic.attributes["iterator_types"])
-    sizes = [-1] * len(reduced)
+    known = {dim: extent for dim, extent in _extents(generic) if extent >= 0}
+    return Loops(tuple(known.get(dim, -1) for dim in range(len(reduced))), reduced)
+
+
+def _extents(generic: ir.Operation) -> Iterator[tuple[int | None, int]]:
+    """The extent of each dimension of its operands, with the loop that this follows."""
     for value, dims in zip(generic.operands, read_dims(generic), strict=True):
         if isinstance(value.type, ir.RankedTensorType):
-            for dim, extent in zip(dims, value.type.shape, strict=True):
-                if dim is not None and extent >= 0:
-                    sizes[dim] = extent
-    return Loops(tuple(sizes), reduced)
+            yield from zip(dims, value.type.shape, strict=True)
 
 
 def read_dims(generic: ir.Operation) -> list[tuple[int | None, ...]]:

@@ -8,6 +8,7 @@ from torch_mlir.dialects import arith, ext, tensor, transform, vector
 
 from llmc.dialects.index_notation import index
 from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation, Rewriting
+from llmc.pipelines.walks import named
 
 
 class Interpretation(Rewriting):
@@ -37,15 +38,8 @@ class SplatReadsOp(Operation, name="splat_reads", traits=[Interpretation, Modifi
 
 def transfer_reads(scope: ir.Operation) -> list[vector.TransferReadOp]:
     """The vector.transfer_read operations in `scope` that read whole vectors from tensors."""
-    found: list[vector.TransferReadOp] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "vector.transfer_read" and _reads_whole(op.opview):
-            found.append(op.opview)
-        return ir.WalkResult.ADVANCE
-
-    scope.walk(visit)
-    return found
+    reads = (op.opview for op in named(scope, "vector.transfer_read"))
+    return [read for read in reads if _reads_whole(read)]
 
 
 def _reads_whole(read: vector.TransferReadOp) -> bool:

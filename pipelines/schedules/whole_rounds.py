@@ -7,6 +7,7 @@ from torch_mlir.dialects import ext, scf, transform
 
 from llmc.dialects.index_notation import index
 from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation, Rewriting
+from llmc.pipelines.walks import named
 
 
 class Interpretation(Rewriting):
@@ -35,17 +36,17 @@ class WholeRoundsOp(Operation, name="whole_rounds", traits=[Interpretation, Modi
 
 def _sizes(loop: scf.ForOp, step: int) -> list[ir.Operation]:
     """The sizes of tiles in a loop: the lesser of its step and what is left."""
-    found = []
+    return [
+        op
+        for op in named(loop.operation, "affine.min")
+        if loop.induction_variable in list(op.operands) and _has_result(op, step)
+    ]
 
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "affine.min" and loop.induction_variable in list(op.operands):
-            results = ir.AffineMapAttr(op.attributes["map"]).value.results
-            if any(isinstance(e, ir.AffineConstantExpr) and e.value == step for e in results):
-                found.append(op)
-        return ir.WalkResult.ADVANCE
 
-    loop.operation.walk(visit)
-    return found
+def _has_result(op: ir.Operation, value: int) -> bool:
+    """Whether the number `value` is among what an affine.min is the least of."""
+    results = ir.AffineMapAttr(op.attributes["map"]).value.results
+    return any(isinstance(e, ir.AffineConstantExpr) and e.value == value for e in results)
 
 
 def _constant(value: ir.Value) -> int:
