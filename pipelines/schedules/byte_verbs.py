@@ -2,6 +2,7 @@
 
 from torch_mlir import ir
 
+from llmc.dialects.attributes import i64
 from llmc.pipelines.schedules.byte_products import ByteProductsOp
 from llmc.pipelines.schedules.handles import Handle, any_op, verb
 from llmc.pipelines.schedules.tile_products import TileProductsOp
@@ -14,8 +15,7 @@ from llmc.pipelines.schedules.use_tile_registers import UseTileRegistersOp
 def byte_products(dots: Handle, instruction: str, lanes: int) -> None:
     """Multiplies bytes by a CPU's `instruction` on vectors of `lanes` sums of 32 bits."""
     load(dots.value.context)
-    wide = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), lanes)
-    ByteProductsOp(dots.value, ir.StringAttr.get(instruction), wide)
+    ByteProductsOp(dots.value, ir.StringAttr.get(instruction), i64(lanes))
 
 
 @verb

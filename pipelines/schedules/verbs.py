@@ -15,6 +15,7 @@ from torch_mlir.dialects import transform
 from torch_mlir.dialects.bufferization import LayoutMapOption
 from torch_mlir.dialects.transform import bufferization, loop, structured, tensor, vector
 
+from llmc.dialects.attributes import i64
 from llmc.pipelines.schedules.expand_affine import ExpandAffineOp
 from llmc.pipelines.schedules.handles import Handle, any_op, match, operations, verb
 from llmc.pipelines.schedules.prefetch import PrefetchOp
@@ -55,8 +56,7 @@ def widen(op: Handle, number: int, loops: str) -> Handle:
     It becomes an operation of its own with `loops`, those of `op` that the input has.
     """
     load(op.value.context)
-    at = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
-    return Handle(WidenOperandOp(op.value, at, any_op()).wide, loops)
+    return Handle(WidenOperandOp(op.value, i64(number), any_op()).wide, loops)
 
 
 @verb
@@ -306,9 +306,7 @@ def prefetch(scope: Handle, dimension: int, ahead: int) -> None:
     The last dimension is -1.
     """
     expand_affine(scope)
-    i64 = ir.IntegerType.get_signless(64)
-    numbers = [ir.IntegerAttr.get(i64, number) for number in (dimension, ahead)]
-    PrefetchOp(scope.value, *numbers)
+    PrefetchOp(scope.value, i64(dimension), i64(ahead))
 
 
 @verb
