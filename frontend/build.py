@@ -1,6 +1,8 @@
 """From a model's name to a bundle. Imports PyTorch and the compiler only when called."""
 
-from contextlib import nullcontext
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from llmc.frontend.options import CompileOptions, Progress
@@ -25,7 +27,10 @@ def build_bundle(
         from llmc.frontend.compile import compile_model
     with progress("open"):
         model = open_model(name, options.layers)
-    compile_model(model, options, output, progress=progress, dump_ir=dump_ir, start_from=start_from)
+    with _imports_uncollected():
+        compile_model(
+            model, options, output, progress=progress, dump_ir=dump_ir, start_from=start_from
+        )
 
 
 def build_ir(
@@ -43,6 +48,17 @@ def build_ir(
         from llmc.frontend.compile import lower_to
     with progress("open"):
         model = open_model(name, options.layers)
-    return lower_to(
-        model, options, stop_after, progress=progress, dump_ir=dump_ir, start_from=start_from
-    )
+    with _imports_uncollected():
+        return lower_to(
+            model, options, stop_after, progress=progress, dump_ir=dump_ir, start_from=start_from
+        )
+
+
+@contextmanager
+def _imports_uncollected() -> Iterator[None]:
+    """The garbage collector passes over what is imported: half a million objects by then."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()

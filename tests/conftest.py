@@ -1,5 +1,6 @@
 """What the tests share: options for those that take long, and one tiny compiled model."""
 
+import gc
 import json
 import os
 import shutil
@@ -52,6 +53,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         (deselected if marked else kept).append(item)
     config.hook.pytest_deselected(items=deselected)
     items[:] = sorted(kept, key=_place)
+
+
+def pytest_collection_finish() -> None:
+    """The garbage collector passes over what is imported: half a million objects by then."""
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()
 
 
 def _place(item: pytest.Item) -> int:
