@@ -306,7 +306,7 @@ class IREEStage(Stage):
         return (
             FuseScreenedArgmax(),
             FuseArgmax(),
-            CallKernels(lanes=target.columns, instruction=target.byte_products.instruction),
+            CallKernels(lanes=target.columns, instruction=target.byte_instruction.name),
             StoreBlocksAsBytes(),
             DispatchKernels(),
             LowerCollectives(),

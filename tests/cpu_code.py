@@ -6,7 +6,7 @@ from torch_mlir import ir
 from llmc.pipelines.iree import UNVERIFIED
 from llmc.pipelines.targets.cpu import CPUTarget
 
-LANES, BYTES = CPUTarget().columns, CPUTarget().byte_products
+LANES, BYTES = CPUTarget().columns, CPUTarget().byte_instruction
 """The floats of a vector register of this CPU, and how it multiplies bytes."""
 OF_256_BITS = "vpmaddubsw" if "avx2" in CPUTarget().facts.features else "plain"
 """The instruction that multiplies bytes in registers of 256 bits."""

@@ -68,11 +68,11 @@ SHAPES = [
     Shape(heads=6, key_heads=2, channels=128, value_channels=128, cache="f16", lanes=16),
     Shape(heads=3, key_heads=1, channels=20, value_channels=6, cache="f16", lanes=4),
     Shape(heads=9, key_heads=3, channels=64, value_channels=96, cache="q8_0", lanes=16),
-    Shape(9, 3, 64, 96, lanes=LANES, cache="q8_0", instruction=BYTES.instruction),
-    Shape(4, 2, 128, 64, 7, 3.0, lanes=LANES, cache="q8_0", instruction=BYTES.instruction),
+    Shape(9, 3, 64, 96, lanes=LANES, cache="q8_0", instruction=BYTES.name),
+    Shape(4, 2, 128, 64, 7, 3.0, lanes=LANES, cache="q8_0", instruction=BYTES.name),
     Shape(2, 2, 256, 256, cache="q8_0", instruction=OF_256_BITS),
     Shape(4, 2, 20, 12, window=3, softcap=3.0, first=2, step=4),
-    Shape(9, 3, 64, 32, 9, 3.0, LANES, "q8_0", BYTES.instruction, first=1, step=2),
+    Shape(9, 3, 64, 32, 9, 3.0, LANES, "q8_0", BYTES.name, first=1, step=2),
 ]
 
 
@@ -151,7 +151,7 @@ def test_kernel(compiled, tokens, past, start):
 @pytest.mark.parametrize("window", [0, 100])
 @pytest.mark.parametrize(
     ("cache", "lanes", "instruction"),
-    [("f32", LANES, "plain"), ("q8_0", LANES, BYTES.instruction), ("q8_0", 8, OF_256_BITS)],
+    [("f32", LANES, "plain"), ("q8_0", LANES, BYTES.name), ("q8_0", 8, OF_256_BITS)],
 )
 def test_a_head_is_the_same_whatever_is_beside_it(cache, lanes, instruction, window):
     """On ranks that share a key head, which have some of its query heads, too."""

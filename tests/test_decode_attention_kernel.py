@@ -40,13 +40,13 @@ SHAPES = [
     Shape(heads=71, key_heads=1, channels=64, value_channels=64, rotated=64, batch="?"),
     Shape(heads=32, key_heads=32, channels=96, value_channels=96, lanes=16, batch="3"),
     Shape(heads=3, key_heads=3, channels=40, value_channels=24, rotated=16, together=True),
-    Shape(9, 3, 64, 64, rotated=64, lanes=LANES, cache="q8_0", instruction=BYTES.instruction),
-    Shape(4, 2, 128, 96, window=300, lanes=LANES, cache="q8_0", instruction=BYTES.instruction),
+    Shape(9, 3, 64, 64, rotated=64, lanes=LANES, cache="q8_0", instruction=BYTES.name),
+    Shape(4, 2, 128, 96, window=300, lanes=LANES, cache="q8_0", instruction=BYTES.name),
     Shape(5, 1, 32, 64, softcap=3.0, lanes=4, cache="q8_0", batch="?", normed=True),
     Shape(8, 1, 256, 256, rotated=64, cache="q8_0", batch="3", instruction=OF_256_BITS),
     Shape(9, 3, 64, 64, rotated=64, lanes=16, first=1, step=2, interleaved=True),
     Shape(6, 2, 16, 7, window=17, softcap=3.0, lanes=4, batch="?", normed=True, first=2, step=3),
-    Shape(2, 1, 32, 96, cache="q8_0", batch="?", instruction=BYTES.instruction, first=1, step=2),
+    Shape(2, 1, 32, 96, cache="q8_0", batch="?", instruction=BYTES.name, first=1, step=2),
 ]
 
 
@@ -80,7 +80,7 @@ def test_kernel(compiled, past, starts):
     check_attention(*compiled, past, starts)
 
 
-@pytest.mark.parametrize(("lanes", "instruction"), [(LANES, BYTES.instruction), (8, OF_256_BITS)])
+@pytest.mark.parametrize(("lanes", "instruction"), [(LANES, BYTES.name), (8, OF_256_BITS)])
 def test_a_head_is_the_same_whatever_is_beside_it(lanes, instruction):
     """On ranks that share a key head, which have some of its query heads, too."""
     shared = Shape(6, 2, 64, 64, lanes=lanes, cache="q8_0", instruction=instruction)

@@ -214,7 +214,7 @@ def test_two_rows_at_once(monkeypatch, format_):
 def test_the_best_instruction_of_a_cpu_is_taken(features, instruction):
     target = CPUTarget("some")
     vars(target)["_described"] = ("some", features)  # as LLVM would describe it
-    assert target.byte_products.instruction == instruction
+    assert target.byte_instruction.name == instruction
 
 
 def smmla(total: ir.Value, activations: ir.Value, weights: ir.Value) -> ir.Value:

@@ -17,9 +17,9 @@ from llmc.pipelines.kernels.probes import (
     ROUNDS,
     STREAMS,
     SUMS,
-    byte_products,
     multiply_bytes,
     multiply_floats,
+    probe_instructions,
     read,
 )
 from llmc.pipelines.targets.cpu import CPUTarget
@@ -57,9 +57,9 @@ def load_probes(read_bytes: int, threads: int) -> Probes:
         ),
         "floats": _Probe(multiply_floats(groups), (2, lanes), "f32", (groups, lanes)),
     }
-    if products := byte_products(target.facts.features):
+    if instructions := probe_instructions(target.facts.features):
         probes["bytes"] = _Probe(
-            multiply_bytes(groups, products), (2, 4 * lanes), "i8", (groups, lanes)
+            multiply_bytes(groups, instructions), (2, 4 * lanes), "i8", (groups, lanes)
         )
     operations = 2 * groups * ROUNDS * SUMS * lanes
     return Probes(_load(probes, target, threads), steps * step_bytes, operations)

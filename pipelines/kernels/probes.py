@@ -29,11 +29,12 @@ Step = Callable[[ir.Value, ir.Value, ir.Value], ir.Value]
 
 
 @dataclass(frozen=True)
-class ByteProducts:
+class ProbeInstructions:
     """Instructions that add products of bytes to 32-bit sums: `sums += a * b`, 4 to a sum.
 
     `direct` names one that does all of it, where the CPU has it; otherwise `pairs` makes 16-bit
-    sums of two products, and `widen` 32-bit ones of two of these.
+    sums of two products, and `widen` 32-bit ones of two of these. AMX and SMMLA are left out, which
+    multiply whole matrices.
     """
 
     direct: str = ""
@@ -41,20 +42,20 @@ class ByteProducts:
     widen: str = ""
 
 
-def byte_products(features: tuple[str, ...]) -> ByteProducts | None:
+def probe_instructions(features: tuple[str, ...]) -> ProbeInstructions | None:
     """The best that a CPU with LLVM's `features` has as vector instructions; None for none."""
     if "avx512vnni" in features:
-        return ByteProducts(direct="llvm.x86.avx512.vpdpbusd.512")
+        return ProbeInstructions(direct="llvm.x86.avx512.vpdpbusd.512")
     if "avxvnni" in features:
-        return ByteProducts(direct="llvm.x86.avx512.vpdpbusd.256")
+        return ProbeInstructions(direct="llvm.x86.avx512.vpdpbusd.256")
     if "avx512bw" in features:
-        return ByteProducts(
+        return ProbeInstructions(
             pairs="llvm.x86.avx512.pmaddubs.w.512", widen="llvm.x86.avx512.pmaddw.d.512"
         )
     if "avx2" in features:
-        return ByteProducts(pairs="llvm.x86.avx2.pmadd.ub.sw", widen="llvm.x86.avx2.pmadd.wd")
+        return ProbeInstructions(pairs="llvm.x86.avx2.pmadd.ub.sw", widen="llvm.x86.avx2.pmadd.wd")
     if "dotprod" in features:
-        return ByteProducts(direct="llvm.aarch64.neon.sdot.v4i32.v16i8")
+        return ProbeInstructions(direct="llvm.aarch64.neon.sdot.v4i32.v16i8")
     return None
 
 
@@ -92,19 +93,19 @@ def multiply_floats(groups: int) -> Kernel:
     return Kernel("probe_floats", lambda _: (groups, 1), _repeat(step, arith.addf, 0.0))
 
 
-def multiply_bytes(groups: int, products: ByteProducts) -> Kernel:
+def multiply_bytes(groups: int, instructions: ProbeInstructions) -> Kernel:
     """Operand `x [2, 4 * lanes]` i8, result `[groups, lanes]` i32: `ROUNDS * SUMS` additions."""
 
     def step(sum_: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
-        if products.direct:
-            return _call(products.direct, sum_.type, sum_, a, b)
+        if instructions.direct:
+            return _call(instructions.direct, sum_.type, sum_, a, b)
         lanes = sum_.type.shape[0]
         halves = ir.VectorType.get([2 * lanes], ir.IntegerType.get_signless(16))
         # Of the sum, too: or the products, which are always the same, were computed once.
         b = arith.xori(b, vector.bitcast(b.type, sum_))
-        pairs = _call(products.pairs, halves, a, b)
+        pairs = _call(instructions.pairs, halves, a, b)
         ones = splat(1, halves)
-        return arith.addi(sum_, _call(products.widen, sum_.type, pairs, ones))
+        return arith.addi(sum_, _call(instructions.widen, sum_.type, pairs, ones))
 
     return Kernel("probe_bytes", lambda _: (groups, 1), _repeat(step, arith.addi, 0))
 

@@ -43,7 +43,7 @@ class OutlineQuantizedExperts(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rewrites layer by layer."""
-        signed = parse_cpu(self.target).byte_products.signed
+        signed = parse_cpu(self.target).byte_instruction.signed
         kernels = KernelFunctions(module)
         for op in find(module.operation, *_LAYERS):
             read_lengths_before(op, _LAYERS[op.name].per_row)

@@ -64,7 +64,7 @@ class OutlineQuantizedLinears(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rewrites layer by layer."""
-        signed = parse_cpu(self.target).byte_products.signed
+        signed = parse_cpu(self.target).byte_instruction.signed
         outliner = _Outliner(KernelFunctions(module), signed)
         for op in find(module.operation, "llmc.packed_quantized_linear", "llmc.plane_linear"):
             panels, *_ = op.operands[1].type.shape

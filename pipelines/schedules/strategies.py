@@ -74,7 +74,7 @@ def _quantized_matvec(schedule: Callable[..., None]) -> Rule:
     """Panels are read as memory streams best: one by one, or two at once."""
 
     def rule(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule | None:
-        products = target.byte_products
+        multiply = target.byte_instruction
         panels, weight = _panels_of_workgroup(kernel, target), _weight(kernel)
         if panels is None or weight is None:
             return None
@@ -83,9 +83,9 @@ def _quantized_matvec(schedule: Callable[..., None]) -> Rule:
             panels=panels,
             together=1 if is_one_stream else divisor(panels, _STREAMS),
             ahead=0 if is_one_stream else 1,
-            blocks=max(1, _SOON[products.lanes] // _values(kernel)) if is_one_stream else 0,
-            instruction=products.instruction,
-            lanes=products.lanes,
+            blocks=max(1, _SOON[multiply.lanes] // _values(kernel)) if is_one_stream else 0,
+            instruction=multiply.name,
+            lanes=multiply.lanes,
         )
         return PythonSchedule(schedule, parameters)
 
@@ -94,8 +94,8 @@ def _quantized_matvec(schedule: Callable[..., None]) -> Rule:
 
 def _quantized_panel(_kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
     """The same for all shapes."""
-    products = target.byte_products
-    parameters = QuantizedPanelParameters(products.instruction, products.lanes)
+    multiply = target.byte_instruction
+    parameters = QuantizedPanelParameters(multiply.name, multiply.lanes)
     return PythonSchedule(quantized_panel, parameters)
 
 
@@ -103,17 +103,17 @@ def _quantized_matmul(schedule: Callable[..., None]) -> Rule:
     """Panel by panel, or two of them where tile registers hold what both multiply."""
 
     def rule(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule | None:
-        products = target.byte_products
-        panels = _panels_of_workgroup(kernel, target, _TURNS.get(products.instruction, 1))
+        multiply = target.byte_instruction
+        panels = _panels_of_workgroup(kernel, target, _TURNS.get(multiply.name, 1))
         weight = _weight(kernel)
         if panels is None or weight is None:
             return None
         parameters = QuantizedMatmulParameters(
             panels=panels,
             rows=_ROWS,
-            together=divisor(panels, 2) if products.instruction == "tdpbsud" else 1,
-            instruction=products.instruction,
-            lanes=products.lanes,
+            together=divisor(panels, 2) if multiply.name == "tdpbsud" else 1,
+            instruction=multiply.name,
+            lanes=multiply.lanes,
             blocks=divisor(weight.shape[-2], max(1, _UNPACKED // _values(kernel))),
         )
         return PythonSchedule(schedule, parameters)
@@ -141,7 +141,7 @@ def _panels_of_workgroup(kernel: func.FuncOp, target: CPUTarget, turns: int = 1)
     """
     shape = kernel.type.results[0].shape if len(kernel.type.results) == 1 else []
     weight = _weight(kernel)
-    if len(shape) != 3 or shape[2] % target.byte_products.lanes or weight is None:
+    if len(shape) != 3 or shape[2] % target.byte_instruction.lanes or weight is None:
         return None
     _, panels, _ = shape
     size = prod(weight.shape[-3:])
@@ -156,9 +156,9 @@ def _shared_evenly(panels: int, most: int, cores: int) -> int:
     """
     greatest = divisor(panels, most)
     even = (
-        divisor
-        for divisor in range(greatest, max(greatest // 2, 1) - 1, -1)
-        if panels % divisor == 0 and panels // divisor % cores == 0
+        count
+        for count in range(greatest, max(greatest // 2, 1) - 1, -1)
+        if panels % count == 0 and panels // count % cores == 0
     )
     return next(even, greatest)
 

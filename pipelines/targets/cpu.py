@@ -27,24 +27,24 @@ _CORES = 4
 
 
 @dataclass(frozen=True)
-class ByteProducts:
+class ByteInstruction:
     """The instruction that multiplies bytes, and how many sums of 32 bits it has.
 
     `signed` says whether it multiplies signed bytes by signed ones as well as unsigned ones.
     """
 
-    instruction: str
+    name: str
     lanes: int
     signed: bool
 
 
-_BYTE_PRODUCTS = {
-    "amx-int8": ByteProducts("tdpbsud", 16, signed=False),
-    "avx512vnni": ByteProducts("vpdpbusd", 16, signed=False),
-    "avxvnni": ByteProducts("vpdpbusd", 8, signed=False),
-    "avx2": ByteProducts("vpmaddubsw", 8, signed=True),
-    "i8mm": ByteProducts("smmla", 4, signed=True),
-    "dotprod": ByteProducts("sdot", 4, signed=True),
+_BYTE_INSTRUCTIONS = {
+    "amx-int8": ByteInstruction("tdpbsud", 16, signed=False),
+    "avx512vnni": ByteInstruction("vpdpbusd", 16, signed=False),
+    "avxvnni": ByteInstruction("vpdpbusd", 8, signed=False),
+    "avx2": ByteInstruction("vpmaddubsw", 8, signed=True),
+    "i8mm": ByteInstruction("smmla", 4, signed=True),
+    "dotprod": ByteInstruction("sdot", 4, signed=True),
 }
 """By LLVM's name of the CPU's feature, the fastest first."""
 
@@ -156,11 +156,11 @@ class CPUTarget(Target):
         return usable_cpus() if self.cpu == "host" else _CORES
 
     @property
-    def byte_products(self) -> ByteProducts:
+    def byte_instruction(self) -> ByteInstruction:
         """The instruction for products of bytes."""
         features = self.facts.features
-        known = (products for name, products in _BYTE_PRODUCTS.items() if name in features)
-        return next(known, ByteProducts("plain", 4, signed=True))
+        known = (found for name, found in _BYTE_INSTRUCTIONS.items() if name in features)
+        return next(known, ByteInstruction("plain", 4, signed=True))
 
     @property
     def rows(self) -> int:
