@@ -26,8 +26,9 @@ from llmc.frontend.gguf_config import GEMMAS
 from llmc.frontend.gguf_file import GgufFile
 from llmc.frontend.loaded_model import quiet
 from llmc.frontend.tokenizer_json import fitted_json, known_ids
-from llmc.runtime.errors import UserError, one_line
+from llmc.runtime.errors import UserError
 from llmc.runtime.manifest import TokenizerFacts
+from llmc.runtime.tokenizer import blaming
 
 _T = TypeVar("_T")
 
@@ -81,16 +82,11 @@ def read_tokenizer(file: GgufFile, vocab_size: int) -> tuple[str, TokenizerFacts
             f"{file.path}: its tokenizer is of kind {kind!r}; llmc reads 'gpt2' and 'llama'"
         )
     build = _byte_level if kind == "gpt2" else _sentencepiece
-    bos, eos = (_special_id(file, name, len(tokens)) for name in ("bos", "eos"))
-    try:
-        with quiet():
-            tokenizer = build(file, tokens, types)
-            _frame(tokenizer, file, tokens, bos, eos)
-    except UserError:
-        raise
-    except Exception as error:  # the only class that `tokenizers` raises
-        raise UserError(f"{file.path}: its tokenizer is damaged: {one_line(error)}") from error
-    turn_ends = [_special_id(file, name, len(tokens)) for name in ("eot", "eom")]
+    bos, eos = (_special_id(file, name, len(tokens), vocab_size) for name in ("bos", "eos"))
+    with blaming(f"{file.path}: its tokenizer is damaged"), quiet():
+        tokenizer = build(file, tokens, types)
+        _frame(tokenizer, file, tokens, bos, eos)
+    turn_ends = [_special_id(file, name, len(tokens), vocab_size) for name in ("eot", "eom")]
     turn_ends += [
         index
         for index, token in enumerate(tokens)
@@ -195,11 +191,15 @@ def _list(file: GgufFile, name: str, kind: type[_T], length: int | None = None) 
     return values
 
 
-def _special_id(file: GgufFile, name: str, token_count: int) -> int | None:
+def _special_id(file: GgufFile, name: str, token_count: int, vocab_size: int) -> int | None:
+    """The id that the file gives, None without one, or without a row for it in the model.
+
+    UserError if it is none of the file's tokens.
+    """
     key = f"tokenizer.ggml.{name}_token_id"
     if key not in file.metadata:
         return None
     index = file.value(key, int)
     if not 0 <= index < token_count:
         raise UserError(f"{file.path}: {key} is {index}, there are {token_count} tokens")
-    return index
+    return index if index < vocab_size else None

@@ -10,6 +10,7 @@ from llmc.frontend.text_files import read_json
 from llmc.frontend.tokenizer_json import fitted_json, known_ids
 from llmc.runtime.errors import UserError, one_line
 from llmc.runtime.manifest import TokenizerFacts
+from llmc.runtime.tokenizer import blaming
 
 _VOCABULARIES = ("tokenizer.json", "*.model", "*.tiktoken", "vocab.json", "vocab.txt")
 
@@ -37,10 +38,8 @@ def read_tokenizer(folder: Path, config: PreTrainedConfig) -> tuple[str, Tokeniz
 
 def _load(folder: Path, config: PreTrainedConfig) -> PreTrainedTokenizerBase:
     if (path := folder / "tokenizer.json").is_file():
-        try:
+        with blaming(f"{path} is not a tokenizer"):
             Tokenizer.from_file(str(path))
-        except Exception as error:  # the only class that `tokenizers` raises
-            raise UserError(f"{path} is not a tokenizer: {one_line(error)}") from error
     if (path := folder / "tokenizer_config.json").is_file():
         read_json(path)
     try:

@@ -1,11 +1,14 @@
 """The last step of reading any tokenizer: fit to the model, and as text."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from tokenizers import Tokenizer
 
+from llmc.frontend.loaded_model import some_of
 from llmc.runtime.errors import UserError
+from llmc.runtime.tokenizer import load_tokenizer
 
 
 def fitted_json(tokenizer: Tokenizer, vocab_size: int, source: str) -> str:
@@ -13,7 +16,7 @@ def fitted_json(tokenizer: Tokenizer, vocab_size: int, source: str) -> str:
 
     Added tokens beyond the model's vocabulary are left out: Gemma 3's text models, for one, come
     with the multimodal models' image token. UserError, which begins with `source`, if the
-    vocabulary proper does not fit: it is another model's.
+    vocabulary proper does not fit, as another model's, or what is left is no tokenizer.
     """
     vocabulary = tokenizer.get_vocab(with_added_tokens=False)
     added = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
@@ -25,7 +28,27 @@ def fitted_json(tokenizer: Tokenizer, vocab_size: int, source: str) -> str:
         )
     content = json.loads(tokenizer.to_str())
     content["added_tokens"] = [t for t in content["added_tokens"] if t["id"] < vocab_size]
-    return json.dumps(content, ensure_ascii=False)
+    if undefined := set(_undefined_tokens(content["post_processor"])):
+        raise UserError(
+            f"{source}: the tokenizer adds {some_of(undefined)} to a text, but does not define it"
+        )
+    text = json.dumps(content, ensure_ascii=False)
+    try:
+        load_tokenizer(text)
+    except UserError as error:
+        raise UserError(f"{source}: {error}") from error
+    return text
+
+
+def _undefined_tokens(processor: Any) -> Iterator[str]:
+    """What a post-processor puts around a text without an id for it: `tokenizers` would panic."""
+    match processor:
+        case {"type": "Sequence", "processors": parts}:
+            for part in parts:
+                yield from _undefined_tokens(part)
+        case {"type": "TemplateProcessing", "single": pieces, "special_tokens": defined}:
+            special = (piece["SpecialToken"]["id"] for piece in pieces if "SpecialToken" in piece)
+            yield from (token for token in special if token not in defined)
 
 
 def known_ids(ids: Iterable[object], vocab_size: int) -> tuple[int, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ class Tokenizer:
         UserError if it cannot be read or is no tokenizer.
         """
         self.facts = facts
-        self._tokenizer = _load(source)
+        self._tokenizer = load_tokenizer(source)
         added = self._tokenizer.get_added_tokens_decoder()
         self._special_ids = frozenset(id_ for id_, token in added.items() if token.special)
 
@@ -41,10 +42,8 @@ class Tokenizer:
             raise UserError(
                 f"the text is not valid Unicode at character {error.start}: pass it as UTF-8"
             ) from error
-        try:
+        with blaming("tokenizer.json cannot encode the text"):
             return self._tokenizer.encode(text, add_special_tokens=special).ids
-        except Exception as error:  # `tokenizers` raises no other class
-            raise UserError(f"tokenizer.json cannot encode the text: {one_line(error)}") from error
 
     def decode(self, ids: Sequence[int], skip_special: bool = True) -> str:
         """Text of `ids`; ids outside the vocabulary and, by default, special tokens give none."""
@@ -88,7 +87,11 @@ class Tokenizer:
         return ChatTemplate(self.facts.chat_template)
 
 
-def _load(source: Path | str) -> tokenizers.Tokenizer:
+def load_tokenizer(source: Path | str) -> tokenizers.Tokenizer:
+    """What is in the `tokenizer.json` at the path `source`, or in the text that it is.
+
+    UserError if it cannot be read or is no tokenizer.
+    """
     name = str(source) if isinstance(source, Path) else "tokenizer.json"
     try:
         text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
@@ -96,14 +99,21 @@ def _load(source: Path | str) -> tokenizers.Tokenizer:
         raise UserError(f"cannot read {name}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UserError(f"{name} is not a tokenizer: it is not UTF-8 text") from error
-    try:
+    with blaming(f"{name} is not a tokenizer"):
         tokenizer = tokenizers.Tokenizer.from_str(text)
         # Hugging Face's `tokenizer(text)` neither truncates nor pads, whatever the file asks for.
         tokenizer.no_truncation()
         tokenizer.no_padding()
         tokenizer.encode("")  # which tells of special tokens that it adds and does not define
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as error:  # as panics are, that `tokenizers` raises beside Exception
-        raise UserError(f"{name} is not a tokenizer: {one_line(error)}") from error
     return tokenizer
+
+
+@contextmanager
+def blaming(fault: str) -> Iterator[None]:
+    """Makes a UserError that begins with `fault` of all that `tokenizers` raises."""
+    try:
+        yield
+    except (UserError, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # it raises panics beside each Exception, which they are not
+        raise UserError(f"{fault}: {one_line(error)}") from error

@@ -171,6 +171,21 @@ def test_tokenizer_and_facts(tmp_path: Path) -> None:
     assert model.tokenizer.chat_template == CHAT_TEMPLATE
 
 
+def test_a_bos_without_a_row_is_none(tmp_path: Path) -> None:
+    def with_another(writer: GGUFWriter) -> None:
+        writer.kv_data[0]["tokenizer.ggml.tokens"].value.append("<bos>")
+        writer.kv_data[0]["tokenizer.ggml.token_type"].value.append(TokenType.CONTROL)
+        set_value("tokenizer.ggml.bos_token_id", VOCAB_SIZE)(writer)
+        drop("tokenizer.ggml.add_bos_token")(writer)
+        writer.add_add_bos_token(True)
+
+    write_gguf(tmp_path / "m.gguf", tiny_model(tiny_config("llama")), change=with_another)
+    model = open_gguf(tmp_path / "m.gguf")
+    assert (model.tokenizer.bos_token, model.tokenizer.bos_token_id) == (None, None)
+    ours = Tokenizer(model.tokenizer_json, model.tokenizer)
+    assert ours.encode("the") == tiny_tokenizer().encode("the").ids
+
+
 @pytest.mark.parametrize(("pre", "pieces"), [("gpt-2", ["12"]), ("smollm", ["1", "2"])])
 def test_digits_one_by_one(pre: str, pieces: list[str], tmp_path: Path) -> None:
     change = set_value("tokenizer.ggml.pre", pre)

@@ -319,6 +319,10 @@ DAMAGE = {
         "tokenizer_config.json",
     ),
     "another model's tokenizer": (lambda f: widen_tokenizer(f / "tokenizer.json"), "vocabulary"),
+    "tokenizer with a token of nobody's": (
+        lambda f: begin_texts(f / "tokenizer.json", "<zork>"),
+        "<zork>",
+    ),
     "endings cut short": (lambda f: cut(f / "generation_config.json"), "generation_config.json"),
 }
 
@@ -327,6 +331,13 @@ def widen_tokenizer(path: Path) -> None:
     content = json.loads(path.read_text())
     content["model"]["vocab"]["zork"] = VOCAB_SIZE
     path.write_text(json.dumps(content))
+
+
+def begin_texts(path: Path, token: str) -> None:
+    """Lets the tokenizer put a token before each text that it does not define."""
+    pieces = [{"SpecialToken": {"id": token, "type_id": 0}}]
+    template = {"type": "TemplateProcessing", "single": pieces, "pair": [], "special_tokens": {}}
+    edit(path, post_processor={"type": "Sequence", "processors": [template]})
 
 
 @pytest.mark.parametrize("what", DAMAGE)
