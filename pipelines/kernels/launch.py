@@ -39,6 +39,6 @@ class Launch:
             strides.insert(0, strides[0] * type_.get_dim_size(dim) if known else unknown)
         layout = ir.StridedLayoutAttr.get(unknown, strides)
         element = type_.element_type
-        if str(element) == "i64":
+        if element == ir.IntegerType.get_signless(64):
             element = ir.Type.parse(self.integers)
         return ir.MemRefType.get(type_.shape, element, layout)
