@@ -109,7 +109,7 @@ def dispatch(
     return list(op.results)
 
 
-def in_symbol(*constants: float | None) -> str:
+def in_symbol(*constants: float | str | None) -> str:
     """Constants as part of a kernel's name."""
     return re.sub(r"[^0-9a-z_]", "p", "_".join(map(repr, constants)))
 

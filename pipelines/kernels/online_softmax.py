@@ -91,7 +91,7 @@ class OnlineSoftmax(ABC):
 
     @classmethod
     def bytes(cls, heads: int, channels: int, value_channels: int, lanes: int) -> int:
-        """What the buffers take."""
+        """How many bytes the buffers take, where a register has `lanes` floats."""
         return 4 * heads * (channels + value_channels + 4 * group_of(lanes) + cls.block)
 
     @abstractmethod
