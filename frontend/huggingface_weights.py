@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,23 +114,28 @@ def find_checkpoint(folder: Path, packing: Packing | None = None) -> Checkpoint:
     types: dict[str, torch.dtype] = {}
     bytes_of: Counter[torch.dtype] = Counter()
     for path in files:
-        with _open(path) as file:
-            for name in file.keys():  # noqa: SIM118 (not a mapping)
-                weight = file.get_slice(name)
-                stored = weight.get_dtype()
-                if stored in _OTHER_TYPES or (packing and is_part(name)):
-                    continue
-                if stored not in _TORCH_TYPES:
-                    raise UserError(
-                        f"{path}: {name} is stored as {stored}; llmc reads"
-                        f" {', '.join(_TORCH_TYPES)}: convert the model to one of these"
-                    )
-                types[name] = _TORCH_TYPES[stored]
-                elements = torch.Size(weight.get_shape()).numel()
-                bytes_of[types[name]] += elements * types[name].itemsize
+        for name, dtype, elements in _weights_in(path, packing):
+            types[name] = dtype
+            bytes_of[dtype] += elements * dtype.itemsize
     if not types:
         raise UserError(f"{folder}: its safetensors hold no weights")
     return Checkpoint(folder, files, types, bytes_of.most_common(1)[0][0], packing)
+
+
+def _weights_in(path: Path, packing: Packing | None) -> Iterator[tuple[str, torch.dtype, int]]:
+    """The name, type and number of elements of each weight in a file, but of packed layers."""
+    with _open(path) as file:
+        for name in file.keys():  # noqa: SIM118 (not a mapping)
+            weight = file.get_slice(name)
+            stored = weight.get_dtype()
+            if stored in _OTHER_TYPES or (packing and is_part(name)):
+                continue
+            if stored not in _TORCH_TYPES:
+                raise UserError(
+                    f"{path}: {name} is stored as {stored}; llmc reads"
+                    f" {', '.join(_TORCH_TYPES)}: convert the model to one of these"
+                )
+            yield name, _TORCH_TYPES[stored], torch.Size(weight.get_shape()).numel()
 
 
 def _files(folder: Path) -> tuple[Path, ...]:
