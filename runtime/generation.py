@@ -213,19 +213,23 @@ def generate_batch(
             writer.write(writer.choose(output, row), context - len(ids) - 1)
         else:
             writer.done = True
-    stepper = _Stepper(engine, writers, starts)
-    first = time.perf_counter()
+    _decode_batch(_Stepper(engine, writers, starts), writers, starts, column, context)
+    return [writer.result for writer in writers]
+
+
+def _decode_batch(
+    stepper: _Stepper, writers: Sequence[_Writer], starts: list[int], column: int, context: int
+) -> None:
+    """Decodes from `column` on until all `writers` are done; they begin in the columns `starts`."""
+    begin = time.perf_counter()
     live = list(range(len(writers)))
     while live := _still_live(live, writers, starts, column):
         left = [writers[row].left(context - 1 - (column - starts[row])) for row in live]
         for step in stepper.step(column, min(left)):
             column += 1
-            for row in live:
-                writer = writers[row]
-                if not writer.done:
-                    writer.write(step[row], context - 1 - (column - starts[row]))
-                    writer.result.decode_s = time.perf_counter() - first
-    return [writer.result for writer in writers]
+            for row in (row for row in live if not writers[row].done):
+                writers[row].write(step[row], context - 1 - (column - starts[row]))
+                writers[row].result.decode_s = time.perf_counter() - begin
 
 
 def _still_live(
