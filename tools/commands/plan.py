@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from llmc.frontend.output_folder import writing
@@ -95,37 +96,36 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _plan(arguments: argparse.Namespace) -> tuple[Planned, Device]:
-    # Here, for the other commands need neither PyTorch nor the compiler.
     with compiling(arguments) as progress:
         with progress("start"):
-            try:
-                from llmc.frontend.planning import (
-                    Workload,
-                    bytes_of_weights,
-                    find_plan,
-                    make_search,
-                    parse_ranks,
-                    readable_module,
-                    same_of,
-                )
-            except ModuleNotFoundError as error:
-                if error.name != "highspy":
-                    raise
-                raise UserError("llmc plan needs pip install 'llmc-compiler[plan]'") from error
+            planning = _load_planning()
             from llmc.frontend.compile import grid_of_options
             from llmc.pipelines.sharding.search.constraints import Constraints, Wish
         wishes = Constraints(
             tuple(map(Wish.parse, arguments.pin)),
             tuple(map(Wish.parse, arguments.forbid)),
-            same_of(arguments.same),
+            planning.same_of(arguments.same),
         )
         options = compile_options(arguments)
-        ranks = parse_ranks(str(grid_of_options(options)) if options.plan else arguments.grid)
+        grid = str(grid_of_options(options)) if options.plan else arguments.grid
+        ranks = planning.parse_ranks(grid)
         count = ranks if isinstance(ranks, int) else ranks.size
         with progress("open"):
             model = open_model(arguments.model, options.layers)
-        device = find_device(arguments.device_file, count, bytes_of_weights(model, options))
-        module = readable_module(model, options, progress)
-        workload = Workload(arguments.tokens_cached, arguments.batch, arguments.prompt)
-        search = make_search(model, module, options, device, workload, wishes)
-        return find_plan(search, ranks), device
+        weights = planning.bytes_of_weights(model, options)
+        device = find_device(arguments.device_file, count, weights)
+        module = planning.readable_module(model, options, progress)
+        workload = planning.Workload(arguments.tokens_cached, arguments.batch, arguments.prompt)
+        search = planning.make_search(model, module, options, device, workload, wishes)
+        return planning.find_plan(search, ranks), device
+
+
+def _load_planning() -> ModuleType:
+    try:
+        # Here, for the other commands need neither PyTorch nor the compiler.
+        from llmc.frontend import planning
+    except ModuleNotFoundError as error:
+        if error.name != "highspy":
+            raise
+        raise UserError("llmc plan needs pip install 'llmc-compiler[plan]'") from error
+    return planning
