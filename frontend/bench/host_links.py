@@ -6,7 +6,7 @@ of kernels with a collective after each is compared with one that has a collecti
 """
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -61,17 +61,12 @@ def measure_links(ranks: int) -> tuple[Link, ...]:
     groups = [members for members in range(2, ranks + 1) if ranks % members == 0]
     weights = np.zeros((_COUNT, _WIDTH, _WIDTH), np.float32)
     short, long = (np.zeros((1, width), np.float32) for width in (_WIDTH, _LONG))
+    arguments = dict(zip(_FORMS, [(short, weights), (short, weights), (long,)], strict=True))
     calls: list[list[Call]] = [[] for _ in range(ranks)]
     for members in groups:
-        grid = Grid((Axis("far", ranks // members), Axis("near", members)))
-        code = _compiled(grid)
-        for operation in _OPERATIONS:
-            for form in _FORMS:
-                arguments = (long,) if form == "long" else (short, weights)
-                working = Call(grid, code, f"{operation}_{form}", arguments)
-                resting = Call(grid, code, "rest", (short,))
-                for rank, each in enumerate(calls):
-                    each.append(working if rank < members else resting)
+        for working, resting in _calls(members, ranks, arguments):
+            for rank, each in enumerate(calls):
+                each.append(working if rank < members else resting)
     called = iter(call_on_ranks(calls, _ROUNDS)[0])
     links = []
     for members in groups:
@@ -81,6 +76,18 @@ def measure_links(ranks: int) -> tuple[Link, ...]:
         message = lines.pop("shift")
         links.append(Link(members, message.latency_s, message.bytes_per_s, lines))
     return tuple(links)
+
+
+def _calls(
+    members: int, ranks: int, arguments: dict[str, tuple[np.ndarray, ...]]
+) -> Iterator[tuple[Call, Call]]:
+    """For each operation in each form: what the first `members` call, and what the others."""
+    grid = Grid((Axis("far", ranks // members), Axis("near", members)))
+    code = _compiled(grid)
+    resting = Call(grid, code, "rest", arguments["once"][:1])
+    for operation in _OPERATIONS:
+        for form, given in arguments.items():
+            yield Call(grid, code, f"{operation}_{form}", given), resting
 
 
 def _line(once: Called, often: Called, long: Called) -> Line:

@@ -93,6 +93,15 @@ class _Dispatches:
     weights: dict[int, int] = field(default_factory=dict)
     cache_bytes: int = 0
 
+    def add(
+        self, buffers: list[tuple[int, int]], origins: dict[int, tuple[int, int]], cache_bytes: int
+    ) -> None:
+        """Counts a dispatch on `buffers`, each a number and bytes, the last of which is written."""
+        self.count += 1
+        self.weights |= dict(origins[buffer] for buffer, _ in buffers if buffer in origins)
+        if cache_bytes in (size for buffer, size in buffers[:-1] if buffer not in origins):
+            self.cache_bytes = cache_bytes
+
 
 def _kernels(
     dispatches: dict[int, _Dispatches],
@@ -115,8 +124,7 @@ def _names(archive: Path) -> dict[int, str]:
 def _dispatches(replay: Path, cache_bytes: int) -> dict[int, _Dispatches]:
     """By the kernel's number. The KV cache is known by its size, `cache_bytes`.
 
-    All dispatches of a kernel together read it once: each a layer's part. The last buffer that a
-    kernel is given is the one it writes.
+    All dispatches of a kernel together read it once: each a layer's part.
     """
     content = replay.read_bytes()
     origins: dict[int, tuple[int, int]] = {}  # of buffers that hold weights: offset, bytes
@@ -127,18 +135,15 @@ def _dispatches(replay: Path, cache_bytes: int) -> dict[int, _Dispatches]:
             target = payload["target_ref"]
             origins[target["buffer_id"]] = payload["source_offset"], target["length"]
         elif record.get("operation") == "command_buffer.dispatch":
-            kernel = found[payload["function_ordinal"]]
-            kernel.count += 1
             span = payload["bindings_range"]
-            end = span["offset"] + span["length"]
-            for at in range(span["offset"], end, _REFERENCE.size):
-                buffer, _, length, *_ = _REFERENCE.unpack_from(content, at)
-                if buffer in origins:
-                    offset, size = origins[buffer]
-                    kernel.weights[offset] = size
-                elif length == cache_bytes and at + _REFERENCE.size < end:
-                    kernel.cache_bytes = cache_bytes
+            buffers = _buffers(content[span["offset"] : span["offset"] + span["length"]])
+            found[payload["function_ordinal"]].add(buffers, origins, cache_bytes)
     return found
+
+
+def _buffers(references: bytes) -> list[tuple[int, int]]:
+    """The number and the bytes of each buffer that a part of a replay refers to."""
+    return [(buffer, size) for buffer, _, size, *_ in _REFERENCE.iter_unpack(references)]
 
 
 def _seconds(profile_: Path) -> dict[int, tuple[str, float]]:
