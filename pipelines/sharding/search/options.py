@@ -1,7 +1,8 @@
 """The ways in which each weight of a function may be split."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import TypeAlias
 
 from torch_mlir import ir
@@ -70,23 +71,25 @@ def options_of(function: func.FuncOp, grid: Grid, plan: Plan, *, is_trunk: bool)
 
     A complete plan leaves nothing to try.
     """
-    weights = weights_of(function)
-    found: dict[ir.Value, list[Option]] = {}
     usual = [_usual(function, axis, number, is_trunk) for number, axis in enumerate(grid.axes)]
-    for weight, name in weights.items():
-        pinned = plan.layout(name.sources[0], weight.type.shape, name.part)
-        gathers = plan.gathers(name.sources[0])
-        if plan.complete:
-            found[weight] = [(pinned, gathers)]
-            continue
-        layouts: dict[Layout | None, None] = {pinned: None}
-        if not pinned:
-            for number, axis in enumerate(grid.axes):
-                if axis.name in ("tp", "ep") and axis.size > 1:
-                    layouts |= dict.fromkeys(_splits(weight, number, axis.size, usual[number]))
-        gathering = (True,) if gathers else (False, True) if name.part is None else (False,)
-        found[weight] = [(layout, gathers) for layout in layouts for gathers in gathering]
-    return found
+    return {
+        weight: _options(weight, name, grid, plan, usual)
+        for weight, name in weights_of(function).items()
+    }
+
+
+def _options(
+    weight: ir.Value, name: WeightName, grid: Grid, plan: Plan, usual: list[Cuts]
+) -> list[Option]:
+    pinned = plan.layout(name.sources[0], weight.type.shape, name.part)
+    gathers = plan.gathers(name.sources[0])
+    if plan.complete:
+        return [(pinned, gathers)]
+    layouts: list[Layout | None] = [pinned]
+    if not pinned:
+        layouts += _all_splits(weight, grid, usual)
+    gathering = (True,) if gathers else (False, True) if name.part is None else (False,)
+    return list(product(dict.fromkeys(layouts), gathering))
 
 
 def usual_options(function: func.FuncOp, grid: Grid, *, is_trunk: bool, exact: bool) -> Options:
@@ -110,6 +113,13 @@ def _usual(function: func.FuncOp, axis: Axis, number: int, is_trunk: bool) -> Cu
         return usual_cuts(function, axis, number, is_trunk=is_trunk)
     except ValueError:
         return {}
+
+
+def _all_splits(weight: ir.Value, grid: Grid, usual: list[Cuts]) -> Iterator[Layout]:
+    """Those along each axis of the grid that splits weights."""
+    for number, axis in enumerate(grid.axes):
+        if axis.name in ("tp", "ep") and axis.size > 1:
+            yield from _splits(weight, number, axis.size, usual[number])
 
 
 def _splits(weight: ir.Value, axis: int, ranks: int, usual: Cuts) -> Iterable[Layout]:

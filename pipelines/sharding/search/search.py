@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 from torch_mlir import ir
 from torch_mlir.dialects import func
@@ -94,11 +95,10 @@ class Search:
 
     def grids(self, ranks: int) -> Iterator[Grid]:
         """The grids of so many ranks, with no more stages than layers, and ranks than experts."""
-        for pp in _divisors(ranks):
-            for ep in _divisors(ranks // pp):
-                for tp in _divisors(ranks // pp // ep):
-                    if pp <= len(self._layers) and ep <= max(self._experts(), 1):
-                        yield grid_of_sizes(pp=pp, dp=ranks // pp // ep // tp, ep=ep, tp=tp)
+        for pp, ep, tp in product(_divisors(ranks), repeat=3):
+            dp, left = divmod(ranks, pp * ep * tp)
+            if not left and pp <= len(self._layers) and ep <= max(self._experts(), 1):
+                yield grid_of_sizes(pp=pp, dp=dp, ep=ep, tp=tp)
 
     def best(self, grids: Sequence[Grid]) -> Found:
         """The plan with the shortest step, and of those with the least memory.
