@@ -2,7 +2,10 @@
 
 import shutil
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import BinaryIO, TypeAlias
@@ -18,7 +21,8 @@ from llmc.dialects.blocks import decode, format_of
 from llmc.pipelines.passes.base import globals_with
 from llmc.pipelines.passes.bind_parameters import RECIPE
 from llmc.pipelines.recipes.extract_slice import ExtractSlice
-from llmc.pipelines.recipes.recipe import Recipe, read_recipe
+from llmc.pipelines.recipes.recipe import KnownResults, Recipe, WeightReader, read_recipe
+from llmc.pipelines.recipes.shared_results import SharedResults
 from llmc.pipelines.recipes.step import RecipeError
 from llmc.runtime.errors import IREE_ERRORS, UserError
 
@@ -34,6 +38,9 @@ _TYPES = {
 _LARGE_PAGES = 4 * 1024 * 1024
 """Bytes that are written at once: two of an x86 CPU's large pages."""
 
+_THREADS = 4
+"""Layers that are computed at once: numpy and PyTorch let go of Python's lock."""
+
 StoredWeight: TypeAlias = Tensor | np.ndarray
 """A weight of the model: numbers, or an array of blocks (`dialects.blocks`)."""
 
@@ -47,32 +54,48 @@ class StoredParameter:
     shape: tuple[int, ...]
     element: str
 
-    def build(self, weights: Mapping[str, StoredWeight]) -> Iterator[Tensor]:
-        """The entry's contents, layer by layer, in `element`.
+    def build(self, weights: Mapping[str, StoredWeight], shared: SharedResults) -> Iterator[Tensor]:
+        """The entry's contents, layer by layer, in `element`; others have `shared` results with it.
 
         UserError where `weights` lacks one, or where they do not give `shape`.
         """
+        weight = partial(self._read, weights)
+        with self._computing():
+            shared.prepare(self.recipe, weight)
+        layers = range(self.recipe.layers)
+        with ThreadPoolExecutor(_THREADS) as pool:
+            for first in layers[::_THREADS]:
+                group = layers[first : first + _THREADS]
+                yield from pool.map(partial(self._layer, weight, shared.known), group)
+        shared.release(self.recipe)
 
-        def weight(name: str, part: ExtractSlice | None = None) -> np.ndarray:
-            if name not in weights:
-                raise UserError(f"'{self.name}' needs the weight '{name}': the model has none")
-            found = weights[name]
-            if part is None:
-                return _in_numpy(found)
-            # Before they are widened, so that nothing else of the file is read.
-            if isinstance(found, np.ndarray):
-                return part.compute(found)
-            return _in_numpy(found[part.within(tuple(found.shape))])
+    def _read(
+        self, weights: Mapping[str, StoredWeight], name: str, part: ExtractSlice | None = None
+    ) -> np.ndarray:
+        if name not in weights:
+            raise UserError(f"'{self.name}' needs the weight '{name}': the model has none")
+        found = weights[name]
+        if part is None:
+            return _in_numpy(found)
+        # Before they are widened, so that nothing else of the file is read.
+        if isinstance(found, np.ndarray):
+            return part.compute(found)
+        return _in_numpy(found[part.within(tuple(found.shape))])
 
-        for layer in range(self.recipe.layers):
-            try:
-                values = self._stored(self.recipe.compute(weight, layer))
-            except (ValueError, IndexError, MemoryError) as error:
-                raise UserError(f"'{self.name}' cannot be computed: {error}") from error
-            stacked = (self.recipe.layers, *values.shape)
-            if self.shape not in (stacked, stacked[1:] if self.recipe.layers == 1 else stacked):
-                raise UserError(f"'{self.name}' must be {self.shape}, but is {stacked}")
-            yield torch.from_numpy(np.ascontiguousarray(values)).to(_TYPES[self.element])
+    def _layer(self, weight: WeightReader, known: KnownResults, layer: int) -> Tensor:
+        with self._computing():
+            values = self._stored(self.recipe.compute(weight, layer, known))
+        stacked = (self.recipe.layers, *values.shape)
+        if self.shape not in (stacked, stacked[1:] if self.recipe.layers == 1 else stacked):
+            raise UserError(f"'{self.name}' must be {self.shape}, but is {stacked}")
+        return torch.from_numpy(np.ascontiguousarray(values)).to(_TYPES[self.element])
+
+    @contextmanager
+    def _computing(self) -> Iterator[None]:
+        try:
+            yield
+        except (ValueError, IndexError, MemoryError) as error:
+            raise UserError(f"'{self.name}' cannot be computed: {error}") from error
 
     def _stored(self, values: np.ndarray) -> np.ndarray:
         """Blocks as their bytes, or as the values they hold where the entry holds floats."""
@@ -94,7 +117,7 @@ def write_archive(
 ) -> None:
     """Writes the entries to `path`, an IREE parameter archive. Raises OSError, UserError.
 
-    They go through a file, so that memory is needed for one weight of one layer at a time.
+    They go through a file, so that memory is needed for one weight of few layers at a time.
     """
     with TemporaryDirectory(dir=path.parent) as room:
         archive = Path(room) / path.name
@@ -118,9 +141,10 @@ def _write_with_iree(
     stored: list[StoredParameter], weights: Mapping[str, StoredWeight], path: Path
 ) -> None:
     index = rt.ParameterIndex()
+    shared = SharedResults(parameter.recipe for parameter in stored)
     with TemporaryFile(dir=path.parent) as scratch:
         for parameter in stored:
-            values = _through_file(scratch, parameter.build(weights))
+            values = _through_file(scratch, parameter.build(weights, shared))
             rt.parameter_index_add_numpy_ndarray(index, parameter.name, values)
         try:
             index.create_archive_file(str(path))

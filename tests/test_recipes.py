@@ -142,7 +142,7 @@ def test_a_recipe_computes_what_its_operations_do(name, context):
     def weight(name, part=None):
         return weights[name] if part is None else part.compute(weights[name])
 
-    np.testing.assert_array_equal(recipe.compute(weight, 0), expected)
+    np.testing.assert_array_equal(recipe.compute(weight, 0, {}), expected)
     assert read_recipe(recipe.attribute()) == recipe
 
 

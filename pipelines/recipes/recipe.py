@@ -8,8 +8,9 @@ attribute a weight is the list of its names, one for each layer, and a step is a
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from torch_mlir import ir
@@ -58,6 +59,10 @@ class WeightReader(Protocol):
         """The weight, or a part of it."""
 
 
+KnownResults: TypeAlias = Mapping["Recipe", np.ndarray]
+"""What recipes for one layer give, where that was computed before."""
+
+
 class Recipe(ABC):
     """A weight, or a step on recipes. Two that are equal compute the same."""
 
@@ -76,8 +81,8 @@ class Recipe(ABC):
         """What `read_recipe` reads."""
 
     @abstractmethod
-    def compute(self, weight: WeightReader, layer: int) -> np.ndarray:
-        """What it gives for one layer, of what `weight` reads.
+    def compute(self, weight: WeightReader, layer: int, known: KnownResults) -> np.ndarray:
+        """What it gives for one layer, of what `weight` reads and of results that are known.
 
         ValueError or IndexError where the weights' shapes do not fit.
         """
@@ -103,7 +108,7 @@ class Weight(Recipe):
         """The list of names."""
         return ir.ArrayAttr.get([ir.StringAttr.get(source) for source in self.sources])
 
-    def compute(self, weight: WeightReader, layer: int) -> np.ndarray:
+    def compute(self, weight: WeightReader, layer: int, known: KnownResults) -> np.ndarray:
         """The weight itself."""
         return weight(self.sources[layer])
 
@@ -138,11 +143,13 @@ class Computed(Recipe):
         op = ir.StringAttr.get(self.step.operation)
         return ir.DictAttr.get({"op": op, "operands": operands, **self.step.attributes()})
 
-    def compute(self, weight: WeightReader, layer: int) -> np.ndarray:
+    def compute(self, weight: WeightReader, layer: int, known: KnownResults) -> np.ndarray:
         """The step on the operands."""
+        if self in known:
+            return known[self]
         if isinstance(self.step, ExtractSlice) and isinstance(self.operands[0], Weight):
             return weight(self.operands[0].sources[layer], self.step)
-        operands = [operand.compute(weight, layer) for operand in self.operands]
+        operands = [operand.compute(weight, layer, known) for operand in self.operands]
         if not self.step.reads_blocks:
             operands = [decode(operand) for operand in operands]
         return self.step.compute(*operands)

@@ -65,7 +65,7 @@ class Machine:
         bound = {}
         for op in globals_with(self._module, RECIPE):
             recipe = read_recipe(op.attributes[RECIPE])
-            layers = [recipe.compute(self.weights.__getitem__, n) for n in range(recipe.layers)]
+            layers = [recipe.compute(self.weights.__getitem__, n, {}) for n in range(recipe.layers)]
             type_ = op.attributes["type"].value
             value = _as_stored(np.stack(layers), type_)
             bound[ir.StringAttr(op.attributes["sym_name"]).value] = value.reshape(type_.shape)
