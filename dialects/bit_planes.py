@@ -10,13 +10,13 @@ shift and one mask give the bits of four neighbours, word by word.
 """
 
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 
 import numpy as np
 
 from llmc.dialects.block_panels import WORD, pack_bytes, unpack_bytes
-from llmc.dialects.blocks import Q8_0
+from llmc.dialects.blocks import Q8_0, by_slabs
 
 OFFSET = 128
 """What is added to an integer, so that it is stored without sign."""
@@ -88,7 +88,8 @@ def pack_planes(blocks: np.ndarray, part: Planes, columns: int) -> np.ndarray:
     _check(blocks)
     if columns < 1:
         raise ValueError(f"{columns} rows make no panel")
-    return pack_bytes(_bytes(blocks, part), part.before, columns)
+    stored = np.concatenate(by_slabs(partial(_bytes, part=part), blocks))
+    return pack_bytes(stored, part.before, columns)
 
 
 def unpack_planes(high: np.ndarray, low: np.ndarray | None, outputs: int) -> np.ndarray:

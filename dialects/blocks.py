@@ -6,12 +6,16 @@ Little-endian, as ggml defines the formats of GGUF, which are q4_0, q4_1 and q8_
 int4_g128 are q4_1 with larger blocks.
 """
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 _SLAB = 2**20
-"""Bytes of a matrix that are worked on at once."""
+"""Bytes of a matrix that a thread works on at once."""
+
+_THREADS = 4
 
 
 @dataclass(frozen=True)
@@ -79,8 +83,9 @@ class BlockFormat:
         The scale comes from the range of the values, which are rounded to the nearest. `x` holds
         finite numbers.
         """
-        if len(parts := slabs(x)) > 1:
-            return np.concatenate([self.encode(part) for part in parts])
+        return np.concatenate(by_slabs(self._encode, x))
+
+    def _encode(self, x: np.ndarray) -> np.ndarray:
         rows = x.astype(np.float32).reshape(*x.shape[:-1], -1, self.values)
         scale, minimum = self._scale_and_minimum(rows)
         ratios = (rows - minimum) * inverse(scale)
@@ -113,12 +118,16 @@ class BlockFormat:
         return self.pack((ratios + np.float32(self.offset + 0.5)).astype(np.uint8).clip(0, 15))
 
 
-def slabs(array: np.ndarray) -> list[np.ndarray]:
-    """`array` cut along its first dimension, so that what is made of a part stays in the cache."""
-    count = -(-array.nbytes // _SLAB)
-    return (
-        np.array_split(array, min(count, len(array))) if array.ndim > 1 and count > 1 else [array]
-    )
+def by_slabs(compute: Callable[[np.ndarray], np.ndarray], array: np.ndarray) -> list[np.ndarray]:
+    """What `compute` makes of `array [N, ...]`, cut along N so that a part stays in the cache.
+
+    Several parts are computed at once, for numpy lets go of Python's lock.
+    """
+    count = min(-(-array.nbytes // _SLAB), len(array))
+    if array.ndim < 2 or count < 2:
+        return [compute(array)]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return [*pool.map(compute, np.array_split(array, count))]
 
 
 def inverse(scale: np.ndarray) -> np.ndarray:

@@ -3,10 +3,12 @@
 It is a matrix of q8_0 blocks `[N, K / 32]` (`bit_planes`), or of floats `[N, K]` (`float_parts`).
 """
 
+from functools import partial
+
 import numpy as np
 
 from llmc.dialects import bit_planes, float_parts
-from llmc.dialects.blocks import Q8_0, decode, format_of, slabs
+from llmc.dialects.blocks import Q8_0, by_slabs, decode, format_of
 
 LEAST = 2**-10
 """A column's root mean square counts as no less than this share of the mean of all."""
@@ -28,7 +30,7 @@ def metric(matrix: np.ndarray) -> np.ndarray:
     """
     _check(matrix)
     with np.errstate(all="ignore"):
-        sums = sum(np.square(decode(part), dtype=np.float64).sum(0) for part in slabs(matrix))
+        sums = sum(by_slabs(_squares, matrix))
         mean = np.sqrt(sums / len(matrix))
         least = mean.mean() * LEAST
         return (1 / np.sqrt(np.maximum(mean, least or 1))).astype(np.float32)
@@ -48,8 +50,7 @@ def spread(matrix: np.ndarray, factors: np.ndarray) -> np.ndarray:
     columns = matrix.shape[1] * (Q8_0.values if format_of(matrix) else 1)
     if factors.shape != (columns,):
         raise ValueError(f"{factors.shape} is no metric of a matrix of {columns} columns")
-    with np.errstate(all="ignore"):
-        return np.concatenate([_spread(part, factors) for part in slabs(matrix)])
+    return np.concatenate(by_slabs(partial(_spread, factors=factors), matrix))
 
 
 def rounding(count: int) -> float:
@@ -64,6 +65,13 @@ def _check(matrix: np.ndarray) -> None:
         raise ValueError(f"{matrix.dtype} {matrix.shape} is no matrix of q8_0, float16 or float32")
 
 
+@np.errstate(all="ignore")
+def _squares(matrix: np.ndarray) -> np.ndarray:
+    """The sum of each column's squares, float64 `[K]`."""
+    return np.square(decode(matrix), dtype=np.float64).sum(0)
+
+
+@np.errstate(all="ignore")
 def _spread(matrix: np.ndarray, factors: np.ndarray) -> np.ndarray:
     left_out = bit_planes.left_out if format_of(matrix) else float_parts.left_out
     whole, part = (
