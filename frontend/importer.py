@@ -20,7 +20,7 @@ from llmc.frontend import torch_ops
 from llmc.frontend.decompositions import decompositions
 from llmc.frontend.locations import trace_to_model
 from llmc.frontend.programs import Program, VariantPrograms
-from llmc.pipelines.passes.base import find
+from llmc.pipelines.walks import find
 
 # Makes of the arguments of a `torch.operator`, and of the types of its results, what replaces it.
 _Build = Callable[..., ir.OpView | list[ir.Value]]

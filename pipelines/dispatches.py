@@ -1,10 +1,11 @@
 """Functions in IREE's flow dialect: the dispatches that they make, and whether they stay apart."""
 
-from collections.abc import Iterator
 from functools import cache
 
 from iree.compiler import ir
 from iree.compiler.passmanager import PassManager
+
+from llmc.pipelines.walks import find, walk
 
 _INLINING = "inlining_policy"
 
@@ -27,9 +28,8 @@ def separate_arguments(module: ir.Module) -> None:
     call, it drops the length and takes the size of the buffer for it: the layer reads past its end.
     """
     for function in functions(module).values():
-        for call in list(operations(function)):
-            if call.name == "util.call":
-                _separate_arguments(call)
+        for call in find(function, "util.call"):
+            _separate_arguments(call)
 
 
 def _separate_arguments(call: ir.Operation) -> None:
@@ -54,7 +54,7 @@ def count_dispatches(module: ir.Module) -> dict[str, int]:
     @cache
     def count(name: str) -> int:
         total = 0
-        for op in operations(named[name]):
+        for op in walk(named[name]):
             if op.name == "flow.dispatch":
                 total += 1
             elif op.name == "util.call":
@@ -75,12 +75,3 @@ def functions(module: ir.Module) -> dict[str, ir.Operation]:
 
 def _is_public(function: ir.Operation) -> bool:
     return ir.StringAttr(function.attributes["sym_visibility"]).value == "public"
-
-
-def operations(function: ir.Operation) -> Iterator[ir.Operation]:
-    """Those of `function`, and of the regions of these."""
-    for region in function.regions:
-        for block in region:
-            for op in block:
-                yield op.operation
-                yield from operations(op.operation)

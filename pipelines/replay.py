@@ -11,7 +11,8 @@ from itertools import chain, groupby, pairwise
 from iree.compiler import ir
 from iree.compiler.dialects import arith, hal, scf, util
 
-from llmc.pipelines.dispatches import functions, operations
+from llmc.pipelines.dispatches import functions
+from llmc.pipelines.walks import walk
 
 _CREATE = "hal.command_buffer.create"
 _BARRIER = "hal.command_buffer.execution_barrier"
@@ -67,7 +68,7 @@ class _Commands:
     @classmethod
     def find(cls, function: ir.Operation) -> "_Commands | None":
         """None where there are several buffers or blocks, or calls may overlap."""
-        ops = list(operations(function))
+        ops = list(walk(function))
         creates = [op for op in ops if op.name == _CREATE]
         is_straight = len(creates) == len(function.regions[0].blocks) == 1
         if not is_straight or not _waits_for_the_last_call(ops):
@@ -278,7 +279,7 @@ def _skip(op: ir.Operation) -> None:
 
 def _globals(function: ir.Operation, access: str) -> set[str]:
     """What `function` loads or stores, but fences."""
-    ops = operations(function)
+    ops = walk(function)
     return {_global(op) for op in ops if op.name == access and not _moves_fence(op)}
 
 

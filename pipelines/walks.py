@@ -1,17 +1,19 @@
 """Walks through the operations of either MLIR, torch-mlir's or IREE's."""
 
 from collections.abc import Iterator
-from typing import Any
+
+from torch_mlir import ir
 
 
-def named(root: Any, name: str) -> list[Any]:
-    """The operations under the operation `root` that are called `name`, parents first."""
-    return [op for op in _walk(root) if op.name == name]
-
-
-def _walk(root: Any) -> Iterator[Any]:
+def walk(root: ir.Operation) -> Iterator[ir.Operation]:
+    """The operations under `root`, parents first. Erase only what is not yet to come."""
     for region in root.regions:
         for block in region:
-            for op in block:
+            for op in list(block):
                 yield op.operation
-                yield from _walk(op.operation)
+                yield from walk(op.operation)
+
+
+def find(root: ir.Operation, *names: str) -> list[ir.Operation]:
+    """The operations under `root` that bear one of `names`, parents first."""
+    return [op for op in walk(root) if op.name in names]

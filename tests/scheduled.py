@@ -10,11 +10,12 @@ from torch_mlir.dialects import func, tensor
 
 from llmc import dialects
 from llmc.dialects.index_notation import constant, index
-from llmc.pipelines.passes.base import Pass, find, functions
+from llmc.pipelines.passes.base import Pass, functions
 from llmc.pipelines.schedules.handles import KIND
 from llmc.pipelines.schedules.interpreter import apply_script
 from llmc.pipelines.schedules.registry import parse_schedule
 from llmc.pipelines.schedules.schedule import Schedule
+from llmc.pipelines.walks import find
 from tests.cpu_code import compile_for_cpu
 
 _ELEMENTS = {"float32": "f32", "float16": "f16", "int8": "i8"}

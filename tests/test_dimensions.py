@@ -6,7 +6,7 @@ from torch_mlir import ir
 from llmc import dialects
 from llmc.dialects import OPERATIONS
 from llmc.dialects.dimensions import dimensions
-from llmc.pipelines.passes.base import find
+from llmc.pipelines.walks import find
 from tests.test_verifiers import example_text
 
 CONTEXT = ir.Context()

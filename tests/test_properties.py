@@ -21,11 +21,12 @@ from llmc.pipelines.passes import (
     QuantizeWeights,
     ThreadKVCache,
 )
-from llmc.pipelines.passes.base import Pass, PassError, walk
+from llmc.pipelines.passes.base import Pass, PassError
 from llmc.pipelines.passes.bind_parameters import STORAGES
 from llmc.pipelines.passes.quantize_weights import AS_IS
 from llmc.pipelines.passes.thread_kv_cache import ELEMENTS
 from llmc.pipelines.pipeline import PIPELINES, Pipeline
+from llmc.pipelines.walks import walk
 from llmc.runtime.errors import UserError
 from tests.programs.blocks import Experts
 from tests.programs.functions import Function

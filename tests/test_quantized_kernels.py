@@ -19,10 +19,10 @@ from llmc.pipelines.passes import (
     ScheduleKernels,
     outline_quantized_linears,
 )
-from llmc.pipelines.passes.base import find
 from llmc.pipelines.schedules import byte_instructions
 from llmc.pipelines.schedules.byte_instructions import INSTRUCTIONS, plain
 from llmc.pipelines.targets.cpu import CPUTarget
+from llmc.pipelines.walks import find
 from tests.scheduled import call, new_context
 
 

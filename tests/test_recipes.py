@@ -11,9 +11,9 @@ from torch_mlir import ir
 from llmc import dialects
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.parameters import StoredParameter, stored_parameters, write_archive
-from llmc.pipelines.passes.base import find
 from llmc.pipelines.passes.lower_llmc import LowerLlmc
 from llmc.pipelines.recipes.recipe import Weight, read_recipe, recipe_of
+from llmc.pipelines.walks import find
 from llmc.runtime.errors import UserError
 from tests.cpu_code import compile_for_cpu
 

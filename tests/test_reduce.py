@@ -8,9 +8,9 @@ import time
 import pytest
 from torch_mlir import ir
 
-from llmc.pipelines.passes.base import walk
 from llmc.pipelines.reduction.command import Command
 from llmc.pipelines.reduction.reduce import reduce
+from llmc.pipelines.walks import walk
 from llmc.runtime.errors import UserError
 from llmc.tools.llmc import main
 

@@ -11,8 +11,9 @@ from torch_mlir.passmanager import PassManager
 
 from llmc.dialects.index_notation import collapse, constant, expand, pointwise, reduce, slice_of
 from llmc.pipelines.passes import DispatchKernels, OutlineRows, ScheduleKernels
-from llmc.pipelines.passes.base import Pass, find
+from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.number_layers import LAYER
+from llmc.pipelines.walks import find
 from tests.scheduled import call, new_context
 
 _LAYER = 1

@@ -12,9 +12,9 @@ from torch_mlir import ir
 from llmc.dialects.blocks import Q8_0, decode
 from llmc.dialects.float_parts import parts_of
 from llmc.pipelines.passes import BindParameters, QuantizeWeights, ScreenArgmax
-from llmc.pipelines.passes.base import find
 from llmc.pipelines.pipeline import LinalgStage
 from llmc.pipelines.targets.cpu import CPUTarget
+from llmc.pipelines.walks import find
 from tests.arrays import assert_same
 from tests.compiled import load
 from tests.scheduled import new_context

@@ -14,9 +14,9 @@ import llmc.runtime
 from llmc import dialects
 from llmc.frontend.stage_file import check_fits, read_stage
 from llmc.pipelines.iree import OPTIONS
-from llmc.pipelines.passes.base import find
 from llmc.pipelines.pipeline import STAGE_NAMES
 from llmc.pipelines.targets.cpu import CPUTarget
+from llmc.pipelines.walks import find
 from llmc.runtime import abi
 from llmc.runtime.errors import UserError
 from llmc.tools import llmc_opt

@@ -19,7 +19,6 @@ from llmc.pipelines.passes import (
     OutlineQuantizedLinears,
     ScheduleKernels,
 )
-from llmc.pipelines.passes.base import find
 from llmc.pipelines.passes.schedule_kernels import TUNED, run_alone
 from llmc.pipelines.schedules.schedule import PythonSchedule
 from llmc.pipelines.schedules.strategies import choose_schedule
@@ -31,6 +30,7 @@ from llmc.pipelines.tuning.halving import fastest
 from llmc.pipelines.tuning.kernel_key import kernel_key
 from llmc.pipelines.tuning.subject import Subject, subjects
 from llmc.pipelines.tuning.tune import tune_kernel
+from llmc.pipelines.walks import find
 from llmc.runtime.errors import UserError
 from tests.scheduled import load, new_context
 from tests.test_quantized_kernels import Case

@@ -12,8 +12,8 @@ from torch_mlir.dialects import ext
 from llmc import dialects
 from llmc.dialects.declarations import SEGMENTS
 from llmc.dialects.documentation import example_of
-from llmc.pipelines.passes.base import find
 from llmc.pipelines.passes.lower_llmc import LowerLlmc
+from llmc.pipelines.walks import find
 
 WRONG_TYPES = (
     "f32",

@@ -28,10 +28,10 @@ from llmc.pipelines.passes import (
     RemoveDeadParameters,
     ToIREE,
 )
-from llmc.pipelines.passes.base import find
 from llmc.pipelines.pipeline import ImportStage, StateStage
 from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.pipelines.targets.parse import parse_target, split_targets
+from llmc.pipelines.walks import find
 from llmc.runtime.manifest import MODULE, PARAMETERS
 
 _TYPES = ("f32", "f16", "bf16")

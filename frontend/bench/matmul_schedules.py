@@ -21,13 +21,14 @@ from llmc.pipelines.passes import (
     ScheduleCollectives,
     ToIREE,
 )
-from llmc.pipelines.passes.base import PassError, find, functions
+from llmc.pipelines.passes.base import PassError, functions
 from llmc.pipelines.passes.schedule_collectives import VARIANTS
 from llmc.pipelines.sharding.annotations import grid_of
 from llmc.pipelines.sharding.search.cost import collective_cost
 from llmc.pipelines.sharding.search.device import Device
 from llmc.pipelines.sharding.traffic import exchanges
 from llmc.pipelines.targets.parse import parse_target
+from llmc.pipelines.walks import find
 from llmc.runtime.errors import UserError
 from llmc.runtime.ranks.grid import Grid
 

@@ -15,7 +15,7 @@ from torch_mlir.dialects import arith, builtin, func, memref
 
 from llmc.dialects.index_notation import Size, as_value, index, size
 from llmc.pipelines.kernels.launch import Launch
-from llmc.pipelines.walks import named
+from llmc.pipelines.walks import find
 
 ALLOCA = "memref.alloca"
 """The operation that makes a buffer on the stack."""
@@ -132,7 +132,7 @@ def multiply_add(x: ir.Value, y: ir.Value, sum_: ir.Value) -> ir.Value:
 
 def hoist_buffers(block: ir.Block) -> None:
     """Moves the buffers on the stack to the start of `block`, a function's, out of its loops."""
-    for op in named(block.owner.operation, ALLOCA):
+    for op in find(block.owner.operation, ALLOCA):
         op.move_before(block.operations[0])
 
 

@@ -10,7 +10,7 @@ from torch_mlir.dialects import func
 
 from llmc.dialects import ExpertLinearOp, LinearOp, ParameterOp
 from llmc.dialects.attributes import i64
-from llmc.pipelines.passes.base import Pass, find, functions, trunks
+from llmc.pipelines.passes.base import Pass, functions, trunks
 from llmc.pipelines.sharding.annotations import (
     STAGE,
     add_grid,
@@ -23,6 +23,7 @@ from llmc.pipelines.sharding.megatron import Cuts, cut_outputs, usual_cuts
 from llmc.pipelines.sharding.parts import parts_of
 from llmc.pipelines.sharding.plan import Plan, read_plan
 from llmc.pipelines.sharding.split import whole
+from llmc.pipelines.walks import find
 from llmc.runtime.errors import UserError
 from llmc.runtime.manifest import Axis
 from llmc.runtime.ranks.grid import Grid

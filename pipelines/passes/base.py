@@ -1,4 +1,4 @@
-"""What a pass is, and the walks that passes share.
+"""What a pass is, and what passes ask of operations and values.
 
 A pass is a small dataclass: its `name` is what a pipeline says, its fields are the pipeline's
 options, `apply` does it.
@@ -15,6 +15,7 @@ from torch_mlir.dialects import func
 
 from llmc.pipelines.option_text import check_ranges
 from llmc.pipelines.schedules.handles import KIND
+from llmc.pipelines.walks import find, walk
 
 PART = "llmc.part"
 """Marks a private function that calls layers as a public one does, for which it works."""
@@ -46,15 +47,6 @@ def fail(op: ir.Operation | ir.OpView, message: str) -> NoReturn:
     """Emits an error at `op` and raises PassError."""
     op.location.emit_error(message)
     raise PassError(message)
-
-
-def walk(root: ir.Operation) -> Iterator[ir.Operation]:
-    """The operations under `root`, parents first. Erase only what is not yet to come."""
-    for region in root.regions:
-        for block in region:
-            for op in list(block):
-                yield op.operation
-                yield from walk(op.operation)
 
 
 def clone_with(op: ir.Operation, known: dict[ir.Value, ir.Value]) -> None:
@@ -98,11 +90,6 @@ def is_read(value: ir.Value) -> bool:
 def is_used(op: ir.Operation) -> bool:
     """Whether anything reads a result of `op`."""
     return any(map(is_read, op.results))
-
-
-def find(root: ir.Operation, *names: str) -> list[ir.Operation]:
-    """The operations under `root` that bear one of `names`."""
-    return [op for op in walk(root) if op.name in names]
 
 
 def globals_with(module: ir.Module, attribute: str) -> list[ir.Operation]:

@@ -41,10 +41,11 @@ from llmc.pipelines.kernels.rotary import rotary
 from llmc.pipelines.kernels.route import route
 from llmc.pipelines.kernels.top_k import top_k
 from llmc.pipelines.option_text import Range
-from llmc.pipelines.passes.base import Pass, find, is_used, made_by, upwards
+from llmc.pipelines.passes.base import Pass, is_used, made_by, upwards
 from llmc.pipelines.passes.head_rows import heads_of, where_they_lie
 from llmc.pipelines.schedules.byte_instructions import INSTRUCTIONS
 from llmc.pipelines.schedules.handles import KIND
+from llmc.pipelines.walks import find
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,10 @@ from llmc.dialects import (
 )
 from llmc.dialects.attributes import f64, i64
 from llmc.dialects.index_notation import expand, size
-from llmc.pipelines.passes.base import Pass, find
+from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.head_rows import rows_of_heads
 from llmc.pipelines.passes.new_tokens import NewTokens
+from llmc.pipelines.walks import find
 
 
 @dataclass(frozen=True)

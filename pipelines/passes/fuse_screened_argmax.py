@@ -13,7 +13,7 @@ from llmc.pipelines.kernels.best_of_row import part_types
 from llmc.pipelines.kernels.counters import Counters
 from llmc.pipelines.kernels.kernel import dispatch, module_around
 from llmc.pipelines.kernels.refined_argmax import refined_argmax
-from llmc.pipelines.passes.base import Pass, find, is_used
+from llmc.pipelines.passes.base import Pass, is_used
 from llmc.pipelines.passes.kernel_functions import call_of_row
 from llmc.pipelines.passes.scheduled_kernel import (
     cuts_rows,
@@ -21,6 +21,7 @@ from llmc.pipelines.passes.scheduled_kernel import (
     split_arguments,
     workgroups_of_row,
 )
+from llmc.pipelines.walks import find
 
 # Each computes the first panel again: few do not take long to, and yet all threads have work.
 _WORKGROUPS = 16

@@ -17,9 +17,10 @@ from llmc.dialects import (
 from llmc.dialects.attributes import i64
 from llmc.dialects.index_notation import constant, pointwise
 from llmc.pipelines.option_text import Range
-from llmc.pipelines.passes.base import Pass, find, made_by
+from llmc.pipelines.passes.base import Pass, made_by
 from llmc.pipelines.passes.linear_epilogue import Epilogue, find_epilogue
 from llmc.pipelines.passes.linear_prologue import read_lengths_before
+from llmc.pipelines.walks import find
 
 _EXPERT = 1
 """The number of the operand of a layer that has an integer for each row of its result."""

@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
-from llmc.pipelines.passes.base import callee, find, made_by, set_type, walk
+from llmc.pipelines.passes.base import callee, made_by, set_type
 from llmc.pipelines.schedules.handles import KIND, RESULT
+from llmc.pipelines.walks import find, walk
 
 EXPERT_MATVEC, EXPERT_MATMUL = "quantized_expert_matvec", "quantized_expert_matmul"
 """The kinds of kernels that are a loop over experts, or rows of them, before any schedule."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from llmc.pipelines.passes.base import read_from_outside, walk
+from llmc.pipelines.passes.base import read_from_outside
 from llmc.pipelines.passes.kernel_kinds import (
     ELEMENTWISE,
     SUMS_OF_PRODUCTS,
@@ -12,6 +12,7 @@ from llmc.pipelines.passes.kernel_kinds import (
     reads_in_place,
 )
 from llmc.pipelines.passes.purity import is_pure
+from llmc.pipelines.walks import walk
 
 _VIEWS = ("tensor.collapse_shape", "tensor.expand_shape", "tensor.extract_slice")
 _REPEATABLE = ("arith.constant", "linalg.fill", "tensor.empty")

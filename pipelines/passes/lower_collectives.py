@@ -9,7 +9,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, func, linalg, tensor
 
 from llmc.dialects.index_notation import Size, as_value, collapse, expand, index, sizes
-from llmc.pipelines.passes.base import Pass, ancestor_in, fail, find
+from llmc.pipelines.passes.base import Pass, ancestor_in, fail
 from llmc.pipelines.sharding.annotations import remove_unused_grid
 from llmc.pipelines.sharding.collectives import (
     STARTED,
@@ -18,6 +18,7 @@ from llmc.pipelines.sharding.collectives import (
     count_parts,
     side_by_side,
 )
+from llmc.pipelines.walks import find
 
 MODULE = "collective"
 _START = "start_"

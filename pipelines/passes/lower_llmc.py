@@ -7,8 +7,9 @@ from torch_mlir import ir
 from torch_mlir.dialects import tensor
 
 from llmc.dialects import OPERATIONS
-from llmc.pipelines.passes.base import Pass, walk
+from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.call_kernels import has_kernel
+from llmc.pipelines.walks import walk
 
 _LOWERED = {name: op for name, op in OPERATIONS.items() if hasattr(op, "lower")}
 

@@ -12,7 +12,7 @@ from llmc.dialects.index_notation import (
 )
 from llmc.dialects.quantize import in_rows
 from llmc.pipelines.kernels.panel_linear import panel_linear
-from llmc.pipelines.passes.base import Pass, find, made_by
+from llmc.pipelines.passes.base import Pass, made_by
 from llmc.pipelines.passes.kernel_functions import KernelFunctions
 from llmc.pipelines.passes.kernel_operands import (
     KernelOperands,
@@ -23,6 +23,7 @@ from llmc.pipelines.passes.kernel_operands import (
 )
 from llmc.pipelines.passes.linear_epilogue import Epilogue, find_epilogue, follow, is_screened
 from llmc.pipelines.passes.linear_prologue import norm_before, read_lengths_before_norm
+from llmc.pipelines.walks import find
 
 MATVEC, MATMUL = "panel_matvec", "panel_matmul"
 PANEL = "single_panel"

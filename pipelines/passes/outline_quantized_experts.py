@@ -12,13 +12,14 @@ from llmc.dialects import GroupedQuantizedExpertLinearOp, PackedQuantizedExpertL
 from llmc.dialects.embedding import look_up
 from llmc.dialects.index_notation import Size, collapse, index, size, slice_of
 from llmc.pipelines.kernels.quantized_linear import QuantizedRows
-from llmc.pipelines.passes.base import Pass, find, made_by
+from llmc.pipelines.passes.base import Pass, made_by
 from llmc.pipelines.passes.kernel_functions import EXPERT_MATMUL, EXPERT_MATVEC, KernelFunctions
 from llmc.pipelines.passes.kernel_operands import KernelOperands, as_rows
 from llmc.pipelines.passes.linear_prologue import read_lengths_before
 from llmc.pipelines.passes.outline_quantized_linears import LONGEST, QUANTIZE
 from llmc.pipelines.passes.quantized_layer import QuantizedLayer, as_halves
 from llmc.pipelines.targets.parse import parse_cpu
+from llmc.pipelines.walks import find
 
 Linear: TypeAlias = PackedQuantizedExpertLinearOp | GroupedQuantizedExpertLinearOp
 Build: TypeAlias = Callable[..., list[ir.Value]]

@@ -16,13 +16,14 @@ from llmc.dialects.index_notation import (
 )
 from llmc.dialects.quantize import in_rows
 from llmc.pipelines.kernels.quantized_linear import Norm, QuantizedRows
-from llmc.pipelines.passes.base import Pass, find, is_used
+from llmc.pipelines.passes.base import Pass, is_used
 from llmc.pipelines.passes.kernel_functions import KernelFunctions
 from llmc.pipelines.passes.kernel_operands import KernelOperands, Reader, as_rows, from_panels
 from llmc.pipelines.passes.linear_epilogue import is_screened
 from llmc.pipelines.passes.linear_prologue import norm_before, read_lengths_before_norm
 from llmc.pipelines.passes.quantized_layer import QuantizedLayer, as_halves
 from llmc.pipelines.targets.parse import parse_cpu
+from llmc.pipelines.walks import find
 
 MATVEC, MATMUL, QUANTIZE = "quantized_matvec", "quantized_matmul", "quantize_rows"
 PANEL = "quantized_panel"

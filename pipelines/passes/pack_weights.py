@@ -11,9 +11,10 @@ from llmc.dialects.attributes import i64
 from llmc.dialects.block_types import block_format
 from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.option_text import Range
-from llmc.pipelines.passes.base import Pass, find
+from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.lower_llmc import lower
 from llmc.pipelines.recipes.recipe import recipe_of
+from llmc.pipelines.walks import find
 
 # Operations that can read a packed weight, or be made to, and as which operand.
 _LINEARS = {("llmc.linear", 1), ("llmc.expert_linear", 2)}

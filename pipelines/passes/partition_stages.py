@@ -9,17 +9,10 @@ from torch_mlir.dialects import func, tensor
 
 from llmc.dialects.index_notation import Size, size
 from llmc.dialects.parameter import STORED
-from llmc.pipelines.passes.base import (
-    Pass,
-    calls_of,
-    fail,
-    find,
-    layer_functions,
-    trunks,
-    upwards,
-)
+from llmc.pipelines.passes.base import Pass, calls_of, fail, layer_functions, trunks, upwards
 from llmc.pipelines.sharding.annotations import STAGE, coordinates_of, grid_of
 from llmc.pipelines.sharding.collectives import broadcast, receive, send
+from llmc.pipelines.walks import find
 
 AXIS = "pp"
 

@@ -2,7 +2,7 @@
 
 from torch_mlir import ir
 
-from llmc.pipelines.passes.base import walk
+from llmc.pipelines.walks import walk
 
 _DIALECTS = ("arith", "linalg", "llmc", "math", "tensor")
 _EXCEPTIONS = ("llmc.cache_allocate",)

@@ -7,7 +7,8 @@ from torch_mlir import ir
 
 from llmc.dialects import QuantizedLinearOp, QuantizeRowsOp
 from llmc.dialects.attributes import i64
-from llmc.pipelines.passes.base import Pass, find
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.walks import find
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from typing import ClassVar
 
 from torch_mlir import ir
 
-from llmc.pipelines.passes.base import Pass, walk
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.walks import walk
 from llmc.runtime.errors import UserError
 
 

@@ -9,7 +9,6 @@ from torch_mlir.dialects import func
 from llmc.pipelines.passes.base import (
     Pass,
     calls_of,
-    find,
     is_private,
     is_read,
     is_used,
@@ -18,10 +17,10 @@ from llmc.pipelines.passes.base import (
     set_arguments,
     set_type,
     symbol_users,
-    walk,
 )
 from llmc.pipelines.passes.number_layers import LAYER
 from llmc.pipelines.recipes.recipe import recipe_of
+from llmc.pipelines.walks import find, walk
 
 _GLOBALS = ("ml_program.global", "util.global")
 _LOADS = ("ml_program.global_load", "util.global.load")

@@ -11,7 +11,8 @@ from llmc.dialects import LinearOp
 from llmc.dialects.index_notation import pointwise, reduce
 from llmc.dialects.linear_rows import on_rows
 from llmc.pipelines.option_text import Range
-from llmc.pipelines.passes.base import Pass, find
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.walks import find
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import tensor
 
 from llmc.dialects.index_notation import collapse, expand, pointwise, reduce
-from llmc.pipelines.passes.base import find, made_by
+from llmc.pipelines.passes.base import made_by
 from llmc.pipelines.passes.generics import (
     apply_body,
     captures_constants,
@@ -20,6 +20,7 @@ from llmc.pipelines.passes.generics import (
     maps,
     reads_room,
 )
+from llmc.pipelines.walks import find
 
 _COMBINERS = (
     "arith.addf",

@@ -9,7 +9,7 @@ from torch_mlir.dialects import func, linalg, shard
 
 from llmc.dialects import LinearOp
 from llmc.dialects.index_notation import slice_of
-from llmc.pipelines.passes.base import Pass, fail, find, functions
+from llmc.pipelines.passes.base import Pass, fail, functions
 from llmc.pipelines.sharding.annotations import coordinates_of, grid_of, layout_of
 from llmc.pipelines.sharding.collectives import (
     all_gather,
@@ -18,6 +18,7 @@ from llmc.pipelines.sharding.collectives import (
     shift,
 )
 from llmc.pipelines.sharding.split import Layout, whole
+from llmc.pipelines.walks import find
 from llmc.runtime.ranks.grid import Grid
 
 

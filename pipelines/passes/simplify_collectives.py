@@ -8,7 +8,7 @@ from torch_mlir.dialects import linalg, shard, tensor
 
 from llmc.dialects import CombineExpertsOp, ExpertLinearOp
 from llmc.dialects.attributes import i64
-from llmc.pipelines.passes.base import Pass, find, is_used
+from llmc.pipelines.passes.base import Pass, is_used
 from llmc.pipelines.passes.generics import applied, is_elementwise
 from llmc.pipelines.sharding.annotations import grid_of
 from llmc.pipelines.sharding.collectives import (
@@ -19,6 +19,7 @@ from llmc.pipelines.sharding.collectives import (
     reduce_scatter,
 )
 from llmc.pipelines.sharding.local import ROWS
+from llmc.pipelines.walks import find
 from llmc.runtime.ranks.grid import Grid
 
 

@@ -16,8 +16,9 @@ from llmc.dialects.index_notation import (
     mixed_numbers,
     size,
 )
-from llmc.pipelines.passes.base import Pass, find
+from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.extents import is_extent
+from llmc.pipelines.walks import find
 
 Extents = list[int | None]  # None: dynamic
 

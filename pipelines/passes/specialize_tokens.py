@@ -7,8 +7,9 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from llmc.pipelines.option_text import Range
-from llmc.pipelines.passes.base import Pass, callee, fail, find, layer_functions, trunks
+from llmc.pipelines.passes.base import Pass, callee, fail, layer_functions, trunks
 from llmc.pipelines.passes.refinement import Refinement
+from llmc.pipelines.walks import find
 
 _Size = Annotated[int, Range(0, 2**31 - 1)]
 

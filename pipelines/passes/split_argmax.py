@@ -20,7 +20,8 @@ from llmc.dialects.index_notation import (
 )
 from llmc.pipelines.divisor import divisor
 from llmc.pipelines.option_text import Range
-from llmc.pipelines.passes.base import Pass, find
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.walks import find
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,10 @@ from llmc.dialects.index_notation import (
 from llmc.dialects.linear_rows import on_rows
 from llmc.dialects.quantize import in_rows
 from llmc.pipelines.option_text import Range
-from llmc.pipelines.passes.base import Pass, find
+from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.block_fields import BlockFields
 from llmc.pipelines.recipes.recipe import recipe_of
+from llmc.pipelines.walks import find
 
 
 @dataclass(frozen=True)

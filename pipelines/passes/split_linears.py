@@ -8,8 +8,9 @@ from torch_mlir.dialects import tensor
 
 from llmc.dialects import ExpertLinearOp, LinearOp
 from llmc.dialects.index_notation import slice_of
-from llmc.pipelines.passes.base import Pass, find
+from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.recipes.recipe import recipe_of
+from llmc.pipelines.walks import find
 
 
 @dataclass(frozen=True)

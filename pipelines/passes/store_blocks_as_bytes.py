@@ -10,7 +10,8 @@ from llmc.dialects import BlocksToBytesOp, BytesToBlocksOp
 from llmc.dialects.attributes import i64
 from llmc.dialects.block_bytes import bytes_type
 from llmc.dialects.block_types import storage_format
-from llmc.pipelines.passes.base import Pass, walk
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.walks import walk
 
 _CASTS = {"llmc.blocks_to_bytes", "llmc.bytes_to_blocks"}
 

@@ -23,7 +23,6 @@ from llmc.pipelines.passes.base import (
     Pass,
     calls_of,
     fail,
-    find,
     globals_with,
     layer_functions,
     set_arguments,
@@ -31,6 +30,7 @@ from llmc.pipelines.passes.base import (
     trunks,
 )
 from llmc.pipelines.passes.number_layers import layer_argument
+from llmc.pipelines.walks import find
 from llmc.runtime.abi import RESET
 from llmc.runtime.errors import UserError
 

@@ -14,13 +14,13 @@ from llmc.pipelines.passes.base import (
     PART,
     Pass,
     fail,
-    find,
     layer_functions,
     set_arguments,
     symbol_users,
     trunks,
 )
 from llmc.pipelines.passes.specialize_tokens import SpecializeTokens
+from llmc.pipelines.walks import find
 from llmc.runtime.abi import PREFILL
 
 TILE = f"{PREFILL}.tile"

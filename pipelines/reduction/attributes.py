@@ -5,8 +5,8 @@ from functools import partial
 from torch_mlir import ir
 
 from llmc.dialects import Llmc
-from llmc.pipelines.passes.base import walk
 from llmc.pipelines.reduction.strategy import Edit
+from llmc.pipelines.walks import walk
 
 _OPTIONAL = {"arg_attrs", "res_attrs", "sym_visibility"}
 

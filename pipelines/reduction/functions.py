@@ -7,7 +7,6 @@ from torch_mlir.dialects import func
 
 from llmc.pipelines.passes.base import (
     calls_of,
-    find,
     functions,
     set_arguments,
     set_operands,
@@ -17,6 +16,7 @@ from llmc.pipelines.passes.base import (
 from llmc.pipelines.reduction.operations import erase, is_used
 from llmc.pipelines.reduction.stand_in import stand_in
 from llmc.pipelines.reduction.strategy import Edit
+from llmc.pipelines.walks import find
 
 
 def erase_symbols(module: ir.Module) -> list[Edit]:

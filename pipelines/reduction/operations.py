@@ -4,9 +4,9 @@ from functools import partial
 
 from torch_mlir import ir
 
-from llmc.pipelines.passes.base import walk
 from llmc.pipelines.reduction.stand_in import is_stand_in, stand_in
 from llmc.pipelines.reduction.strategy import Edit
+from llmc.pipelines.walks import walk
 
 
 def erase_unused(module: ir.Module) -> list[Edit]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from llmc import dialects
-from llmc.pipelines.passes.base import walk
 from llmc.pipelines.reduction.attributes import drop_attributes, shorten_lists, zero_constants
 from llmc.pipelines.reduction.command import Command, Outcome
 from llmc.pipelines.reduction.functions import (
@@ -22,6 +21,7 @@ from llmc.pipelines.reduction.functions import (
 from llmc.pipelines.reduction.operations import detach_operands, erase_operations, erase_unused
 from llmc.pipelines.reduction.stand_in import is_stand_in
 from llmc.pipelines.reduction.strategy import Strategy
+from llmc.pipelines.walks import walk
 from llmc.runtime.errors import UserError
 
 STRATEGIES: tuple[Strategy, ...] = (

@@ -7,7 +7,7 @@ from torch_mlir.dialects import arith, ext, transform
 
 from llmc.dialects.index_notation import index
 from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation, Rewriting
-from llmc.pipelines.walks import named
+from llmc.pipelines.walks import find
 
 
 class Interpretation(Rewriting):
@@ -16,7 +16,7 @@ class Interpretation(Rewriting):
     @staticmethod
     def rewrite(_op: Any, target: ir.Operation, rewriter: transform.TransformRewriter) -> None:
         """Replaces the maps in a loop."""
-        for apply_ in named(target, "affine.apply"):
+        for apply_ in find(target, "affine.apply"):
             with ir.InsertionPoint(apply_), apply_.location:
                 rewriter.replace_op(apply_, [_expanded(apply_)])
 

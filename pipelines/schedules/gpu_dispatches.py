@@ -9,7 +9,7 @@ from llmc.pipelines.schedules.gpu_lowering import Kind
 from llmc.pipelines.schedules.gpu_matvec import GPUMatvec
 from llmc.pipelines.schedules.gpu_search import GPUSearch
 from llmc.pipelines.targets.gpu_facts import GPUFacts
-from llmc.pipelines.walks import named
+from llmc.pipelines.walks import find
 
 
 def schedule_dispatches(flow: ir.Module, kind: Kind, facts: GPUFacts) -> None:
@@ -27,7 +27,7 @@ def schedule_dispatches(flow: ir.Module, kind: Kind, facts: GPUFacts) -> None:
 
 def _root(executable: ir.Operation) -> ir.Operation | None:
     """The last sum of a dispatch, which IREE tiles first, or its last `linalg.generic`, if any."""
-    generics = named(executable, "linalg.generic")
+    generics = find(executable, "linalg.generic")
     sums = [each for each in generics if any(loops_of(each).reduced)]
     return next(reversed(sums or generics), None)
 

@@ -8,7 +8,7 @@ from torch_mlir.dialects import arith, ext, tensor, transform, vector
 
 from llmc.dialects.index_notation import index
 from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation, Rewriting
-from llmc.pipelines.walks import named
+from llmc.pipelines.walks import find
 
 
 class Interpretation(Rewriting):
@@ -38,7 +38,7 @@ class SplatReadsOp(Operation, name="splat_reads", traits=[Interpretation, Modifi
 
 def transfer_reads(scope: ir.Operation) -> list[vector.TransferReadOp]:
     """The vector.transfer_read operations in `scope` that read whole vectors from tensors."""
-    reads = (op.opview for op in named(scope, "vector.transfer_read"))
+    reads = (op.opview for op in find(scope, "vector.transfer_read"))
     return [read for read in reads if _reads_whole(read)]
 
 

@@ -7,7 +7,7 @@ from torch_mlir.dialects import ext, scf, transform
 
 from llmc.dialects.index_notation import index
 from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation, Rewriting
-from llmc.pipelines.walks import named
+from llmc.pipelines.walks import find
 
 
 class Interpretation(Rewriting):
@@ -38,7 +38,7 @@ def _sizes(loop: scf.ForOp, step: int) -> list[ir.Operation]:
     """The sizes of tiles in a loop: the lesser of its step and what is left."""
     return [
         op
-        for op in named(loop.operation, "affine.min")
+        for op in find(loop.operation, "affine.min")
         if loop.induction_variable in list(op.operands) and _has_result(op, step)
     ]
 

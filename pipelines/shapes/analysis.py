@@ -14,12 +14,13 @@ from sympy import Expr
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
-from llmc.pipelines.passes.base import callee, find, functions, walk
+from llmc.pipelines.passes.base import callee, functions
 from llmc.pipelines.shapes.expressions import replaced, unknown
 from llmc.pipelines.shapes.facts import Facts, Shape, is_integer, is_tensor
 from llmc.pipelines.shapes.interface import argument_names
 from llmc.pipelines.shapes.memory import peak_bytes
 from llmc.pipelines.shapes.rules import apply_rule
+from llmc.pipelines.walks import find, walk
 
 Known: TypeAlias = Shape | Expr | None
 """Of a value: the extents of a tensor, an integer, or nothing."""

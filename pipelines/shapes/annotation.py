@@ -6,11 +6,11 @@ import sympy
 from sympy import Expr
 from torch_mlir import ir
 
-from llmc.pipelines.passes.base import walk
 from llmc.pipelines.shapes.analysis import Summary
 from llmc.pipelines.shapes.expressions import maximum, replaced, symbol, text, upper_bound
 from llmc.pipelines.shapes.facts import Facts, Shape, is_tensor
 from llmc.pipelines.shapes.naming import Meaning
+from llmc.pipelines.walks import walk
 
 _SHAPE = "llmc.shape"
 _SHAPE_BOUND = "llmc.shape_bound"

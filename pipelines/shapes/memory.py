@@ -16,9 +16,9 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from llmc.dialects.block_types import cell_format, storage_format
-from llmc.pipelines.passes.base import walk
 from llmc.pipelines.shapes.expressions import largest, unknown
 from llmc.pipelines.shapes.facts import Facts, is_tensor
+from llmc.pipelines.walks import walk
 
 _VIEWS = {
     "llmc.bitcast",

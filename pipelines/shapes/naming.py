@@ -6,10 +6,11 @@ from typing import TypeAlias
 import sympy
 from sympy import Expr
 
-from llmc.pipelines.passes.base import callee, find, is_private
+from llmc.pipelines.passes.base import callee, is_private
 from llmc.pipelines.shapes.analysis import Summary, known, substituted
 from llmc.pipelines.shapes.expressions import symbol
 from llmc.pipelines.shapes.interface import argument_names
+from llmc.pipelines.walks import find
 
 Meaning: TypeAlias = dict[sympy.Symbol, Expr]
 """What the symbols of one function stand for, in symbols with names."""

@@ -17,8 +17,9 @@ from torch_mlir import ir
 from torch_mlir.dialects import shard
 
 from llmc.dialects.attributes import i64
-from llmc.pipelines.passes.base import fail, find, symbol_users
+from llmc.pipelines.passes.base import fail, symbol_users
 from llmc.pipelines.sharding.split import Dealt, Layout, Split, even_split
+from llmc.pipelines.walks import find
 from llmc.runtime.errors import UserError
 from llmc.runtime.manifest import Axis
 from llmc.runtime.ranks.grid import Grid

@@ -11,7 +11,7 @@ import numpy as np
 from torch_mlir import ir
 
 from llmc.dialects.block_types import cell_format, storage_format
-from llmc.pipelines.passes.base import walk
+from llmc.pipelines.walks import walk
 from tests.interpreter.machine import Frame, Machine, Values
 
 _VIEWS = {

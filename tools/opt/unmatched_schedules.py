@@ -8,8 +8,8 @@ from torch_mlir import ir
 
 from llmc.pipelines.driver.execution import Observer, SinglePass
 from llmc.pipelines.passes.apply_schedule import ApplySchedule
-from llmc.pipelines.passes.base import walk
 from llmc.pipelines.schedules.handles import KIND
+from llmc.pipelines.walks import walk
 
 
 @dataclass
