@@ -41,7 +41,7 @@ class QuantizedMatvecParameters(Parameters):
         "panels": (1, 2, 3, 4, 6, 8, 12, 16, 24, 48, 96),
         "together": (1, 2, 4),
         "ahead": (0, 1),
-        "blocks": (0, 4, 8, 16, 32),
+        "blocks": (0, 2, 8, 16, 32),
     }
     panels: int = 4
     together: int = 2
