@@ -33,15 +33,19 @@
 // BLOCKS:               memref.prefetch %{{.+}}[%{{.+}}, %[[LATER]], %c64], read, locality<2>
 // BLOCKS-NEXT:          vector.transfer_read {{.*}}, %[[BLOCK]], %c64], {{.*}} vector<64xi8>
 
-// Of a Zen's memory a core reads one panel at a time, and asks for what comes 256 values later; of
-// others' two.
-// RUN: llmc-opt %s --outline-quantized-linears='target=cpu:zen4' --schedule-kernels='target=cpu:zen4' | filecheck %s --check-prefix=ZEN
+// Of a Zen's memory a core reads one panel at a time, and asks for what comes 256 values later, by
+// Zen 4 64; of others' two.
+// RUN: llmc-opt %s --outline-quantized-linears='target=cpu:zen5' --schedule-kernels='target=cpu:zen5' | filecheck %s --check-prefix=ZEN
 // ZEN: scf.for %[[BLOCK:.+]] = {{.*}} iter_args({{.*}}) -> (vector<16xf32>)
 // ZEN:   %[[LATER:.+]] = arith.addi %[[BLOCK]], %c8
 // ZEN:   memref.prefetch %{{.+}}[%{{.+}}, %[[LATER]], %c64], read, locality<2>
 // ZEN: scf.for %[[BLOCK:.+]] = {{.*}} iter_args({{.*}}) -> (vector<16xf32>)
 // ZEN:   %[[LATER:.+]] = arith.addi %[[BLOCK]], %c2
 // ZEN:   memref.prefetch %{{.+}}[%{{.+}}, %[[LATER]], %c64], read, locality<2>
+// RUN: llmc-opt %s --outline-quantized-linears='target=cpu:zen4' --schedule-kernels='target=cpu:zen4' | filecheck %s --check-prefix=NEAR
+// NEAR: scf.for %[[BLOCK:.+]] = {{.*}} iter_args({{.*}}) -> (vector<16xf32>)
+// NEAR:   %[[LATER:.+]] = arith.addi %[[BLOCK]], %c2
+// NEAR:   memref.prefetch %{{.+}}[%{{.+}}, %[[LATER]], %c64], read, locality<2>
 // RUN: llmc-opt %s --outline-quantized-linears='target=cpu:sapphirerapids' --schedule-kernels='target=cpu:sapphirerapids' | filecheck %s --check-prefix=TWO
 // TWO: scf.for {{.*}} iter_args({{.*}}) -> (vector<2x16xf32>)
 
