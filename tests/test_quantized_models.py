@@ -27,6 +27,7 @@ from llmc.frontend.source import open_model
 from llmc.frontend.work import Work
 from llmc.pipelines.parameters import StoredParameter, stored_parameters
 from llmc.pipelines.recipes.recipe import Recipe, Weight
+from llmc.pipelines.recipes.shared_results import SharedResults
 from tests.packed_folders import write_packed
 from tests.rounding import narrow_cache, rounded_activations, rounded_cache
 from tests.tiny_gguf import write_gguf
@@ -186,7 +187,7 @@ def test_the_archive_holds_the_files_blocks(family, tmp_path):
         if parameter.element != "i8":
             continue
         weights = model.stored_weights()
-        for layer, panels in enumerate(parameter.build(weights)):
+        for layer, panels in enumerate(parameter.build(weights, SharedResults([]))):
             rows = [weights[name] for name in names(parameter.recipe, layer)]
             outputs = sum(each.shape[-2] for each in rows)
             blocks = unpack_blocks(panels.numpy(), FORMATS["q4_1"], outputs)
