@@ -42,7 +42,9 @@ def byte_attention(shape: AttentionShape, widest: int, instruction: str) -> Kern
         softmax = _RowSoftmax(shape, rows, Caches(keys, values, head), widest, instruction)
         softmax.load_query(query)
         softmax.reset()
-        softmax.attend(*shape.columns(rows, starts, BLOCK))
+        columns = shape.columns(rows, starts, BLOCK)
+        softmax.ask(*columns)
+        softmax.attend(*columns)
         softmax.store(out)
 
     return Kernel(f"byte_attention_{shape.text}", lambda each: shape.grid(each, count), build)

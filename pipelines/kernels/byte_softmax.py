@@ -86,13 +86,17 @@ class ByteSoftmax(OnlineSoftmax):
         others = super().bytes(heads, channels, value_channels, lanes)
         return others + KeyProducts.bytes(heads, channels) + heads * of_head
 
-    def attend(self, begin: ir.Value, end: ir.Value) -> None:
-        """Takes in columns `begin` to `end - 1`, if there are any, by whole panels."""
+    def ask(self, begin: ir.Value, end: ir.Value) -> None:
+        """The keys of the first block."""
         first, last = self.panels(begin, end)
         soon = arith.minsi(last, arith.addi(first, index(self.block)))
         for column in scf.for_(first, soon, index(PANEL)):
             self.keys.prefetch(column, self.ahead)
             scf.yield_([])
+
+    def attend(self, begin: ir.Value, end: ir.Value) -> None:
+        """Takes in columns `begin` to `end - 1`, if there are any, by whole panels."""
+        first, last = self.panels(begin, end)
         self.by_keys.round_queries()
         self.begin_columns()
         self.begin, self.end = begin, end
@@ -178,7 +182,16 @@ class ByteSoftmax(OnlineSoftmax):
 
     def _prefetch_next_keys(self, place: ir.Value, part: int, parts: int) -> None:
         """Asks for a part of the keys of the panel a block after that of column `place`."""
-        self.keys.prefetch(arith.addi(place, index(self.block)), self.ahead, part, parts)
+        self.keys.prefetch(self.a_block_after(place), self.ahead, part, parts)
+
+    def a_block_after(self, place: ir.Value) -> ir.Value:
+        """The column a block after `place`, or `place`, which is at hand, if no such is attended.
+
+        What nobody reads takes its time of memory, too.
+        """
+        after = arith.addi(place, index(self.block))
+        is_wanted = arith.cmpi(arith.CmpIPredicate.slt, after, self.end)
+        return arith.select(is_wanted, after, place)
 
     def _round_weights(
         self,

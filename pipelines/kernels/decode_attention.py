@@ -156,9 +156,11 @@ def decode_attention(
         columns = _columns(shape, first, past, index(0), index(1))
         step = _Step(shape, caches, widest, instruction, columns, row, head, preparation)
         begin, end = _columns(shape, first, past, part, count)
+        softmax = step.softmax()
+        softmax.ask(begin, end)
         step.append_if_last(part, count, shape.held(past), key, value)
         parts = Parts(room, done, group, part, count, shape.part is not None)
-        step.attend(query, begin, end, parts, out)
+        step.attend(softmax, query, begin, end, parts, out)
 
     return Kernel(f"decode_attention_{shape.text}", grid, build)
 
@@ -229,11 +231,16 @@ class _Step:
             scf.yield_([])
 
     def attend(
-        self, query: ir.Value, begin: ir.Value, end: ir.Value, parts: Parts, out: ir.Value
+        self,
+        softmax: OnlineSoftmax,
+        query: ir.Value,
+        begin: ir.Value,
+        end: ir.Value,
+        parts: Parts,
+        out: ir.Value,
     ) -> None:
-        """Attends to columns `begin` to `end - 1` by as many heads at once as the stack bears."""
+        """Attends to columns `begin` to `end - 1` by as many heads at once as `softmax` has."""
         sharing = self.shape.sharing
-        softmax = self._softmax()
         heads = softmax.heads
         base = arith.muli(self.head, index(sharing))
         for first in scf.for_(index(0), index(sharing), index(heads)):
@@ -250,7 +257,7 @@ class _Step:
             scf.yield_([])
         parts.combine(out, self.row, base, self.lanes)
 
-    def _softmax(self) -> OnlineSoftmax:
+    def softmax(self) -> OnlineSoftmax:
         """For as many heads at once as the stack bears."""
         caches, sharing, softcap = self.caches, self.shape.sharing, self.shape.softcap
         if holds_cells(caches.keys):

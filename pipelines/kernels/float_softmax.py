@@ -26,6 +26,13 @@ class FloatSoftmax(OnlineSoftmax):
         width = max(width_of(self.lanes, caches.channels), _COLUMNS)
         self.quads = buffer(HEADS, self.lanes // _COLUMNS, width)
 
+    def ask(self, begin: ir.Value, end: ir.Value) -> None:
+        """The keys of the first block."""
+        soon = arith.minsi(end, arith.addi(begin, index(self.block)))
+        for column in scf.for_(begin, soon, index(1)):
+            self._prefetch(self.caches.keys, column)
+            scf.yield_([])
+
     def runs(self, count: ir.Value) -> list[tuple[ir.Value, ir.Value, ir.Value | None]]:
         """Whole groups, which are read as they lie, and the rest."""
         whole = arith.muli(arith.divui(count, index(self.lanes)), index(self.lanes))

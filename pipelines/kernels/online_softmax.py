@@ -115,6 +115,10 @@ class OnlineSoftmax(ABC):
         """Which columns of a group, from `column + at` on, `head` sees; None where all."""
 
     @abstractmethod
+    def ask(self, begin: ir.Value, end: ir.Value) -> None:
+        """Asks memory for what `attend` reads first of the same columns."""
+
+    @abstractmethod
     def add_values(self, column: ir.Value, count: ir.Value) -> None:
         """Shrinks the sums to the new peaks, and adds the block's values by their weights."""
 

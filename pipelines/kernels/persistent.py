@@ -1,15 +1,18 @@
 """A kernel that runs for many dispatches: the phases of all layers, one after the other.
 
 Its workgroups take tasks, numbered in the order of their phases, from a shared counter. Whoever has
-taken one waits until all tasks of the phases before are done. A workgroup that waits too long puts
-its task back and leaves, since the thread that it waits for may need its CPU; whoever does the last
-task of a phase goes on with the next, so that all are done however few remain. Gupta et al., "A
-Study of Persistent Threads Style GPU Programming for GPGPU Workloads", 2012.
+taken one asks memory for what it will read first, and waits until all tasks of the phases before
+are done. A workgroup that waits too long puts its task back and leaves, since the thread that it
+waits for may need its CPU; whoever does the last task of a phase goes on with the next, so that all
+are done however few remain. Gupta et al., "A Study of Persistent Threads Style GPU Programming for
+GPGPU Workloads", 2012.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
+from typing import TypeAlias
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf
@@ -31,6 +34,10 @@ _TAKE, _TAKE_AFTER_DONE = 1, 1 + (1 << _HALF)
 # two. That is longer than a task takes: who waits for one shall not leave the others to one thread.
 _PATIENCE = 100_000
 
+_Workgroup: TypeAlias = Callable[[ir.Value, ir.Value, ir.Value], None]
+_Task: TypeAlias = Callable[[ir.Value, int, ir.Value], None]
+"""`(layer, phase, workgroup of its grid)`."""
+
 _LESS, _EQUAL = arith.CmpIPredicate.ult, arith.CmpIPredicate.eq
 
 
@@ -39,11 +46,13 @@ class Phase:
     """A grid of workgroups that becomes tasks of a persistent kernel.
 
     `grid()` builds the width and height of the grid, the same for all layers;
-    `build(layer, x, y)` what workgroup (x, y) does for a layer.
+    `ask(layer, x, y)` what workgroup (x, y) asks memory for of what it reads for a layer, before it
+    may begin; and `build(layer, x, y)` what it does then.
     """
 
     grid: Callable[[], tuple[ir.Value, ir.Value]]
-    build: Callable[[ir.Value, ir.Value, ir.Value], None]
+    ask: _Workgroup
+    build: _Workgroup
 
 
 def run_phases(
@@ -62,12 +71,13 @@ def run_phases(
     starts = list(accumulate(extents, arith.addi, initial=index(0)))
     tasks = _Tasks(starts, layers, counters)
 
-    def run(layer: ir.Value, number: int, own: ir.Value) -> None:
+    def run(workgroups: list[_Workgroup], layer: ir.Value, number: int, own: ir.Value) -> None:
         width, _ = grids[number]
         x, y = arith.remui(own, width), arith.divui(own, width)
-        phases[number].build(arith.addi(layer, first), x, y)
+        workgroups[number](arith.addi(layer, first), x, y)
 
-    tasks.run_all(run)
+    asks, builds = [phase.ask for phase in phases], [phase.build for phase in phases]
+    tasks.run_all(partial(run, asks), partial(run, builds))
     _leave(workgroups, counters)
 
 
@@ -79,19 +89,21 @@ class _Tasks:
         self.total = arith.muli(self.each, layers)
         self.counters = counters
 
-    def run_all(self, run: Callable[[ir.Value, int, ir.Value], None]) -> None:
-        """Runs what this workgroup is first to take: `run(layer, phase, workgroup of its grid)`."""
+    def run_all(self, ask: _Task, run: _Task) -> None:
+        """Runs what this workgroup is first to take, and has it ask before it waits."""
         types, locations = [ir.IndexType.get()], [ir.Location.current]
         loop = scf.WhileOp(types, [self._take(_TAKE)])
         look = loop.before.blocks.append(*types, arg_locs=locations)
         with ir.InsertionPoint(look):
             (task,) = look.arguments
+            with ir.InsertionPoint(scf.IfOp(self._exists(task)).then_block):
+                self._choose(task, ask)
+                scf.YieldOp([])
             scf.ConditionOp(self._can_begin(task), [task])
         body = loop.after.blocks.append(*types, arg_locs=locations)
         with ir.InsertionPoint(body):
             (task,) = body.arguments
-            layer, within = (op(task, self.each) for op in (arith.divui, arith.remui))
-            self._choose(within, 0, lambda *chosen: run(layer, *chosen))
+            self._choose(task, run)
             scf.YieldOp([self._take(_TAKE_AFTER_DONE)])
 
     def _take(self, how: int) -> ir.Value:
@@ -101,8 +113,7 @@ class _Tasks:
 
     def _can_begin(self, task: ir.Value) -> ir.Value:
         """Waits for what `task` needs. False where there is no such task, or it was put back."""
-        needed = self._needs(task)
-        exists = arith.cmpi(_LESS, task, self.total)
+        needed, exists = self._needs(task), self._exists(task)
         types, locations = [ir.IndexType.get(), _i1()], [ir.Location.current] * 2
         loop = scf.WhileOp(types, [index(0)])
         look = loop.before.blocks.append(types[0], arg_locs=locations[:1])
@@ -119,6 +130,9 @@ class _Tasks:
         with ir.InsertionPoint(again):
             scf.YieldOp([arith.addi(again.arguments[0], index(1))])
         return loop.results[1]
+
+    def _exists(self, task: ir.Value) -> ir.Value:
+        return arith.cmpi(_LESS, task, self.total)
 
     def _needs(self, task: ir.Value) -> ir.Value:
         """How many tasks must be done before `task`."""
@@ -137,8 +151,14 @@ class _Tasks:
             scf.YieldOp([arith.constant(_i1(), 0)])
         return choice.results[0]
 
-    def _choose(self, within: ir.Value, number: int, run: Callable[[int, ir.Value], None]) -> None:
-        """Builds the phases from `number` on, of which that runs which `within` is a task of."""
+    def _choose(self, task: ir.Value, run: _Task) -> None:
+        """Builds `run` for all phases, of which that runs which `task` is of."""
+        layer, within = (op(task, self.each) for op in (arith.divui, arith.remui))
+        self._choose_from(0, within, partial(run, layer))
+
+    def _choose_from(
+        self, number: int, within: ir.Value, run: Callable[[int, ir.Value], None]
+    ) -> None:
         own = arith.subi(within, self.starts[number])
         if number == len(self.starts) - 1:
             run(number, own)
@@ -148,7 +168,7 @@ class _Tasks:
             run(number, own)
             scf.YieldOp([])
         with ir.InsertionPoint(choice.else_block):
-            self._choose(within, number + 1, run)
+            self._choose_from(number + 1, within, run)
             scf.YieldOp([])
 
 

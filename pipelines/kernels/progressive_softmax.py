@@ -204,10 +204,10 @@ class ProgressiveSoftmax(ByteSoftmax):
             nought.append(arith.mulf(minimum(top, least[-1]), splat(_NOUGHT, floats(self.lanes))))
         chosen, others = self._chosen_by_any(heads, least, nought, count)
         self._ask(chosen, column, self.values)
-        ahead = arith.addi(column, index(self.block))
         # The loops over the others ask for as many panels of the next block as they have turns.
         for turn in scf.for_(others.end, index(self.block // PANEL)):
-            self.keys.prefetch(arith.addi(ahead, others.place(turn)), self.ahead)
+            place = arith.addi(column, others.place(turn))
+            self.keys.prefetch(self.a_block_after(place), self.ahead)
             scf.yield_([])
         return [others, chosen]
 

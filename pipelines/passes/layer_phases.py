@@ -1,5 +1,6 @@
 """The dispatches of a layer function as the phases of a persistent kernel."""
 
+from functools import partial
 from math import prod
 
 from torch_mlir import ir
@@ -7,6 +8,7 @@ from torch_mlir.dialects import func
 
 from llmc.pipelines.kernels.kernel import ALLOCA, Kernel, binding_under, hoist_buffers
 from llmc.pipelines.kernels.persistent import Phase, run_phases
+from llmc.pipelines.passes.asked_first import asked_first
 from llmc.pipelines.passes.base import clone_with
 from llmc.pipelines.passes.dispatch_chain import Dispatch, DispatchChain
 from llmc.pipelines.passes.number_layers import layer_argument
@@ -112,18 +114,20 @@ class LayerPhases:
             width, height, _ = (inner[extent] for extent in returned.operands)
             return width, height
 
-        def build(layer: ir.Value, x: ir.Value, y: ir.Value) -> None:
+        def build(body: list[ir.Operation], layer: ir.Value, x: ir.Value, y: ir.Value) -> None:
             values = [layer if value == self._layer else known[value] for value in op.arguments]
             inner = dict(zip(code.function.arguments, values, strict=True))
-            *body, _ = list(code.function.entry_block)
             for each in body:
-                if each.operation.name == "stream.dispatch.workgroup.id":
-                    dimension = ir.IntegerAttr(each.operation.attributes["dimension"]).value
-                    inner[each.operation.results[0]] = (x, y)[dimension]
+                if each.name == "stream.dispatch.workgroup.id":
+                    dimension = ir.IntegerAttr(each.attributes["dimension"]).value
+                    inner[each.results[0]] = (x, y)[dimension]
                 else:
-                    clone_with(each.operation, inner)
+                    clone_with(each, inner)
 
-        return Phase(grid, build)
+        arguments = zip(code.function.arguments, op.arguments, strict=True)
+        settled = [argument for argument, value in arguments if value in self.read]
+        asks, rest = asked_first(code.function, settled)
+        return Phase(grid, partial(build, asks), partial(build, rest))
 
     def _depends_on_layer(self, op: Dispatch, code: _Code) -> bool:
         arguments = zip(code.grid.arguments, op.grid, strict=True)

@@ -27,6 +27,7 @@ from llmc.pipelines.schedules.verbs import (
     lower_reductions,
     partial_sums,
     prefetch,
+    prefetch_first,
     read_in_place,
     simplify,
     splat_reads,
@@ -43,9 +44,10 @@ class PanelMatvecParameters(Parameters):
     """`panels` panels are read at once, so that memory streams, `rounds` times by a workgroup.
 
     `unroll` steps of the sum stand in a round, `chain` make a partial sum. Rows of panels are asked
-    for `ahead` steps before they are read. The row is normalised `lanes` numbers at a time. Panels
-    are a multiple of `panels` * `rounds`, numbers in a row of `lanes`. A workgroup has `columns`
-    columns of its panels, or with 0 all: a single panel is shared so.
+    for `ahead` steps before they are read, the first so many before all else. The row is normalised
+    `lanes` numbers at a time. Panels are a multiple of `panels` * `rounds`, numbers in a row of
+    `lanes`. A workgroup has `columns` columns of its panels, or with 0 all: a single panel is
+    shared so.
     """
 
     worth_trying: ClassVar[Mapping[str, Sequence[int]]] = {
@@ -74,6 +76,8 @@ def panel_matvec(payload: Handle, parameters: PanelMatvecParameters) -> None:
     """
     with each(kernels(payload, "panel_matvec")) as kernel:
         _multiply_row(kernel, parameters)
+        prefetch_first(kernel, ROWS, parameters.ahead)
+        simplify(kernel)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """`llmc_transform.prefetch`: a transform operation of our own, which MLIR lacks."""
 
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any
 
@@ -17,7 +18,7 @@ PANELS, ROWS = -3, -2
 _SECOND_CACHE = 2
 """What memref calls it to be wanted there: the first is too small for what comes so much later."""
 
-_Line = tuple[ir.Value, tuple[tuple[ir.Value, ...], ...], int]
+Line = tuple[ir.Value, tuple[tuple[ir.Value, ...], ...], int]
 """Of what, where but for constants, and how many lines the constants come to."""
 
 
@@ -27,9 +28,9 @@ class Interpretation(Rewriting):
     @staticmethod
     def rewrite(op: Any, target: ir.Operation, _rewriter: transform.TransformRewriter) -> None:
         """Prefetches what the reads in it will want."""
-        asked: set[_Line] = set()
+        asked: set[Line] = set()
         for read in transfer_reads(target):
-            if _walks(read, op.dimension.value):
+            if walks(read, op.dimension.value):
                 with ir.InsertionPoint(read), read.location:
                     _prefetch(read, op.dimension.value, op.ahead.value, asked)
 
@@ -49,7 +50,7 @@ class PrefetchOp(Operation, name="prefetch", traits=[Interpretation, ModifiesPay
     ahead: ir.IntegerAttr
 
 
-def _walks(read: vector.TransferReadOp, dimension: int) -> bool:
+def walks(read: vector.TransferReadOp, dimension: int) -> bool:
     """Whether it is of an argument, along `dimension` of which, a static one, a loop walks."""
     type_ = ir.RankedTensorType(read.base.type)
     if not isinstance(read.base.owner, ir.Block) or type_.rank < -dimension:
@@ -64,40 +65,50 @@ def _is_moved(position: ir.Value) -> bool:
     return any(map(_is_moved, position.owner.operands))
 
 
-def _prefetch(read: vector.TransferReadOp, dimension: int, ahead: int, asked: set[_Line]) -> None:
+def _prefetch(read: vector.TransferReadOp, dimension: int, ahead: int, asked: set[Line]) -> None:
     """Asks for all lines that are not among those `asked` for, and adds them."""
-    type_ = ir.RankedTensorType(read.base.type)
+    for offsets in line_offsets(read):
+        line = line_of(read.base, read.indices, offsets)
+        if line not in asked:
+            asked.add(line)
+            offsets[dimension] += ahead
+            prefetch_line(read.base, read.indices, offsets)
+
+
+def line_offsets(read: vector.TransferReadOp) -> Iterator[list[int]]:
+    """How far behind its position the rows that it reads begin, in each dimension."""
     *dims, _ = zip(read.permutation_map.value.results, read.vector.type.shape, strict=True)
     outer = [(ir.AffineDimExpr(dim).position, extent) for dim, extent in dims if is_dim(dim)]
     for place in product(*(range(extent) for _, extent in outer)):
-        offsets = [0] * type_.rank
+        offsets = [0] * ir.RankedTensorType(read.base.type).rank
         for (dim, _), offset in zip(outer, place, strict=True):
             offsets[dim] = offset
-        line = _line(read, offsets)
-        if line in asked:
-            continue
-        asked.add(line)
-        offsets[dimension] += ahead
-        position = [
-            arith.addi(each, index(offset)) if offset else each
-            for each, offset in zip(read.indices, offsets, strict=True)
-        ]
-        buffer = bufferization.to_buffer(
-            ir.MemRefType.get(type_.shape, type_.element_type), read.base, read_only=True
-        )
-        memref.prefetch(buffer, position, False, _SECOND_CACHE, True)
+        yield offsets
 
 
-def _line(read: vector.TransferReadOp, offsets: list[int]) -> _Line:
-    """The line that `read` finds at `offsets`, if the rest of the position begins one."""
-    type_ = ir.RankedTensorType(read.base.type)
+def prefetch_line(base: ir.Value, position: Sequence[ir.Value], offsets: Sequence[int]) -> None:
+    """Asks for what lies in the tensor `base` so far behind `position`."""
+    type_ = ir.RankedTensorType(base.type)
+    places = [
+        arith.addi(each, index(offset)) if offset else each
+        for each, offset in zip(position, offsets, strict=True)
+    ]
+    buffer = bufferization.to_buffer(
+        ir.MemRefType.get(type_.shape, type_.element_type), base, read_only=True
+    )
+    memref.prefetch(buffer, places, False, _SECOND_CACHE, True)
+
+
+def line_of(base: ir.Value, position: Sequence[ir.Value], offsets: Sequence[int]) -> Line:
+    """The line so far behind `position` in `base`, if the rest of the position begins one."""
+    type_ = ir.RankedTensorType(base.type)
     terms, stride, distance = [], type_.element_type.width // 8, 0
     for dim in reversed(range(type_.rank)):
-        added, constant = _sum(read.indices[dim])
+        added, constant = _sum(position[dim])
         terms.append(tuple(added))
         distance += (constant + offsets[dim]) * stride
         stride *= 1 if type_.is_dynamic_dim(dim) else type_.shape[dim]
-    return read.base, tuple(terms), distance // CACHE_LINE
+    return base, tuple(terms), distance // CACHE_LINE
 
 
 def _sum(position: ir.Value) -> tuple[list[ir.Value], int]:

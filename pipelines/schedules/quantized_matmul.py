@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
+from llmc.pipelines.option_text import Range
 from llmc.pipelines.schedules.byte_verbs import (
     byte_products,
     tile_products,
@@ -11,8 +12,10 @@ from llmc.pipelines.schedules.byte_verbs import (
     use_tile_registers,
 )
 from llmc.pipelines.schedules.handles import Handle, around, each, kernels, result, stage
-from llmc.pipelines.schedules.quantized_matvec import PANELS, STRANDS, into_registers
-from llmc.pipelines.schedules.schedule import Parameters, share_evenly
+from llmc.pipelines.schedules.prefetch import PANELS
+from llmc.pipelines.schedules.prefetch import ROWS as BLOCKS
+from llmc.pipelines.schedules.quantized_matvec import STRANDS, into_registers
+from llmc.pipelines.schedules.schedule import MOST, Parameters, share_evenly
 from llmc.pipelines.schedules.tile_registers import ROWS
 from llmc.pipelines.schedules.verbs import (
     distribute,
@@ -21,6 +24,7 @@ from llmc.pipelines.schedules.verbs import (
     fuse_into,
     peel,
     prefetch,
+    prefetch_first,
     simplify,
     tile,
     vectorize_late,
@@ -34,9 +38,11 @@ _SUMS = 16
 class QuantizedMatmulParameters(Parameters):
     """A workgroup computes `panels` panels for all rows, `rows` times `together` of them at a time.
 
-    Rows that are left go by half as many, and so on to one. `instruction` multiplies bytes, `lanes`
-    times four at once; `tdpbsud` multiplies 16 rows, and leaves what is fewer to `vpdpbusd`. It has
-    `blocks` blocks unpacked before, since a tile that was written just now is slow to load.
+    Rows that are left go by half as many, and so on to one. Memory is asked for the `first` blocks
+    before all else, if that is not 0, and then for panels that come next. `instruction` multiplies
+    bytes, `lanes` times four at once; `tdpbsud` multiplies 16 rows, and leaves what is fewer to
+    `vpdpbusd`. It has `blocks` blocks unpacked before, since a tile that was written just now is
+    slow to load.
     """
 
     worth_trying: ClassVar[Mapping[str, Sequence[int]]] = {
@@ -47,6 +53,7 @@ class QuantizedMatmulParameters(Parameters):
     panels: int = 4
     rows: int = 8
     together: int = 1
+    first: Annotated[int, Range(0, MOST)] = 0
     instruction: str = "plain"
     lanes: int = 4
     blocks: int = 1
@@ -82,6 +89,9 @@ def multiply_rows(kernel: Handle, parameters: QuantizedMatmulParameters) -> None
     kernel = into_registers(kernel)
     prefetch(kernel, PANELS, parameters.together)
     simplify(kernel)
+    if parameters.first:
+        prefetch_first(kernel, BLOCKS, parameters.first)
+        simplify(kernel)
 
 
 def _multiply_tiles(kernel: Handle, parameters: QuantizedMatmulParameters) -> None:

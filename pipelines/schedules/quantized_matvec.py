@@ -17,6 +17,7 @@ from llmc.pipelines.schedules.verbs import (
     keep_in_registers,
     lower_reductions,
     prefetch,
+    prefetch_first,
     read_in_place,
     simplify,
     tile,
@@ -32,9 +33,9 @@ STRANDS = (0, 1)
 class QuantizedMatvecParameters(Parameters):
     """A workgroup computes `panels` panels, `together` of them at a time.
 
-    Memory is asked for panels that come `ahead` rounds later, and for what comes `blocks` blocks
-    later, be it of the next panel; 0 asks for none. `instruction` multiplies bytes, `lanes` times
-    four at once.
+    Memory is asked for panels that come `ahead` rounds later, for what comes `blocks` blocks later,
+    be it of the next panel, and before all else for the `first` blocks; 0 asks for none.
+    `instruction` multiplies bytes, `lanes` times four at once.
     """
 
     worth_trying: ClassVar[Mapping[str, Sequence[int]]] = {
@@ -47,6 +48,7 @@ class QuantizedMatvecParameters(Parameters):
     together: int = 2
     ahead: Annotated[int, Range(0, MOST)] = 1
     blocks: Annotated[int, Range(0, MOST)] = 0
+    first: Annotated[int, Range(0, MOST)] = 0
     instruction: str = "plain"
     lanes: int = 4
 
@@ -98,6 +100,9 @@ def multiply_row(kernel: Handle, parameters: QuantizedMatvecParameters) -> None:
         if ahead:
             prefetch(kernel, dimension, ahead)
             simplify(kernel)
+    if parameters.first:
+        prefetch_first(kernel, ROWS, parameters.first)
+        simplify(kernel)
 
 
 def multiply_blocks(

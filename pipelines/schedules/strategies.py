@@ -61,6 +61,12 @@ Zen 5 takes 1.1 times as long where memory is asked for as little ahead as this,
 asked for as much as Zen 5 wants.
 """
 
+_FIRST = 512
+"""How many values of a row a workgroup asks for before all else.
+
+Then it waits for others, and makes integers of its own row: memory would be idle meanwhile.
+"""
+
 _ROWS = 8
 """Rows that a panel is multiplied by at once: what is unpacked of it stays in registers for them.
 
@@ -91,6 +97,7 @@ def _quantized_matvec(schedule: Callable[..., None]) -> Rule:
             together=1 if is_one_stream else divisor(panels, _STREAMS),
             ahead=0 if is_one_stream else 1,
             blocks=max(1, _values_ahead(target) // _values(kernel)) if is_one_stream else 0,
+            first=_FIRST // _values(kernel),
             instruction=multiply.name,
             lanes=multiply.lanes,
         )
@@ -119,6 +126,7 @@ def _quantized_matmul(schedule: Callable[..., None]) -> Rule:
             panels=panels,
             rows=_ROWS,
             together=divisor(panels, 2) if multiply.name == "tdpbsud" else 1,
+            first=_FIRST // _values(kernel),
             instruction=multiply.name,
             lanes=multiply.lanes,
             blocks=divisor(weight.shape[-2], max(1, _UNPACKED // _values(kernel))),

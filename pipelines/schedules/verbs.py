@@ -19,6 +19,7 @@ from llmc.dialects.attributes import i64
 from llmc.pipelines.schedules.expand_affine import ExpandAffineOp
 from llmc.pipelines.schedules.handles import Handle, any_op, match, operations, verb
 from llmc.pipelines.schedules.prefetch import PrefetchOp
+from llmc.pipelines.schedules.prefetch_first import PrefetchFirstOp
 from llmc.pipelines.schedules.splat_reads import SplatReadsOp
 from llmc.pipelines.schedules.sum_apart import SumApartOp
 from llmc.pipelines.schedules.transform_dialect import load
@@ -307,6 +308,16 @@ def prefetch(scope: Handle, dimension: int, ahead: int) -> None:
     """
     expand_affine(scope)
     PrefetchOp(scope.value, i64(dimension), i64(ahead))
+
+
+@verb
+def prefetch_first(scope: Handle, dimension: int, count: int) -> None:
+    """Asks memory for the first `count` along `dimension` that workgroups in `scope` read.
+
+    The last dimension is -1.
+    """
+    expand_affine(scope)
+    PrefetchFirstOp(scope.value, i64(dimension), i64(count))
 
 
 @verb

@@ -111,6 +111,68 @@ func.func @decode(%x: tensor<1x4xf32>, %past: index) -> tensor<1x4xf32> {
 
 // -----
 
+// What a kernel asks memory for is asked for before the wait, if that needs nothing that others
+// write; the rest of it is in its place.
+// CHECK:       func.func @asks.layer0_{{.*}}index, %[[PLACES:[^:]*]]: !stream.binding,
+// CHECK:         scf.while
+// CHECK:           scf.if
+// CHECK:             "stream.binding.subspan"(%[[PLACES]]
+// CHECK:             memref.load
+// CHECK:             scf.for
+// CHECK:               memref.prefetch
+// CHECK-NOT:         memref.prefetch
+// CHECK:           scf.while
+// CHECK:             memref.generic_atomic_rmw
+// CHECK-NOT:       memref.prefetch
+// CHECK:           memref.store
+// CHECK:           scf.for
+// CHECK:             memref.prefetch
+// CHECK:           memref.store
+// CHECK-NOT:       memref.prefetch
+"stream.executable"() ({
+  "stream.executable.export"() ({
+    %c1 = arith.constant 1 : index
+    "stream.return"(%c1, %c1, %c1) : (index, index, index) -> ()
+  }) {function_ref = @ask, sym_name = "ask"} : () -> ()
+  builtin.module {
+    func.func @ask(%in: !stream.binding, %places: !stream.binding, %weight: !stream.binding, %out: !stream.binding) {
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %c4 = arith.constant 4 : index
+      %x = "stream.binding.subspan"(%in, %c0) : (!stream.binding, index) -> memref<4xindex>
+      %p = "stream.binding.subspan"(%places, %c0) : (!stream.binding, index) -> memref<4xindex>
+      %w = "stream.binding.subspan"(%weight, %c0) : (!stream.binding, index) -> memref<64xindex>
+      %y = "stream.binding.subspan"(%out, %c0) : (!stream.binding, index) -> memref<4xindex>
+      %i = "stream.dispatch.workgroup.id"() {dimension = 0 : index} : () -> index
+      %begin = memref.load %p[%i] : memref<4xindex>
+      scf.for %k = %c0 to %c4 step %c1 {
+        %at = arith.addi %begin, %k : index
+        memref.prefetch %w[%at], read, locality<2>, data : memref<64xindex>
+      }
+      %a = memref.load %x[%i] : memref<4xindex>
+      memref.store %a, %y[%i] : memref<4xindex>
+      return
+    }
+  }
+  "stream.executable.end"() : () -> ()
+}) {sym_name = "ask", sym_visibility = "private"} : () -> ()
+"util.global"() {sym_name = "weight", sym_visibility = "private", type = tensor<64xindex>} : () -> ()
+"util.global"() {sym_name = "places", sym_visibility = "private", type = tensor<4xindex>} : () -> ()
+func.func private @asks.layer0(%x: tensor<4xindex>, %layer: index) -> tensor<4xindex> attributes {llmc.layer_argument = 1 : index} {
+  %p = "util.global.load"() {global = @places} : () -> tensor<4xindex>
+  %w = "util.global.load"() {global = @weight} : () -> tensor<64xindex>
+  %a = "flow.dispatch"(%x, %p, %w) {entry_points = [@ask::@ask], operandSegmentSizes = array<i32: 0, 3, 0, 0>, tied_operands = [-1 : index]} : (tensor<4xindex>, tensor<4xindex>, tensor<64xindex>) -> tensor<4xindex>
+  %b = "flow.dispatch"(%a, %a, %w) {entry_points = [@ask::@ask], operandSegmentSizes = array<i32: 0, 3, 0, 0>, tied_operands = [-1 : index]} : (tensor<4xindex>, tensor<4xindex>, tensor<64xindex>) -> tensor<4xindex>
+  return %b : tensor<4xindex>
+}
+func.func @asks(%x: tensor<4xindex>) -> tensor<4xindex> {
+  %c0 = arith.constant 0 : index
+  %a = call @asks.layer0(%x, %c0) : (tensor<4xindex>, index) -> tensor<4xindex>
+  return %a : tensor<4xindex>
+}
+
+// -----
+
 // There may be as many rows as sequences, which are known before the first dispatch. IREE is not to
 // see that they stay as many.
 // CHECK-LABEL: func.func @rows(

@@ -3,10 +3,14 @@
 // A workgroup has 6 panels and reads 2 at once, from end to end: two rows of each in a round of the
 // loop, widened in registers. 20 steps, and what is left, make a partial sum: all sums stay in
 // registers until the residual is added. Rows are asked for 8 steps before, the two that lie in a line
-// of the cache at once. Nothing of linalg is left.
+// of the cache at once, and the first 8 before all else. Nothing of linalg is left.
 // CHECK-LABEL: func.func @narrow
 // CHECK-NOT:     linalg
-// CHECK:         scf.forall {{.*}} (0) to (12) step (6)
+// CHECK:         scf.forall (%[[PANEL:.*]]) = (0) to (12) step (6)
+// CHECK:           scf.for %[[ROW:.*]] = %c0 to %c8 step %c1 {
+// CHECK:             memref.prefetch {{.*}}[%[[PANEL]], %[[ROW]], %c0]
+// CHECK:             memref.prefetch {{.*}}[%{{.*}}, %[[ROW]], %c0]
+// CHECK-NOT:         memref.prefetch
 // CHECK:           scf.for {{.*}} step %c2
 // CHECK:             scf.for %[[FIRST:.*]] = %c0 to %c32 step %c20 iter_args(%[[SUMS:.*]] = %[[ZEROS:.*]]) -> (vector<2x16xf32>) {
 // CHECK:               affine.min {{.*}}(%[[FIRST]])

@@ -33,9 +33,21 @@
 // BLOCKS:               memref.prefetch %{{.+}}[%{{.+}}, %[[LATER]], %c64], read, locality<2>
 // BLOCKS-NEXT:          vector.transfer_read {{.*}}, %[[BLOCK]], %c64], {{.*}} vector<64xi8>
 
+// Before all else a workgroup may ask for the first blocks that it reads.
+// RUN: llmc-opt %s --outline-quantized-linears='target=cpu:sapphirerapids' --schedule='quantized_matvec{panels=4,together=1,ahead=0,first=3,instruction=vpdpbusd,lanes=16}' | filecheck %s --check-prefix=FIRST
+// FIRST:         scf.forall (%[[PANEL:.+]]) =
+// FIRST-NOT:       vector
+// FIRST:           scf.for %[[BLOCK:.+]] = %c0 to %c3 step %c1 {
+// FIRST-COUNT-4:     memref.prefetch %{{.+}}[%[[PANEL]], %[[BLOCK]], {{.*}} memref<8x2x320xi8>
+// FIRST:             memref.prefetch %{{.+}}[%[[PANEL]], %[[BLOCK]], %c0{{.*}} memref<8x2x160xf16>
+// FIRST-NOT:         memref.prefetch
+// FIRST:           scf.for {{.*}} iter_args
+
 // Of a Zen's memory a core reads one panel at a time, and asks for what comes 256 values later, by
 // Zen 4 64; of others' two.
 // RUN: llmc-opt %s --outline-quantized-linears='target=cpu:zen5' --schedule-kernels='target=cpu:zen5' | filecheck %s --check-prefix=ZEN
+// ZEN: scf.for {{.*}} to %c16 step %c1 {
+// ZEN:   memref.prefetch
 // ZEN: scf.for %[[BLOCK:.+]] = {{.*}} iter_args({{.*}}) -> (vector<16xf32>)
 // ZEN:   %[[LATER:.+]] = arith.addi %[[BLOCK]], %c8
 // ZEN:   memref.prefetch %{{.+}}[%{{.+}}, %[[LATER]], %c64], read, locality<2>
