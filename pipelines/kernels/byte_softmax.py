@@ -184,15 +184,6 @@ class ByteSoftmax(OnlineSoftmax):
         """Asks for a part of the keys of the panel a block after that of column `place`."""
         self.keys.prefetch(self.a_block_after(place), self.ahead, part, parts)
 
-    def a_block_after(self, place: ir.Value) -> ir.Value:
-        """The column a block after `place`, or `place`, which is at hand, if no such is attended.
-
-        What nobody reads takes its time of memory, too.
-        """
-        after = arith.addi(place, index(self.block))
-        is_wanted = arith.cmpi(arith.CmpIPredicate.slt, after, self.end)
-        return arith.select(is_wanted, after, place)
-
     def _round_weights(
         self,
         panels: Panels,

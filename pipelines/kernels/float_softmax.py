@@ -6,7 +6,7 @@ from torch_mlir.dialects import arith, memref, scf, vector
 from llmc.dialects.index_notation import index
 from llmc.pipelines.divisor import divisor
 from llmc.pipelines.kernels.kernel import multiply_add
-from llmc.pipelines.kernels.online_softmax import BLOCK, HEADS, Caches, OnlineSoftmax, buffer
+from llmc.pipelines.kernels.online_softmax import HEADS, Caches, OnlineSoftmax, buffer
 from llmc.pipelines.kernels.splat import splat
 from llmc.pipelines.kernels.vectors import floats, join_quads, load, quad, width_of
 from llmc.pipelines.targets.cpu import CACHE_LINE
@@ -83,12 +83,15 @@ class FloatSoftmax(OnlineSoftmax):
         return [results[i : i + len(columns)] for i in range(0, len(results), len(columns))]
 
     def _prefetch(self, cache: ir.Value, column: ir.Value) -> None:
-        """Asks memory for a column that is soon read, for caches are read but once for a token."""
+        """Asks memory for a column that is soon read, for caches are read but once for a token.
+
+        The second cache shall have it: a block would leave no room in the first.
+        """
         *_, channels = cache.type.shape
         line = 8 * CACHE_LINE // cache.type.element_type.width
         for d in range(0, channels, line):
             where = [*self.caches.head, column, index(d)]
-            memref.prefetch(cache, where, False, 3, True)
+            memref.prefetch(cache, where, False, 2, True)
 
     def add_values(self, column: ir.Value, count: ir.Value) -> None:
         """The values by their weights, some heads at a time."""
@@ -122,7 +125,7 @@ class FloatSoftmax(OnlineSoftmax):
         with ir.InsertionPoint(loop.body):
             offset, sums = loop.induction_variable, iter(loop.inner_iter_args)
             where = [*self.caches.head, arith.addi(column, offset)]
-            self._prefetch(self.caches.keys, arith.addi(where[-1], index(BLOCK)))
+            self._prefetch(self.caches.keys, self.a_block_after(where[-1]))
             values = [load(self.caches.values, [*where, place], lanes) for place in places]
             weights = [memref.load(self.scores, [head, offset]) for head in heads]
             scf.yield_(

@@ -135,11 +135,21 @@ class OnlineSoftmax(ABC):
 
     def attend(self, begin: ir.Value, end: ir.Value) -> None:
         """Takes in columns `begin` to `end - 1`, if there are any."""
+        self._end = end
         for column in scf.for_(begin, end, index(self.block)):
             count = arith.minsi(arith.subi(end, column), index(self.block))
             self.weigh(column, count, self.score)
             self.add_values(column, count)
             scf.yield_([])
+
+    def a_block_after(self, place: ir.Value) -> ir.Value:
+        """The column a block after `place`, or `place`, which is at hand, if none such is taken in.
+
+        What nobody reads takes its time of memory, too.
+        """
+        after = arith.addi(place, index(self.block))
+        is_wanted = arith.cmpi(arith.CmpIPredicate.slt, after, self._end)
+        return arith.select(is_wanted, after, place)
 
     def weigh(self, column: ir.Value, count: ir.Value, score: Score) -> None:
         """Makes weights of columns `column` to `column + count - 1`, a block at most, and peaks.
