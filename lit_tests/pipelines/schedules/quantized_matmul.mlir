@@ -64,6 +64,17 @@
 // ARM-DAG: smmla v{{[0-9]+}}.4s, v{{[0-9]+}}.16b, v{{[0-9]+}}.16b
 // ARM-DAG: sdot v{{[0-9]+}}.4s, v{{[0-9]+}}.16b, v{{[0-9]+}}.{{4b|16b}}
 
+// Before all else a workgroup asks memory for the first 512 values of a row.
+// RUN: llmc-opt %s --outline-quantized-linears='target=cpu:zen4' --schedule-kernels='target=cpu:zen4' | filecheck %s --check-prefix=FIRST
+// FIRST-LABEL: func.func private @quantized_matmul_0
+// FIRST:         scf.forall (%[[PANEL:.+]]) =
+// FIRST-NOT:       vector
+// FIRST:           scf.for %[[BLOCK:.+]] = %c0 to %c16 step %c1 {
+// FIRST-COUNT-4:     memref.prefetch %{{.+}}[%[[PANEL]], %[[BLOCK]], {{.*}} memref<8x2x320xi8>
+// FIRST:             memref.prefetch %{{.+}}[%[[PANEL]], %[[BLOCK]], %c0{{.*}} memref<8x2x160xf16>
+// FIRST-NOT:         memref.prefetch
+// FIRST:           scf.for
+
 // A workgroup quantises a row.
 // RUN: llmc-opt %s --outline-quantized-linears='target=cpu:sapphirerapids' --schedule=quantize_rows | filecheck %s --check-prefix=ROWS
 // ROWS-LABEL: func.func private @quantize_rows_0
