@@ -35,6 +35,8 @@ _TAKE, _TAKE_AFTER_DONE = 1, 1 + (1 << _HALF)
 _PATIENCE = 100_000
 
 _Workgroup: TypeAlias = Callable[[ir.Value, ir.Value, ir.Value], None]
+"""`(layer, x, y)`."""
+
 _Task: TypeAlias = Callable[[ir.Value, int, ir.Value], None]
 """`(layer, phase, workgroup of its grid)`."""
 

@@ -5,18 +5,14 @@ from collections.abc import Container
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
-from llmc.pipelines.kernels.kernel import binding_under
-from llmc.pipelines.passes.base import read_from_outside
+from llmc.pipelines.passes.base import made_by, needed_for, read_from_outside
+from llmc.pipelines.passes.purity import is_pure
 from llmc.pipelines.walks import walk
 
-PREFETCH = "memref.prefetch"
-# What says where, beside arithmetic and loads.
-_PLACES = {
-    "memref.dim",
-    "memref.reinterpret_cast",
-    "stream.binding.subspan",
-    "stream.dispatch.workgroup.id",
-}
+_PREFETCH = "memref.prefetch"
+_VIEW = "stream.binding.subspan"
+# What says where, beside loads and what only computes.
+_PLACES = (_VIEW, "memref.dim", "memref.reinterpret_cast", "stream.dispatch.workgroup.id")
 
 
 def asked_first(
@@ -28,10 +24,11 @@ def asked_first(
     others may be writing to it: loops that would stay in the rest.
     """
     *body, _ = (op.operation for op in function.entry_block)
-    asks, needed = [], set()
+    asks: list[ir.Operation] = []
+    needed: set[ir.Operation] = set()
     for op in body:
         if _asks_alone(op):
-            places = _places(op)
+            places = needed_for(read_from_outside(op), body)
             if all(_is_settled(place, settled) for place in places):
                 asks.append(op)
                 needed |= {op, *places}
@@ -40,26 +37,13 @@ def asked_first(
 
 def _asks_alone(op: ir.Operation) -> bool:
     """Whether `op` is a loop that asks memory for something and does nothing else."""
-    names = {inner.name for inner in walk(op) if not inner.name.startswith("arith.")}
-    return op.name == "scf.for" and PREFETCH in names <= {PREFETCH, "scf.yield"}
-
-
-def _places(op: ir.Operation) -> set[ir.Operation]:
-    """The operations that `op` depends on."""
-    found: set[ir.Operation] = set()
-    left = [op]
-    while left:
-        for value in read_from_outside(left.pop()):
-            if not isinstance(value.owner, ir.Block) and value.owner.operation not in found:
-                found.add(value.owner.operation)
-                left.append(value.owner.operation)
-    return found
+    names = {inner.name for inner in walk(op) if not is_pure(inner)}
+    return op.name == "scf.for" and _PREFETCH in names <= {_PREFETCH, "scf.yield"}
 
 
 def _is_settled(place: ir.Operation, settled: Container[ir.Value]) -> bool:
     """Whether `place` is as well found before others are done."""
     if place.name == "memref.load":
-        buffer = place.operands[0]
-        is_view = not isinstance(buffer.owner, ir.Block) and len(buffer.owner.operands) > 0
-        return is_view and binding_under(buffer) in settled
-    return place.name.startswith("arith.") or place.name in _PLACES
+        view = made_by(place.operands[0], _VIEW)
+        return view is not None and view.operands[0] in settled
+    return is_pure(place) or place.name in _PLACES

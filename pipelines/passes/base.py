@@ -75,6 +75,16 @@ def read_from_outside(op: ir.Operation) -> list[ir.Value]:
     return list(dict.fromkeys(value for value in reads if value not in own))
 
 
+def needed_for(wanted: list[ir.Value], ops: list[ir.Operation]) -> list[ir.Operation]:
+    """Those of `ops`, which follow each other, that compute `wanted`, in order."""
+    needed, found = set(wanted), []
+    for op in reversed(ops):
+        if needed.intersection(op.results):
+            found.append(op)
+            needed.update(read_from_outside(op))
+    return found[::-1]
+
+
 def upwards(op: ir.Operation) -> Iterator[ir.Operation]:
     """The operation and those that hold it, the innermost first."""
     yield op

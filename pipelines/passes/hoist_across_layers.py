@@ -13,6 +13,7 @@ from llmc.pipelines.passes.base import (
     clone_with,
     is_used,
     layer_functions,
+    needed_for,
     read_from_outside,
     set_arguments,
     set_operands,
@@ -70,7 +71,7 @@ def _hoist(function: func.FuncOp, calls: list[func.CallOp]) -> None:
     wanted = _wanted(function, alike)
     if not wanted:
         return
-    moved = _needed_for(wanted, alike)
+    moved = needed_for(wanted, alike)
     with ir.InsertionPoint(calls[0]):
         for op in moved:
             clone_with(op, values)
@@ -110,13 +111,3 @@ def _wanted(function: func.FuncOp, alike: list[ir.Operation]) -> list[ir.Value]:
         return value in costly and any(user not in alike for user in users)
 
     return [value for op in alike for value in op.results if is_wanted(value)]
-
-
-def _needed_for(wanted: list[ir.Value], alike: list[ir.Operation]) -> list[ir.Operation]:
-    """Those of `alike` that compute `wanted`, in order."""
-    needed, ops = set(wanted), []
-    for op in reversed(alike):
-        if needed.intersection(op.results):
-            ops.append(op)
-            needed.update(read_from_outside(op))
-    return ops[::-1]

@@ -1,11 +1,11 @@
 """`llmc_transform.prefetch`: a transform operation of our own, which MLIR lacks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, bufferization, ext, memref, scf, transform, vector
+from torch_mlir.dialects import arith, bufferization, ext, memref, transform, vector
 
 from llmc.dialects.index_notation import index
 from llmc.pipelines.schedules.splat_reads import is_dim, transfer_reads
@@ -29,10 +29,11 @@ class Interpretation(Rewriting):
     def rewrite(op: Any, target: ir.Operation, _rewriter: transform.TransformRewriter) -> None:
         """Prefetches what the reads in it will want."""
         asked: set[Line] = set()
+        dimension, ahead = op.dimension.value, op.ahead.value
         for read in transfer_reads(target):
-            if walks(read, op.dimension.value):
+            if walks(read, dimension):
                 with ir.InsertionPoint(read), read.location:
-                    _prefetch(read, op.dimension.value, op.ahead.value, asked)
+                    prefetch_lines(read, list(read.indices), dimension, ahead, asked)
 
 
 class PrefetchOp(Operation, name="prefetch", traits=[Interpretation, ModifiesPayload]):
@@ -56,50 +57,50 @@ def walks(read: vector.TransferReadOp, dimension: int) -> bool:
     if not isinstance(read.base.owner, ir.Block) or type_.rank < -dimension:
         return False
     is_static = not type_.is_dynamic_dim(type_.rank + dimension)
-    return is_static and _is_moved(read.indices[dimension])
+    return is_static and depends_on(read.indices[dimension], "scf.for")
 
 
-def _is_moved(position: ir.Value) -> bool:
+def depends_on(position: ir.Value, loop: str) -> bool:
+    """Whether `position` is computed from a number of a loop of that name."""
     if isinstance(position.owner, ir.Block):
-        return isinstance(position.owner.owner, scf.ForOp)
-    return any(map(_is_moved, position.owner.operands))
+        return position.owner.owner.operation.name == loop
+    return any(depends_on(operand, loop) for operand in position.owner.operands)
 
 
-def _prefetch(read: vector.TransferReadOp, dimension: int, ahead: int, asked: set[Line]) -> None:
-    """Asks for all lines that are not among those `asked` for, and adds them."""
-    for offsets in line_offsets(read):
-        line = line_of(read.base, read.indices, offsets)
-        if line not in asked:
-            asked.add(line)
-            offsets[dimension] += ahead
-            prefetch_line(read.base, read.indices, offsets)
+def prefetch_lines(
+    read: vector.TransferReadOp,
+    position: Sequence[ir.Value],
+    dimension: int,
+    ahead: int,
+    asked: set[Line],
+) -> None:
+    """Asks for the lines that `read` would want at `position`, moved `ahead` along `dimension`.
 
-
-def line_offsets(read: vector.TransferReadOp) -> Iterator[list[int]]:
-    """How far behind its position the rows that it reads begin, in each dimension."""
+    Those among `asked`, which are as they lie before they are moved, are left out, others added.
+    """
+    type_ = ir.RankedTensorType(read.base.type)
     *dims, _ = zip(read.permutation_map.value.results, read.vector.type.shape, strict=True)
     outer = [(ir.AffineDimExpr(dim).position, extent) for dim, extent in dims if is_dim(dim)]
     for place in product(*(range(extent) for _, extent in outer)):
-        offsets = [0] * ir.RankedTensorType(read.base.type).rank
+        offsets = [0] * type_.rank
         for (dim, _), offset in zip(outer, place, strict=True):
             offsets[dim] = offset
-        yield offsets
+        line = _line(read.base, position, offsets)
+        if line in asked:
+            continue
+        asked.add(line)
+        offsets[dimension] += ahead
+        places = [
+            arith.addi(each, index(offset)) if offset else each
+            for each, offset in zip(position, offsets, strict=True)
+        ]
+        buffer = bufferization.to_buffer(
+            ir.MemRefType.get(type_.shape, type_.element_type), read.base, read_only=True
+        )
+        memref.prefetch(buffer, places, False, _SECOND_CACHE, True)
 
 
-def prefetch_line(base: ir.Value, position: Sequence[ir.Value], offsets: Sequence[int]) -> None:
-    """Asks for what lies in the tensor `base` so far behind `position`."""
-    type_ = ir.RankedTensorType(base.type)
-    places = [
-        arith.addi(each, index(offset)) if offset else each
-        for each, offset in zip(position, offsets, strict=True)
-    ]
-    buffer = bufferization.to_buffer(
-        ir.MemRefType.get(type_.shape, type_.element_type), base, read_only=True
-    )
-    memref.prefetch(buffer, places, False, _SECOND_CACHE, True)
-
-
-def line_of(base: ir.Value, position: Sequence[ir.Value], offsets: Sequence[int]) -> Line:
+def _line(base: ir.Value, position: Sequence[ir.Value], offsets: list[int]) -> Line:
     """The line so far behind `position` in `base`, if the rest of the position begins one."""
     type_ = ir.RankedTensorType(base.type)
     terms, stride, distance = [], type_.element_type.width // 8, 0

@@ -1,15 +1,17 @@
 """`llmc_transform.prefetch_first`: a transform operation of our own, which MLIR lacks."""
 
+from collections import defaultdict
 from typing import Any
 
 from torch_mlir import ir
 from torch_mlir.dialects import ext, scf, transform, vector
 
 from llmc.dialects.index_notation import index
-from llmc.pipelines.schedules.prefetch import Line, line_of, line_offsets, prefetch_line, walks
+from llmc.pipelines.schedules.prefetch import Line, depends_on, prefetch_lines, walks
 from llmc.pipelines.schedules.splat_reads import transfer_reads
 from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation, Rewriting
-from llmc.pipelines.walks import find
+
+_WORKGROUPS = "scf.forall"
 
 
 class Interpretation(Rewriting):
@@ -18,15 +20,14 @@ class Interpretation(Rewriting):
     @staticmethod
     def rewrite(op: Any, target: ir.Operation, _rewriter: transform.TransformRewriter) -> None:
         """Prefetches what the workgroups in it will read first."""
-        for workgroup in find(target, "scf.forall"):
-            reads = [
-                read
-                for read in transfer_reads(workgroup)
-                if _begins(read, op.dimension.value) and _is_directly_in(workgroup, read)
-            ]
-            if reads:
-                with ir.InsertionPoint.at_block_begin(workgroup.regions[0].blocks[0]):
-                    _prefetch_first(reads, op.dimension.value, op.count.value)
+        dimension, reads = op.dimension.value, defaultdict(list)
+        for read in transfer_reads(target):
+            workgroup = _workgroup_around(read)
+            if workgroup is not None and _begins(read, dimension):
+                reads[workgroup].append(read)
+        for workgroup, own in reads.items():
+            with ir.InsertionPoint.at_block_begin(workgroup.regions[0].blocks[0]):
+                _prefetch_first(own, dimension, op.count.value)
 
 
 class PrefetchFirstOp(Operation, name="prefetch_first", traits=[Interpretation, ModifiesPayload]):
@@ -43,39 +44,28 @@ class PrefetchFirstOp(Operation, name="prefetch_first", traits=[Interpretation, 
     count: ir.IntegerAttr
 
 
+def _workgroup_around(read: vector.TransferReadOp) -> ir.Operation | None:
+    """The loop over workgroups that `read` is in."""
+    around = read.operation
+    while around is not None and around.name != _WORKGROUPS:
+        around = around.parent and around.parent.operation
+    return around
+
+
 def _begins(read: vector.TransferReadOp, dimension: int) -> bool:
     """Whether it is of an argument that loops walk along `dimension`, from the first place on."""
-    return walks(read, dimension) and not _depends_on_workgroup(read.indices[dimension])
-
-
-def _is_directly_in(workgroup: ir.Operation, op: ir.OpView) -> bool:
-    """Whether no other `scf.forall` is between."""
-    around = op.operation.parent
-    while around.name != workgroup.name:
-        around = around.operation.parent
-    return around.operation == workgroup
-
-
-def _depends_on_workgroup(position: ir.Value) -> bool:
-    if isinstance(position.owner, ir.Block):
-        return position.owner.owner.name == "scf.forall"
-    return any(map(_depends_on_workgroup, position.owner.operands))
+    return walks(read, dimension) and not depends_on(read.indices[dimension], _WORKGROUPS)
 
 
 def _prefetch_first(reads: list[vector.TransferReadOp], dimension: int, count: int) -> None:
     """Asks for every line that one of `reads` has of each of the first `count`."""
     asked: set[Line] = set()
     known: dict[ir.Value, ir.Value] = {}
-    starts = {read: [_start(each, known) for each in read.indices] for read in reads}
+    starts = [[_start(each, known) for each in read.indices] for read in reads]
     for number in scf.for_(index(0), index(count), index(1)):
-        for read, start in starts.items():
-            place = [*start]
-            place[dimension] = number
-            for offsets in line_offsets(read):
-                line = line_of(read.base, place, offsets)
-                if line not in asked:
-                    asked.add(line)
-                    prefetch_line(read.base, place, offsets)
+        for read, start in zip(reads, starts, strict=True):
+            start[dimension] = number
+            prefetch_lines(read, start, dimension, 0, asked)
         scf.yield_([])
 
 
