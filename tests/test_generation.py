@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 
 import llmc.runtime
+from llmc.frontend.compile import compile_model
+from llmc.frontend.options import CompileOptions
 from llmc.runtime.generation import GenerationOptions, generate, generate_batch
 from llmc.runtime.runner import Output
 from llmc.runtime.sampling import SamplingOptions
+from tests.in_memory import as_loaded
+from tests.tiny_models import tiny_config, tiny_model
 
 PROMPTS = ["the cat in the hat", "12 and 12", "one"]
 
@@ -16,6 +20,16 @@ PROMPTS = ["the cat in the hat", "12 and 12", "one"]
 @pytest.fixture(scope="module")
 def model(endless_bundle):
     return llmc.runtime.load(endless_bundle)
+
+
+@pytest.fixture(scope="module")
+def screened(tmp_path_factory):
+    """A model of blocks, of whose large output head greedy steps read but a part."""
+    config = tiny_config("llama")
+    config.vocab_size = 4096
+    folder = tmp_path_factory.mktemp("screened") / "bundle"
+    compile_model(as_loaded(tiny_model(config)), CompileOptions(dtype="q8_0"), folder)
+    return llmc.runtime.load(folder)
 
 
 @pytest.fixture
@@ -65,8 +79,9 @@ def test_a_step_takes_other_tokens_than_the_module_chose(model):
 
 
 @pytest.mark.parametrize("sequences", [1, 3])
-def test_several_greedy_steps_are_those_of_single_ones(model, sequences):
-    engine, starts = model.engine, [0] * sequences
+@pytest.mark.parametrize("head", ["model", "screened"])
+def test_several_greedy_steps_are_those_of_single_ones(head, sequences, request):
+    engine, starts = request.getfixturevalue(head).engine, [0] * sequences
 
     def run(counts: list[int]) -> list[list[int]]:
         engine.reset(sequences, 8)
