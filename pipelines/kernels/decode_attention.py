@@ -150,6 +150,7 @@ def decode_attention(
         row, head = (op(group, index(shape.key_heads)) for op in (arith.divui, arith.remui))
         groups = arith.muli(_batch(extents, batch), index(shape.key_heads))
         count = _parts(shape, past, groups)
+        part = _in_turns(part, count, group)
         caches = Caches(keys, values, [layer, arith.addi(sequence, row), head])
         preparation = shape.preparation(tables, norms, row, layer)
         first = load_index(start, row)
@@ -179,6 +180,16 @@ def _parts(shape: DecodeShape, past: ir.Value, groups: ir.Value) -> ir.Value:
     pairs = arith.muli(arith.ceildivui(columns, index(2 * _PART)), index(2))
     is_whole = arith.cmpi(arith.CmpIPredicate.ule, columns, index(_WHOLE))
     return arith.minui(arith.select(is_whole, index(1), pairs), most)
+
+
+def _in_turns(part: ir.Value, count: ir.Value, group: ir.Value) -> ir.Value:
+    """The parts of every other head from the last on: so that no core has all that take longest.
+
+    The newest columns count most, and all bits of them are read.
+    """
+    is_odd = arith.cmpi(arith.CmpIPredicate.ne, arith.remui(group, index(2)), index(0))
+    behind = arith.subi(arith.subi(count, index(1)), part)
+    return arith.select(is_odd, behind, part)
 
 
 def _columns(

@@ -24,7 +24,6 @@ from llmc.dialects.attention import HIDDEN
 from llmc.dialects.cache_cells import LOWER, PANEL, UPPER, Plane
 from llmc.dialects.index_notation import index
 from llmc.pipelines.kernels.byte_softmax import ByteSoftmax
-from llmc.pipelines.kernels.cell_panels import CellPanels
 from llmc.pipelines.kernels.digits import Panels, largest
 from llmc.pipelines.kernels.kernel import load_index
 from llmc.pipelines.kernels.online_softmax import HEADS, Caches, buffer
@@ -103,11 +102,11 @@ class ProgressiveSoftmax(ByteSoftmax):
 
     def score(self, heads: list[ir.Value], column: ir.Value, count: ir.Value) -> list[ir.Value]:
         """By the upper halves of keys, and by all bits in panels with a share worth mentioning."""
-        tops = self._score_roughly(heads, column, count)
+        hidden = splat(HIDDEN, floats(self.lanes))
+        likely = [self._least_score(head, hidden) for head in heads]
+        tops = self._score_roughly(heads, column, count, likely)
         least = [self._least_score(*each) for each in zip(heads, tops, strict=True)]
         chosen = self._chosen_by_each(heads, least, count)
-        for panels in chosen:
-            self._ask(panels, column, self.keys)
         pairs = zip(heads, chosen, tops, strict=True)
         return [self._refine(head, panels, column, top) for head, panels, top in pairs]
 
@@ -155,9 +154,17 @@ class ProgressiveSoftmax(ByteSoftmax):
         return arith.cmpi(arith.CmpIPredicate.slt, flags, splat(0, flags.type))
 
     def _score_roughly(
-        self, heads: list[ir.Value], column: ir.Value, count: ir.Value
+        self,
+        heads: list[ir.Value],
+        column: ir.Value,
+        count: ir.Value,
+        likely: list[ir.Value] | None = None,
     ) -> list[ir.Value]:
-        """Stores scores by the upper halves of keys; memory is asked for those of the values."""
+        """Stores scores by the upper halves of keys; memory is asked for those of the values.
+
+        It is asked for lower halves, too, in panels where a head has a score not below its own of
+        `likely`: those of keys are read as soon as all scores of a block are known.
+        """
         hidden = [splat(HIDDEN, floats(self.lanes))] * len(heads)
         loop = scf.ForOp(index(0), count, index(PANEL), hidden)
         with ir.InsertionPoint(loop.body):
@@ -167,8 +174,17 @@ class ProgressiveSoftmax(ByteSoftmax):
                 group = arith.addi(at, index(lane))
                 products = self.by_keys.of_halves(heads, arith.addi(column, group), UPPER)
                 tops = self.keep(products, heads, column, group, None, tops)
+            if likely is not None:
+                self._ask_if_any(self._reach(heads, likely, at), arith.addi(column, at))
             scf.yield_(tops)
         return list(loop.results)
+
+    def _ask_if_any(self, flags: list[ir.Value], panel: ir.Value) -> None:
+        """Asks memory for the lower halves of a panel that is flagged."""
+        with ir.InsertionPoint(scf.IfOp(reduce(arith.ori, flags)).then_block):
+            for cells in (self.keys, self.values):
+                cells.prefetch(panel, (LOWER,))
+            scf.yield_([])
 
     def _least_score(self, head: ir.Value, top: ir.Value) -> ir.Value:
         """The score of a column whose key is read whole, in every lane, `top` being of its block.
@@ -203,7 +219,7 @@ class ProgressiveSoftmax(ByteSoftmax):
             vector.store(least[-1], self._least, here)
             nought.append(arith.mulf(minimum(top, least[-1]), splat(_NOUGHT, floats(self.lanes))))
         chosen, others = self._chosen_by_any(heads, least, nought, count)
-        self._ask(chosen, column, self.values)
+        self._ask_for_values(chosen, column)
         # The loops over the others ask for as many panels of the next block as they have turns.
         for turn in scf.for_(others.end, index(self.block // PANEL)):
             place = arith.addi(column, others.place(turn))
@@ -277,12 +293,12 @@ class ProgressiveSoftmax(ByteSoftmax):
         """The first `count` panels of row `number` of `places`."""
         return Panels(whole, count, 1, partial(load_index, self._places, index(number)))
 
-    def _ask(self, panels: Panels, column: ir.Value, cells: CellPanels) -> None:
-        """Asks memory for the lower halves in `cells` of the panels of the block of `column`."""
+    def _ask_for_values(self, panels: Panels, column: ir.Value) -> None:
+        """Asks memory for the lower halves of the values of panels of the block of `column`."""
         loop = panels.each([])
         with ir.InsertionPoint(loop.body):
             place = arith.addi(column, panels.first(loop.induction_variable))
-            cells.prefetch(place, (LOWER,))
+            self.values.prefetch(place, (LOWER,))
             scf.yield_([])
 
     def _reach(self, heads: list[ir.Value], bounds: list[ir.Value], at: ir.Value) -> list[ir.Value]:

@@ -11,8 +11,13 @@
 // A cache of cells is one of bytes. New rows are rounded, keys after they are transformed. Upper
 // halves of keys, made unsigned, are multiplied by rounded queries, and then lower ones where scores
 // are high enough; and digits of weights by values: two by whole ones where a weight is high enough,
-// else one by their upper halves.
+// else one by their upper halves. The parts of every other key head come from the last on. Memory is
+// asked for the lower halves of a panel as soon as a score in it is high enough.
 // CHECK:       func.func @decode_attention_
+// CHECK:         %[[IS_ODD:.+]] = arith.cmpi ne, %{{.+}}, %c0
+// CHECK-NEXT:    %[[LAST:.+]] = arith.subi %{{.+}}, %c1
+// CHECK-NEXT:    %[[FROM_LAST:.+]] = arith.subi %[[LAST]], %[[PART:.+]] : index
+// CHECK-NEXT:    arith.select %[[IS_ODD]], %[[FROM_LAST]], %[[PART]] : index
 // CHECK:         vector.shuffle %{{.+}}, %{{.+}} [1, 0, 3, 2, {{.+}} : vector<16xf32>
 // CHECK:         math.round %{{.+}} : vector<16xf32>
 // CHECK:         arith.fptosi %{{.+}} : vector<16xf32> to vector<16xi8>
@@ -23,8 +28,13 @@
 // CHECK:         llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"(%{{.+}}, %[[LOW]], %{{.+}})
 // CHECK:         llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"(%{{.+}}, %[[HIGH]], %{{.+}})
 // CHECK:         arith.sitofp %{{.+}} : vector<16xi32> to vector<16xf32>
-// CHECK:         vector.reduction <or>, %{{.+}} : vector<16xi1> into i1
-// CHECK:         memref.prefetch
+// CHECK:         %[[ONE:.+]] = vector.reduction <or>, %{{.+}} : vector<16xi1> into i1
+// CHECK:         %[[OTHER:.+]] = vector.reduction <or>, %{{.+}} : vector<16xi1> into i1
+// CHECK-NEXT:    %[[ANY:.+]] = arith.ori %[[ONE]], %[[OTHER]] : i1
+// CHECK-NEXT:    scf.if %[[ANY]] {
+// CHECK-COUNT-8:   memref.prefetch
+// CHECK-NEXT:    }
+// CHECK-COUNT-2: memref.store %{{.+}} : memref<3x16xi32>
 // CHECK:         %[[ROUGH:.+]] = vector.load %{{.+}} : memref<2x256xf32>, vector<16xf32>
 // CHECK:         %[[LOWER:.+]] = vector.load %{{.+}} : memref<?xi8>, vector<64xi8>
 // CHECK-NEXT:    %[[LOW:.+]] = arith.andi %[[LOWER]], %{{.+}} : vector<64xi8>
