@@ -1,5 +1,6 @@
 """Functions in IREE's flow dialect: the dispatches that they make, and whether they stay apart."""
 
+from collections.abc import Container
 from functools import cache
 
 from iree.compiler import ir
@@ -10,15 +11,10 @@ from llmc.pipelines.walks import find, walk
 _INLINING = "inlining_policy"
 
 
-def inline_layers(module: ir.Module, *variants: str) -> None:
-    """Inlines the layer functions of `variants`, which `to-iree` has marked never to be inlined.
-
-    No others: of what a loop computes itself IREE 3.13 packs two tensors that it carries on into
-    one buffer, and takes them from the same place in the next round.
-    """
-    prefixes = tuple(f"{variant}.layer" for variant in variants)
+def inline(module: ir.Module, names: Container[str]) -> None:
+    """Inlines the functions that bear one of `names`, and were marked never to be inlined."""
     for name, function in functions(module).items():
-        if name.startswith(prefixes) and _INLINING in function.attributes:
+        if name in names and _INLINING in function.attributes:
             del function.attributes[_INLINING]
     with module.context:
         PassManager.parse("builtin.module(inline)").run(module.operation)

@@ -8,8 +8,9 @@ import iree.compiler as iree
 from iree.compiler import ir as iree_ir
 from torch_mlir import ir
 
-from llmc.pipelines.dispatches import count_dispatches, inline_layers, separate_arguments
+from llmc.pipelines.dispatches import count_dispatches, inline, separate_arguments
 from llmc.pipelines.errors import IREEError
+from llmc.pipelines.passes.base import functions, is_layer
 from llmc.pipelines.passes.tile_prefill import TILE
 from llmc.pipelines.replay import record_once
 from llmc.pipelines.schedules.gpu_dispatches import schedule_dispatches
@@ -49,11 +50,22 @@ def form_dispatches(module: ir.Module, target: Target) -> iree_ir.Module:
     text = _compile(_text(module.operation), target, "--compile-to=flow")
     flow = iree_ir.Module.parse(text, iree_ir.Context())
     prompts = TILE if isinstance(target, GPUTarget) else abi.PREFILL
-    inline_layers(flow, prompts, abi.DECODE, abi.DECODE_BATCH)
+    inline(flow, _layers(module, prompts, abi.DECODE, abi.DECODE_BATCH))
     separate_arguments(flow)
     if isinstance(target, GPUTarget):
         schedule_dispatches(flow, target.kind, target.gpu)
     return flow
+
+
+def _layers(module: ir.Module, *variants: str) -> set[str]:
+    """The names of the layer functions of `variants`.
+
+    Not that of a step, which a loop calls: of what a loop computes itself IREE 3.13 packs two
+    tensors that it carries on into one buffer, and takes both from its begin in the next round.
+    """
+    prefixes = tuple(f"{variant}." for variant in variants)
+    names = (function.sym_name.value for function in functions(module) if is_layer(function))
+    return {name for name in names if name.startswith(prefixes)}
 
 
 def record_commands(flow: iree_ir.Module, target: Target) -> iree_ir.Module:
