@@ -102,10 +102,10 @@ class ProgressiveSoftmax(ByteSoftmax):
 
     def score(self, heads: list[ir.Value], column: ir.Value, count: ir.Value) -> list[ir.Value]:
         """By the upper halves of keys, and by all bits in panels with a share worth mentioning."""
-        hidden = splat(HIDDEN, floats(self.lanes))
-        likely = [self._least_score(head, hidden) for head in heads]
+        likely = [self._least_score(head) for head in heads]
         tops = self._score_roughly(heads, column, count, likely)
-        least = [self._least_score(*each) for each in zip(heads, tops, strict=True)]
+        in_block = [_least_beside(highest(top)) for top in tops]
+        least = [maximum(*each) for each in zip(likely, in_block, strict=True)]
         chosen = self._chosen_by_each(heads, least, count)
         pairs = zip(heads, chosen, tops, strict=True)
         return [self._refine(head, panels, column, top) for head, panels, top in pairs]
@@ -186,18 +186,16 @@ class ProgressiveSoftmax(ByteSoftmax):
                 cells.prefetch(panel, (LOWER,))
             scf.yield_([])
 
-    def _least_score(self, head: ir.Value, top: ir.Value) -> ir.Value:
-        """The score of a column whose key is read whole, in every lane, `top` being of its block.
+    def _least_score(self, head: ir.Value) -> ir.Value:
+        """The score of a column whose key is read whole by what was known before its block.
 
-        It lies by the share below what is known of the sum of weights: the exponent of that, which
-        is its logarithm but for a fraction.
+        In every lane. It lies by the share below the sum of weights: the exponent of that, which is
+        its logarithm but for a fraction.
         """
         here = [head, index(0)]
         known, peak = (load(each, here, self.lanes) for each in (self._known, self.peaks))
         sum_ = maximum(known, vector.broadcast(known.type, self.total(head)))
-        exponent = arith.sitofp(sum_.type, exponents(sum_))
-        most = maximum(arith.addf(peak, exponent), highest(top))
-        return arith.addf(most, splat(_KEY_SHARE, floats(self.lanes)))
+        return _least_beside(arith.addf(peak, arith.sitofp(sum_.type, exponents(sum_))))
 
     def panels_of(
         self, heads: list[ir.Value], column: ir.Value, count: ir.Value
@@ -309,3 +307,8 @@ class ProgressiveSoftmax(ByteSoftmax):
             high = arith.cmpf(arith.CmpFPredicate.OGE, load(self.scores, [head, at], PANEL), wide)
             flags.append(vector.reduction(i1, vector.CombiningKind.OR, high))
         return flags
+
+
+def _least_beside(score: ir.Value) -> ir.Value:
+    """The least score beside `score` of a column whose key is read whole."""
+    return arith.addf(score, splat(_KEY_SHARE, score.type))
