@@ -212,9 +212,8 @@ def check_attention(
             assert ((own - other).abs() <= tolerance + of_logarithm).all()
 
 
-# Of the sum of weights: what keys and values of a column are read whole for, with room for a guess
-# at sum and weight.
-KEY_SHARE, VALUE_SHARE = 2.0**-5 * 4, 2.0**-6 * 4
+# Of the sum of weights: what a column is read whole for, with room for a guess at sum and weight.
+SHARE = 2.0**-6.5 * 4
 # The standard deviation of 4 bits that are guessed, in steps of 8 bits, and how many of its own a
 # sum of many such errors stays below.
 GUESSED, SURE = (255 / 12) ** 0.5, 6
@@ -246,15 +245,15 @@ def roughness(
     if shape.softcap:
         scores = shape.softcap * torch.tanh(scores / shape.softcap)
     weights = torch.softmax(scores, dim=-1)
-    of_key, of_value = (weights * (weights < share) for share in (KEY_SHARE, VALUE_SHARE))
+    rough = weights * (weights < SHARE)
     of_score = ((steps[0] * transformed(query)[:, None]) ** 2).sum(-1) * (0.25 * GUESSED) ** 2
     apart = values - (weights[:, None] @ values)
-    spread = of_key**2 * of_score
-    variance = (of_value[..., None] * steps[1] * GUESSED) ** 2 + spread[..., None] * apart**2
+    spread = rough**2 * of_score
+    variance = (rough[..., None] * steps[1] * GUESSED) ** 2 + spread[..., None] * apart**2
     # The mean of an exponential is above that of its mean.
-    bias = (of_key * of_score / 2)[..., None] * apart
+    bias = (rough * of_score / 2)[..., None] * apart
     error = SURE * variance.sum(1).sqrt() + bias.sum(1).abs()
-    return error, SURE * spread.sum(1).sqrt() + (of_key * of_score / 2).sum(1)
+    return error, SURE * spread.sum(1).sqrt() + (rough * of_score / 2).sum(1)
 
 
 # Of which a logarithm is that of no weight at all, be it infinite or not.

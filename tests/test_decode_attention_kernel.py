@@ -44,6 +44,7 @@ SHAPES = [
     Shape(4, 2, 128, 96, window=300, lanes=LANES, cache="q8_0", instruction=BYTES.name),
     Shape(5, 1, 32, 64, softcap=3.0, lanes=4, cache="q8_0", batch="?", normed=True),
     Shape(8, 1, 256, 256, rotated=64, cache="q8_0", batch="3", instruction=OF_256_BITS),
+    Shape(40, 20, 32, 32, lanes=LANES, cache="q8_0", batch="3", instruction=BYTES.name),
     Shape(9, 3, 64, 64, rotated=64, lanes=16, first=1, step=2, interleaved=True),
     Shape(6, 2, 16, 7, window=17, softcap=3.0, lanes=4, batch="?", normed=True, first=2, step=3),
     Shape(2, 1, 32, 96, cache="q8_0", batch="?", instruction=BYTES.name, first=1, step=2),

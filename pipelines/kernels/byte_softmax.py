@@ -9,7 +9,7 @@ the rounding of values to 8 bits, theirs is lost.
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf, vector
@@ -33,7 +33,7 @@ from llmc.pipelines.kernels.cell_words import (
 from llmc.pipelines.kernels.digits import BITS, DIGITS, Panels, joined
 from llmc.pipelines.kernels.kernel import multiply_add
 from llmc.pipelines.kernels.key_products import KeyProducts
-from llmc.pipelines.kernels.online_softmax import HEADS, Caches, OnlineSoftmax, buffer
+from llmc.pipelines.kernels.online_softmax import BLOCK, HEADS, Caches, OnlineSoftmax, buffer
 from llmc.pipelines.kernels.splat import splat
 from llmc.pipelines.kernels.vectors import (
     LEAST_DIVISOR,
@@ -53,14 +53,24 @@ Run: TypeAlias = list[tuple[int, int]]
 """Cells, and lanes of values that are the first of as many words as a register has."""
 
 
+class Ask(Protocol):
+    """Asks memory for a part of what is read later, in a turn of a loop over panels."""
+
+    def __call__(self, turn: ir.Value, part: int, parts: int) -> None:
+        """Number `part` of so many `parts`."""
+
+
 class ByteSoftmax(OnlineSoftmax):
     """`OnlineSoftmax` over keys and values in cells, as `cache_rows` says, by an `instruction`.
 
-    Buffers of a block of columns: digits of weights by scales `shares [heads, cells, 2, columns]`,
+    Buffers of some columns: digits of weights by scales `shares [heads, cells, 2, columns]`,
     of which 1 is worth `units [heads, cells]`, and `offsets [heads, cells]` for the sums of
     products with upper halves: what is beside a head in a workgroup has no part in how its numbers
     are rounded.
     """
+
+    at_once: ClassVar[int] = BLOCK
+    """Columns of a block whose values are added up at once, at most."""
 
     ahead: ClassVar[tuple[Plane, ...]] = PLANES
     """Of keys and values, what memory is asked for before it is known which columns matter."""
@@ -76,13 +86,13 @@ class ByteSoftmax(OnlineSoftmax):
         self.words = ir.VectorType.get([self.lanes], i32)
         self.by_keys = KeyProducts(self.query, self.keys, self.lanes, self.multiply)
         in_value = caches.value_channels // Q8_0.values
-        self.shares = buffer(heads, in_value, DIGITS, self.block, element=byte)
+        self.shares = buffer(heads, in_value, DIGITS, self.at_once, element=byte)
         self.units, self.offsets = buffer(heads, in_value), buffer(heads, in_value, element=i32)
 
     @classmethod
     def bytes(cls, heads: int, channels: int, value_channels: int, lanes: int) -> int:
         """What the buffers take."""
-        of_head = value_channels // Q8_0.values * (DIGITS * cls.block + 8)
+        of_head = value_channels // Q8_0.values * (DIGITS * cls.at_once + 8)
         others = super().bytes(heads, channels, value_channels, lanes)
         return others + KeyProducts.bytes(heads, channels) + heads * of_head
 
@@ -98,12 +108,12 @@ class ByteSoftmax(OnlineSoftmax):
         """Takes in columns `begin` to `end - 1`, if there are any, by whole panels."""
         first, last = self.panels(begin, end)
         self.by_keys.round_queries()
-        self.begin_columns()
+        self.begin_columns(first, last)
         self.begin, self.end = begin, end
         super().attend(first, last)
 
-    def begin_columns(self) -> None:
-        """Nothing is to be prepared, queries being rounded."""
+    def begin_columns(self, first: ir.Value, last: ir.Value) -> None:
+        """Prepares for panels from column `first` to before `last`: here nothing is left to do."""
 
     def panels(self, begin: ir.Value, end: ir.Value) -> tuple[ir.Value, ir.Value]:
         """Where the panels of columns `begin` to `end - 1` begin and end."""
@@ -140,48 +150,37 @@ class ByteSoftmax(OnlineSoftmax):
         return self.by_keys.of(heads, place)
 
     def add_values(self, column: ir.Value, count: ir.Value) -> None:
-        """The values by their weights, some heads and some channels at a time.
-
-        Memory gives the keys of the next block meanwhile: every loop over this one, of which each
-        cell and each run of chunks has one, asks for as many lines.
-        """
+        """The values by their weights, some heads and some channels at a time."""
         together = divisor(self.heads, HEADS)
         for first in scf.for_(index(0), index(self.heads), index(together)):
             heads = [arith.addi(first, index(i)) for i in range(together)]
-            some, *others = self.panels_of(heads, column, count)
-            self._add_panels(some, heads, column, shrink=True)
-            for panels in others:
-                any_ = arith.cmpi(arith.CmpIPredicate.ne, panels.end, index(0))
-                with ir.InsertionPoint(scf.IfOp(any_).then_block):
-                    self._add_panels(panels, heads, column, shrink=False)
-                    scf.yield_([])
+            panels = Panels(True, count, PANEL, lambda at: at, partial(arith.addi, column))
+            self.add_panels(panels, heads, partial(self.ask_for_next_keys, column, panels))
             scf.yield_([])
 
-    def _add_panels(
-        self, panels: Panels, heads: list[ir.Value], column: ir.Value, shrink: bool
-    ) -> None:
-        """The values of `panels` for some heads, what was before being shrunk if that is said."""
+    def add_panels(self, panels: Panels, heads: list[ir.Value], ask: Ask) -> None:
+        """The values of `panels` for some heads, what was before being shrunk.
+
+        Every loop over them, of which each cell and each run of chunks has one, asks for a part.
+        """
         _, cells = self.units.type.shape
         words = [
             (cell, lane) for cell in range(cells) for lane in range(0, UPPER.channels, self.lanes)
         ]
         wide = divisor(len(words), _SUMS[self.lanes] // (2 * DIGITS * len(heads)))
         runs = [words[first : first + wide] for first in range(0, len(words), wide)]
-        ask = partial(self._prefetch_next_keys, parts=cells + len(runs))
+        parts = cells + len(runs)
         for cell in range(cells):
-            self._round_weights(panels, heads, cell, column, partial(ask, part=cell))
+            self._round_weights(panels, heads, cell, partial(ask, part=cell, parts=parts))
         for place, run in enumerate(runs):
-            sums = self._sums(panels, heads, run, column, partial(ask, part=cells + place))
-            self._add_sums(sums, heads, run, panels.whole, shrink)
+            sums = self._sums(panels, heads, run, partial(ask, part=cells + place, parts=parts))
+            self._add_sums(sums, heads, run, panels.whole)
 
-    def panels_of(
-        self, heads: list[ir.Value], column: ir.Value, count: ir.Value
-    ) -> Sequence[Panels]:
-        """The panels of the block of `column`, by how their values are added up for `heads`."""
-        return [Panels(True, count, PANEL, lambda at: at)]
-
-    def _prefetch_next_keys(self, place: ir.Value, part: int, parts: int) -> None:
-        """Asks for a part of the keys of the panel a block after that of column `place`."""
+    def ask_for_next_keys(
+        self, column: ir.Value, panels: Panels, turn: ir.Value, part: int, parts: int
+    ) -> None:
+        """In a turn of loops over `panels`, for a panel of the block after that of `column`."""
+        place = arith.addi(column, panels.place(turn))
         self.keys.prefetch(self.a_block_after(place), self.ahead, part, parts)
 
     def _round_weights(
@@ -189,25 +188,24 @@ class ByteSoftmax(OnlineSoftmax):
         panels: Panels,
         heads: list[ir.Value],
         cell: int,
-        column: ir.Value,
         ask: Callable[[ir.Value], None],
     ) -> None:
         """Makes digits of the weights by the scales of values."""
-        inverses = self._units(panels, heads, cell, column)
+        inverses = self._units(panels, heads, cell)
         loop = panels.each([splat(0, self.words)] * len(heads))
         with ir.InsertionPoint(loop.body):
             turn, totals = loop.induction_variable, list(loop.inner_iter_args)
-            ask(arith.addi(column, panels.place(turn)))
-            first = panels.first(turn)
+            ask(turn)
+            first, column = panels.at(turn), panels.column(turn)
             for lane in range(0, PANEL, self.lanes):
-                at = arith.addi(first, index(lane))
-                weights = self._scaled_weights(heads, cell, column, at)
+                at, place = (arith.addi(each, index(lane)) for each in (first, column))
+                weights = self._scaled_weights(heads, cell, at, place)
+                own = arith.remui(at, index(self.at_once))
                 for number, head in enumerate(heads):
                     half = splat(0.5, floats(self.lanes))
                     nearest = multiply_add(weights[number], inverses[number], half)
                     share = arith.fptosi(self.words, nearest)
-                    share = self.share_of(share, panels, head, first)
-                    self._store_digits(share, panels.digits, [head, index(cell)], at)
+                    self._store_digits(share, panels.digits, [head, index(cell)], own)
                     totals[number] = arith.addi(totals[number], share)
             scf.yield_(totals)
         if panels.whole:
@@ -215,12 +213,6 @@ class ByteSoftmax(OnlineSoftmax):
         for head, total_ in zip(heads, loop.results, strict=True):
             sum_ = vector.reduction(self.words.element_type, vector.CombiningKind.ADD, total_)
             memref.store(offset(sum_), self.offsets, [head, index(cell)])
-
-    def share_of(
-        self, share: ir.Value, panels: Panels, head: ir.Value, panel: ir.Value
-    ) -> ir.Value:
-        """What of weights by scales of a panel, `share`, `head` gives to `panels`: here all."""
-        return share
 
     def _store_digits(
         self, rest: ir.Value, digits: range, place: list[ir.Value], at: ir.Value
@@ -232,13 +224,13 @@ class ByteSoftmax(OnlineSoftmax):
             vector.store(arith.trunci(stored, own), self.shares, [*place, index(digit), at])
 
     def _scaled_weights(
-        self, heads: list[ir.Value], cell: int, column: ir.Value, at: ir.Value
+        self, heads: list[ir.Value], cell: int, at: ir.Value, place: ir.Value
     ) -> list[ir.Value]:
-        """Weights of the columns from `column + at` on by their values' scales.
+        """Weights from `at` on by scales of their values, which are those from column `place` on.
 
         They are 0 for columns that do not count.
         """
-        scales = self.counted_scales(arith.addi(column, at), cell)
+        scales = self.counted_scales(place, cell)
         weights = (load(self.scores, [head, at], self.lanes) for head in heads)
         return [arith.mulf(weight, scales) for weight in weights]
 
@@ -247,11 +239,9 @@ class ByteSoftmax(OnlineSoftmax):
         scales = self.values.scales(place, index(cell), self.lanes)
         return arith.select(self.asked_for(place), scales, splat(0.0, floats(self.lanes)))
 
-    def _units(
-        self, panels: Panels, heads: list[ir.Value], cell: int, column: ir.Value
-    ) -> list[ir.Value]:
+    def _units(self, panels: Panels, heads: list[ir.Value], cell: int) -> list[ir.Value]:
         """Stores what 1 in the digits is worth, and gives for each head a vector of its inverse."""
-        inverses, most = [], self.shares_at_most(panels, heads, cell, column)
+        inverses, most = [], self.shares_at_most(panels, heads, cell)
         for head, share in zip(heads, most, strict=True):
             largest = maximum(share, splat(LEAST_DIVISOR, floats(self.lanes)))
             unit = arith.mulf(largest, splat(1 / panels.most, floats(self.lanes)))
@@ -259,18 +249,18 @@ class ByteSoftmax(OnlineSoftmax):
             inverses.append(arith.divf(splat(panels.most, floats(self.lanes)), largest))
         return inverses
 
-    def shares_at_most(
-        self, panels: Panels, heads: list[ir.Value], cell: int, column: ir.Value
-    ) -> list[ir.Value]:
+    def shares_at_most(self, panels: Panels, heads: list[ir.Value], cell: int) -> list[ir.Value]:
         """For each head what no weight of `panels` by its scale is above, in every lane.
 
         Here that is the most of them, which does not depend on what else is in the workgroup.
         """
         loop = panels.each([splat(0.0, floats(self.lanes))] * len(heads))
         with ir.InsertionPoint(loop.body):
-            first, largest = panels.first(loop.induction_variable), list(loop.inner_iter_args)
+            turn, largest = loop.induction_variable, list(loop.inner_iter_args)
+            first, column = panels.at(turn), panels.column(turn)
             for lane in range(0, PANEL, self.lanes):
-                weights = self._scaled_weights(heads, cell, column, arith.addi(first, index(lane)))
+                at, place = (arith.addi(each, index(lane)) for each in (first, column))
+                weights = self._scaled_weights(heads, cell, at, place)
                 largest = list(map(maximum, largest, weights))
             scf.yield_(largest)
         return [highest(each) for each in loop.results]
@@ -280,16 +270,15 @@ class ByteSoftmax(OnlineSoftmax):
         panels: Panels,
         heads: list[ir.Value],
         run: Run,
-        column: ir.Value,
         ask: Callable[[ir.Value], None],
     ) -> list[ir.Value]:
         """For each head and each vector of channels of `run` the values by their weights."""
         none = [splat(0, self.words)] * (2 * len(heads) * len(run) * len(panels.digits))
         loop = panels.each(none)
         with ir.InsertionPoint(loop.body):
-            ask(arith.addi(column, panels.place(loop.induction_variable)))
-            at = panels.first(loop.induction_variable)
-            scf.yield_(self._added(list(loop.inner_iter_args), panels, heads, run, column, at))
+            ask(loop.induction_variable)
+            sums = list(loop.inner_iter_args)
+            scf.yield_(self._added(sums, panels, heads, run, loop.induction_variable))
         digits = len(panels.digits)
         starts = range(0, len(none), digits)
         return [joined(loop.results[start : start + digits]) for start in starts]
@@ -300,11 +289,12 @@ class ByteSoftmax(OnlineSoftmax):
         panels: Panels,
         heads: list[ir.Value],
         run: Run,
-        column: ir.Value,
-        at: ir.Value,
+        turn: ir.Value,
     ) -> list[ir.Value]:
-        """`sums` with the values of the panel of `column + at`."""
-        begins = [self.values.panel(arith.addi(column, at), index(cell)) for cell, _ in run]
+        """`sums` with the values of the panel of this `turn`."""
+        own = arith.remui(panels.at(turn), index(self.at_once))
+        column = panels.column(turn)
+        begins = [self.values.panel(column, index(cell)) for cell, _ in run]
         for words in EACH_WORD if panels.whole else halves_at_once(self.multiply):
             rows = [
                 [
@@ -314,7 +304,7 @@ class ByteSoftmax(OnlineSoftmax):
                 ]
                 for word in words
             ]
-            starts = [arith.addi(at, index(word * WORD)) for word in words]
+            starts = [arith.addi(own, index(word * WORD)) for word in words]
             before, sums = iter(sums), []
             for head, (channel, *values) in product(heads, zip(_channels(run), *rows, strict=True)):
                 for digit in panels.digits:
@@ -339,19 +329,16 @@ class ByteSoftmax(OnlineSoftmax):
             return integers_of(self.values, panel, word, lane, self.lanes)
         return halves_of(self.values, UPPER, panel, word, lane, self.lanes)
 
-    def _add_sums(
-        self, sums: list[ir.Value], heads: list[ir.Value], run: Run, whole: bool, shrink: bool
-    ) -> None:
-        """Adds to the sums of a head so far, which with `shrink` are of another peak."""
+    def _add_sums(self, sums: list[ir.Value], heads: list[ir.Value], run: Run, whole: bool) -> None:
+        """Adds to the sums of a head so far, which are of another peak."""
         for (head, channel), sum_ in zip(product(heads, _channels(run)), sums, strict=True):
             place, cell = [head, index(channel)], index(channel // Q8_0.values)
             if not whole:
                 own = vector.broadcast(sum_.type, memref.load(self.offsets, [head, cell]))
                 sum_ = arith.addi(raised(sum_), own)
+            factor = memref.load(self.shrinks, [head, index(0)])
             before = load(self.sums, place, self.lanes)
-            if shrink:
-                factor = memref.load(self.shrinks, [head, index(0)])
-                before = arith.mulf(before, vector.broadcast(before.type, factor))
+            before = arith.mulf(before, vector.broadcast(before.type, factor))
             unit = memref.load(self.units, [head, cell])
             number = arith.sitofp(before.type, sum_)
             # Not `multiply_add`: of two products LLVM adds now one and now the other unrounded.

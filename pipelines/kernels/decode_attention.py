@@ -31,7 +31,7 @@ from llmc.pipelines.kernels.vectors import LOG2_E
 _WHOLE = 512
 # What buffers beside cells may take of the stack: those of 8 heads of 128 channels, which are many
 # for one key head, and which all of its columns would be read for again.
-_CELL_STACK_BYTES = 40_000
+_CELL_STACK_BYTES = 72_000
 # Columns of a part at most. Parts are two by two, so that as many cores are done at once.
 _PART = 1024
 

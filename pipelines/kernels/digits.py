@@ -20,15 +20,17 @@ DIGITS = 2
 
 @dataclass(frozen=True)
 class Panels:
-    """Panels of a block whose values are added up alike, `first` of which is a column of the block.
+    """Panels whose values are added up alike, in so many turns of a loop.
 
-    Either `whole`, by weights of two digits; or the upper halves of values, by weights of one.
+    Either `whole`, by weights of two digits; or the upper halves of values, by weights of one. In a
+    turn comes that which begins with a `column` of the cache, whose weight lies `at` some place.
     """
 
     whole: bool
     end: ir.Value
     step: int
-    first: Callable[[ir.Value], ir.Value]
+    at: Callable[[ir.Value], ir.Value]
+    column: Callable[[ir.Value], ir.Value]
 
     @property
     def digits(self) -> range:
@@ -45,7 +47,7 @@ class Panels:
         return scf.ForOp(index(0), self.end, index(self.step), carried)
 
     def place(self, turn: ir.Value) -> ir.Value:
-        """Where the panel would be that comes in this turn of the loop, were it over all panels."""
+        """Where weights would be in this turn of the loop, were it over all panels of a block."""
         return arith.muli(turn, index(PANEL // self.step))
 
 

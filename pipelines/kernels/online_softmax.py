@@ -10,6 +10,7 @@ softmax); Dao et al., 2022 (blocks).
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, TypeAlias
 
 from torch_mlir import ir
@@ -135,7 +136,7 @@ class OnlineSoftmax(ABC):
 
     def attend(self, begin: ir.Value, end: ir.Value) -> None:
         """Takes in columns `begin` to `end - 1`, if there are any."""
-        self._end = end
+        self.last = end
         for column in scf.for_(begin, end, index(self.block)):
             count = arith.minsi(arith.subi(end, column), index(self.block))
             self.weigh(column, count, self.score)
@@ -148,7 +149,7 @@ class OnlineSoftmax(ABC):
         What nobody reads takes its time of memory, too.
         """
         after = arith.addi(place, index(self.block))
-        is_wanted = arith.cmpi(arith.CmpIPredicate.slt, after, self._end)
+        is_wanted = arith.cmpi(arith.CmpIPredicate.slt, after, self.last)
         return arith.select(is_wanted, after, place)
 
     def weigh(self, column: ir.Value, count: ir.Value, score: Score) -> None:
@@ -160,8 +161,12 @@ class OnlineSoftmax(ABC):
         for first in scf.for_(index(0), index(self.heads), index(together)):
             heads = [arith.addi(first, index(i)) for i in range(together)]
             tops = [highest(top) for top in score(heads, column, count)]
-            self._weigh_scores(heads, tops, count)
+            self.weigh_scores(heads, tops, count, partial(self.ask_meanwhile, column, count))
             scf.yield_([])
+
+    def ask_meanwhile(self, column: ir.Value, count: ir.Value, at: ir.Value) -> None:
+        """Asks memory for what is read next, while scores from `at` on become weights."""
+        return  # Most have asked for all of it.
 
     def peak(self, head: ir.Value) -> ir.Value:
         """The highest score that `head` has seen."""
@@ -179,7 +184,8 @@ class OnlineSoftmax(ABC):
             with ir.InsertionPoint(loop.body):
                 at = loop.induction_variable
                 products = self.products(heads, column, at, limit)
-                peaks = self.keep(products, heads, column, at, limit, loop.inner_iter_args)
+                seen = [self.seen(head, column, at, limit) for head in heads]
+                peaks = self.keep(products, heads, seen, at, loop.inner_iter_args)
                 scf.yield_(peaks)
             before = list(loop.results)
         return before
@@ -188,28 +194,33 @@ class OnlineSoftmax(ABC):
         self,
         products: list[ir.Value],
         heads: list[ir.Value],
-        column: ir.Value,
+        seen: Sequence[ir.Value | None],
         at: ir.Value,
-        limit: ir.Value | None,
         peaks: Sequence[ir.Value],
     ) -> list[ir.Value]:
         """Stores scores of a group, and gives the higher ones of them and of `peaks`.
 
-        Columns that do not count are hidden.
+        Columns that a head does not see, of `seen`, are hidden.
         """
         after, hidden = [], splat(HIDDEN, floats(self.lanes))
-        for head, product, peak in zip(heads, products, peaks, strict=True):
-            score, seen = bend(product, self.softcap), self.seen(head, column, at, limit)
-            if seen is not None:
-                score = arith.select(seen, score, hidden)
+        for head, product, own, peak in zip(heads, products, seen, peaks, strict=True):
+            score = bend(product, self.softcap)
+            if own is not None:
+                score = arith.select(own, score, hidden)
             vector.store(score, self.scores, [head, at])
             after.append(maximum(peak, score))
         return after
 
-    def _weigh_scores(self, heads: list[ir.Value], tops: list[ir.Value], count: ir.Value) -> None:
+    def weigh_scores(
+        self,
+        heads: list[ir.Value],
+        tops: list[ir.Value],
+        count: ir.Value,
+        ask: Callable[[ir.Value], None],
+    ) -> None:
         """Makes weights of a block's scores, and shrinks what was before to the new peaks.
 
-        No score of the block is above `tops`, in every lane.
+        No score of the block is above `tops`, in every lane. `ask(at)` asks memory meanwhile.
         """
         peaks, sums = [], []
         for head, top in zip(heads, tops, strict=True):
@@ -224,9 +235,10 @@ class OnlineSoftmax(ABC):
             sums.append(arith.mulf(load(self.totals, here, self.lanes), shrink))
         loop = scf.ForOp(index(0), count, index(self.lanes), sums)
         with ir.InsertionPoint(loop.body):
-            after = []
+            at, after = loop.induction_variable, []
+            ask(at)
             for head, peak, sum_ in zip(heads, peaks, loop.inner_iter_args, strict=True):
-                place = [head, loop.induction_variable]
+                place = [head, at]
                 weight = exp2_of_negative(arith.subf(load(self.scores, place, self.lanes), peak))
                 vector.store(weight, self.scores, place)
                 after.append(arith.addf(sum_, weight))

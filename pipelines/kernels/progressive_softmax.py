@@ -1,19 +1,19 @@
 """Attention over caches of cells that reads all bits of the columns that matter alone.
 
 Of most columns a query takes next to nothing: rounding their keys and values to 4 bits is lost
-beside the rounding of the few that it does look at to 8 bits. So scores are found by the upper
-halves of keys, and again by all bits where they say that a column's weight is a share worth
-mentioning; the lower halves of values are read where a weight is. An error of a column shrinks as
-its weight, and many small ones even each other out: with e of 4 bits and shares up to s left as
-they are, that of a sum is e times the root of s, at most. Wang, Zhang and Han, "SpAtten", 2021
-(progressive quantization).
+beside the rounding of the few that it does look at to 8 bits. So a block is weighed by the upper
+halves of keys, and the upper halves of its values are added up; but panels with a column whose
+weight is a share worth mentioning are put off, memory being asked for their lower halves, and are
+taken in by all bits at the end of the block. An error of a column shrinks as its weight, and many
+small ones even each other out: with e of 4 bits and shares up to s left as they are, that of a sum
+is e times the root of s, at most. Wang, Zhang and Han, "SpAtten", 2021 (progressive quantization).
 
-What a share is of, the sum of all weights, is not known before all columns are seen. Most of it is
-in the first columns and in the newest ones (Xiao et al., "StreamingLLM", 2023), which each part of
-a long cache looks at before its own.
+A share is one of the sum of all weights. A block is long, so that its own are known; of those of
+other parts of a long cache, most are in the first columns and in the newest ones (Xiao et al.,
+"StreamingLLM", 2023), which each part looks at before its own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
 from functools import partial, reduce
 from typing import ClassVar
 
@@ -23,37 +23,36 @@ from torch_mlir.dialects import arith, memref, scf, vector
 from llmc.dialects.attention import HIDDEN
 from llmc.dialects.cache_cells import LOWER, PANEL, UPPER, Plane
 from llmc.dialects.index_notation import index
+from llmc.pipelines.divisor import divisor
 from llmc.pipelines.kernels.byte_softmax import ByteSoftmax
 from llmc.pipelines.kernels.digits import Panels, largest
 from llmc.pipelines.kernels.kernel import load_index
 from llmc.pipelines.kernels.online_softmax import HEADS, Caches, buffer
 from llmc.pipelines.kernels.splat import splat
-from llmc.pipelines.kernels.vectors import exponents, floats, highest, load, maximum, minimum
+from llmc.pipelines.kernels.vectors import floats, highest, load, maximum, minimum
 
-# Shares of the sum of weights, as powers of 2: keys or values of a panel are read whole if a column
-# of it has as much. An error of a score is one of its whole weight.
-_KEY_SHARE, _VALUE_SHARE = -5.0, -6.0
+# The share of the sum of weights, as a power of 2, for which a head has a panel put off.
+_SHARE = -6.5
 # A weight of the largest one of a block, below which it is rounded to 0: half of what 1 is worth.
 _NOUGHT = 0.499 / largest(1)
-# Panels that are looked at before all others: the first one, and as many of the newest less one.
-_PANELS = 3
-# Up to so many columns their own sum is soon known.
-_LONG = 512
+# Panels that are looked at beforehand: the first one, and as many of the newest less one.
+_BEFOREHAND = 3
 
 
 class ProgressiveSoftmax(ByteSoftmax):
     """`ByteSoftmax` of one token, over some of the columns `first` to `newest - 1`, which it sees.
 
-    Buffers `places [3, block / 16]`, the first columns of panels of a block: those whose keys each
-    of three heads reads whole, and then those of whose values some head reads all bits, and upper
-    halves; `whole [heads, block / 16]`, which heads read which values whole; and in every lane,
-    `known [heads, lanes]`, the sum of the weights that are known of beforehand, and `least [heads,
-    lanes]`, a weight whose values are read whole. A head takes what it would take alone: with whom
-    ranks let it share a key head does not matter.
+    Buffers of panels of a block: `put_off [block / 16]`, the columns of those that some of the
+    heads that are multiplied together put off, and `wanted [heads, block / 16]`, which of them a
+    head does; and `rest [at_once / 16]`, where the weights of others lie. In every lane, `known
+    [heads, lanes]` is the sum of the weights that are known beforehand, and `least [heads, lanes]`
+    the weight for which a panel is put off. A head takes what it would take alone: with whom ranks
+    let it share a key head does not matter.
     """
 
-    # Where columns are found to matter, memory has yet to be waited for: once for so many.
-    block: ClassVar[int] = 256
+    # Most parts are one: all of their keys come from memory, and then all values.
+    block: ClassVar[int] = 1024
+    at_once: ClassVar[int] = 256
     ahead: ClassVar[tuple[Plane, ...]] = (UPPER,)
 
     def __init__(
@@ -68,247 +67,317 @@ class ProgressiveSoftmax(ByteSoftmax):
         super().__init__(heads, caches, lanes, softcap, instruction)
         self._columns = columns
         i32, panels = ir.IntegerType.get_signless(32), self.block // PANEL
-        self._places = buffer(HEADS, panels, element=i32)
-        self._whole = buffer(heads, panels, element=i32)
+        self._put_off = buffer(panels, element=i32)
+        self._wanted = buffer(heads, panels, element=i32)
+        self._rest = buffer(self.at_once // PANEL, element=i32)
         self._known, self._least = (buffer(heads, self.lanes) for _ in range(2))
 
     @classmethod
     def bytes(cls, heads: int, channels: int, value_channels: int, lanes: int) -> int:
         """What the buffers take."""
-        known = 4 * (2 * heads * lanes + (HEADS + heads) * cls.block // PANEL)
-        return super().bytes(heads, channels, value_channels, lanes) + known
+        own = 4 * ((1 + heads) * cls.block // PANEL + cls.at_once // PANEL + 2 * heads * lanes)
+        return super().bytes(heads, channels, value_channels, lanes) + own
 
-    def begin_columns(self) -> None:
-        """Finds out what is known beforehand, if there are columns enough for it to matter.
+    def ask(self, begin: ir.Value, end: ir.Value) -> None:
+        """The keys that are looked at beforehand, and the first others."""
+        first, last = self.panels(begin, end)
+        for column in self._beforehand(first, last):
+            self.keys.prefetch(column, self.ahead)
+            scf.yield_([])
+        self._ask_for_keys(first, last)
+
+    def begin_columns(self, first: ir.Value, last: ir.Value) -> None:
+        """Finds out what is known beforehand of columns that are not taken in.
 
         Peaks stay, for weights of all columns are by the same one then.
         """
-        self.begin, self.end = first, newest = self._columns
-        first, newest = self.panels(first, newest)
-        length = arith.subi(newest, first)
-        is_long = arith.cmpi(arith.CmpIPredicate.sgt, length, index(_LONG))
-        panels = arith.select(is_long, index(_PANELS), index(0))
-        for panel in scf.for_(index(0), panels):
-            behind = arith.muli(arith.subi(index(_PANELS), panel), index(PANEL))
-            is_first = arith.cmpi(arith.CmpIPredicate.eq, panel, index(0))
-            column = arith.select(is_first, first, arith.subi(newest, behind))
-            self.weigh(column, index(PANEL), self._score_roughly)
+        self.begin, self.end = self._columns
+        score = partial(self._score_roughly, ask=lambda at: None)
+        for column in self._beforehand(first, last):
+            self.weigh(column, index(PANEL), score)
             scf.yield_([])
         for head in scf.for_(index(0), index(self.heads)):
             sum_ = vector.broadcast(floats(self.lanes), self.total(head))
-            for value, kept in ((sum_, self._known), (splat(0.0, floats(self.lanes)), self.totals)):
+            for value, kept in ((sum_, self._known), (splat(0.0, sum_.type), self.totals)):
                 vector.store(value, kept, [head, index(0)])
             scf.yield_([])
 
     def score(self, heads: list[ir.Value], column: ir.Value, count: ir.Value) -> list[ir.Value]:
-        """By the upper halves of keys, and by all bits in panels with a share worth mentioning."""
-        likely = [self._least_score(head) for head in heads]
-        tops = self._score_roughly(heads, column, count, likely)
-        in_block = [_least_beside(highest(top)) for top in tops]
-        least = [maximum(*each) for each in zip(likely, in_block, strict=True)]
-        chosen = self._chosen_by_each(heads, least, count)
-        pairs = zip(heads, chosen, tops, strict=True)
-        return [self._refine(head, panels, column, top) for head, panels, top in pairs]
+        """By the upper halves of keys."""
+        return self._score_roughly(heads, column, count, partial(self._ask_ahead, column, count))
 
-    def _chosen_by_each(
-        self, heads: list[ir.Value], least: list[ir.Value], count: ir.Value
-    ) -> list[Panels]:
-        """For each head the panels of a block where it has a score not below its `least`."""
-        loop = scf.ForOp(index(0), count, index(PANEL), [index(0)] * len(heads))
-        with ir.InsertionPoint(loop.body):
-            at, counts = loop.induction_variable, list(loop.inner_iter_args)
-            scf.yield_(self._noted(at, self._reach(heads, least, at), counts))
-        return [self._panels(True, *each) for each in enumerate(loop.results)]
+    def weigh_scores(
+        self,
+        heads: list[ir.Value],
+        tops: list[ir.Value],
+        count: ir.Value,
+        ask: Callable[[ir.Value], None],
+    ) -> None:
+        """As `OnlineSoftmax`; what is known beforehand shrinks, too."""
+        super().weigh_scores(heads, tops, count, ask)
+        for head in heads:
+            here = [head, index(0)]
+            known, shrink = (load(each, here, self.lanes) for each in (self._known, self.shrinks))
+            vector.store(arith.mulf(known, shrink), self._known, here)
 
-    def _refine(self, head: ir.Value, panels: Panels, column: ir.Value, top: ir.Value) -> ir.Value:
-        """Stores scores by all bits of keys, which may be above `top`; gives what none is above."""
-        loop = panels.each([top])
-        with ir.InsertionPoint(loop.body):
-            first, tops = panels.first(loop.induction_variable), list(loop.inner_iter_args)
-            for lane in range(0, PANEL, self.lanes):
-                at = arith.addi(first, index(lane))
-                place = arith.addi(column, at)
-                if self.softcap:  # Bent scores are no sums.
-                    (upper,) = self.by_keys.of_halves([head], place, UPPER)
-                else:
-                    upper = load(self.scores, [head, at], self.lanes)
-                (lower,) = self.by_keys.of_halves([head], place, LOWER)
-                tops = self.keep([arith.addf(upper, lower)], [head], column, at, None, tops)
-            scf.yield_(tops)
-        return loop.results[0]
+    def add_values(self, column: ir.Value, count: ir.Value) -> None:
+        """The upper halves of values of panels that are not put off, and all of those that are."""
+        together = divisor(self.heads, HEADS)
+        for first in scf.for_(index(0), index(self.heads), index(together)):
+            heads = [arith.addi(first, index(i)) for i in range(together)]
+            nought = [self._find_bounds(head) for head in heads]
+            loop = scf.ForOp(index(0), count, index(self.at_once), [index(0)])
+            with ir.InsertionPoint(loop.body):
+                at, (waiting,) = loop.induction_variable, loop.inner_iter_args
+                end = arith.minui(arith.addi(at, index(self.at_once)), count)
+                rest, waiting = self._sort_out(heads, nought, column, at, end, waiting)
+                self._add_roughly(rest, heads, column, at, end, count)
+                scf.yield_([waiting])
+            self._take_in(heads, loop.results[0])
+            scf.yield_([])
+        self._ask_for_keys(arith.addi(column, index(self.block)), self.last)
 
-    def share_of(
-        self, share: ir.Value, panels: Panels, head: ir.Value, panel: ir.Value
-    ) -> ir.Value:
-        """None of a panel that a head reads as others of `panels` are not read."""
-        none, whole = splat(0, share.type), self._reads_whole(head, panel, self.lanes)
-        return arith.select(whole, *((share, none) if panels.whole else (none, share)))
+    def shares_at_most(self, panels: Panels, heads: list[ir.Value], cell: int) -> list[ir.Value]:
+        """Of panels that are not put off, the largest weight by the largest scale.
 
-    def _reads_whole(self, head: ir.Value, panel: ir.Value, lanes: int) -> ir.Value:
-        """Whether `head` was found to read all bits of the panel from column `panel` on.
-
-        In every lane: LLVM makes a branch, which no CPU foresees, of one truth for a whole vector.
+        Both are known before they are multiplied.
         """
-        flag = memref.load(self._whole, [head, arith.divui(panel, index(PANEL))])
-        flags = vector.broadcast(ir.VectorType.get([lanes], flag.type), flag)
-        return arith.cmpi(arith.CmpIPredicate.slt, flags, splat(0, flags.type))
+        if panels.whole:
+            return super().shares_at_most(panels, heads, cell)
+        most = []
+        for head in heads:
+            here = [head, index(0)]
+            top, least = (load(each, here, self.lanes) for each in (self.tops, self._least))
+            most.append(arith.mulf(minimum(top, least), self._largest[cell]))
+        return most
+
+    def ask_meanwhile(self, column: ir.Value, count: ir.Value, at: ir.Value) -> None:
+        """Asks for values, the second time as many as are added up at once.
+
+        Evenly over the block, if that is as long as some power of 2 times as many.
+        """
+        bits = index(0)
+        for times in range(2, self.block // self.at_once + 1, 2):
+            is_long = arith.cmpi(arith.CmpIPredicate.uge, count, index(times * self.at_once))
+            bits = arith.addi(bits, arith.index_castui(bits.type, is_long))
+        each = arith.shli(index(PANEL), bits)
+        within = arith.shrui(at, bits)
+        place = arith.addi(within, index(self.at_once))
+        is_turn = arith.cmpi(arith.CmpIPredicate.eq, arith.remui(at, each), index(0))
+        is_near = arith.cmpi(arith.CmpIPredicate.ult, within, index(self.at_once))
+        exists = arith.cmpi(arith.CmpIPredicate.ult, place, count)
+        wanted = reduce(arith.andi, (is_turn, is_near, exists))
+        with ir.InsertionPoint(scf.IfOp(wanted).then_block):
+            self.values.prefetch(arith.addi(column, place), self.ahead)
+            scf.yield_([])
+
+    def _beforehand(self, first: ir.Value, last: ir.Value) -> Iterator[ir.Value]:
+        """A loop over what is looked at beforehand and not taken in from `first` to `last`."""
+        oldest, newest = self.panels(*self._columns)
+        panels = arith.divui(arith.subi(newest, oldest), index(PANEL))
+        panels = arith.minui(panels, index(_BEFOREHAND))
+        for number in scf.for_(index(0), panels):
+            behind = arith.muli(arith.subi(panels, number), index(PANEL))
+            is_oldest = arith.cmpi(arith.CmpIPredicate.eq, number, index(0))
+            column = arith.select(is_oldest, oldest, arith.subi(newest, behind))
+            is_before = arith.cmpi(arith.CmpIPredicate.slt, column, first)
+            is_behind = arith.cmpi(arith.CmpIPredicate.sge, column, last)
+            with ir.InsertionPoint(scf.IfOp(arith.ori(is_before, is_behind)).then_block):
+                yield column
+            scf.yield_([])
+
+    def _ask_for_keys(self, first: ir.Value, last: ir.Value) -> None:
+        """Those from column `first` on, for as many columns as are added up at once."""
+        soon = arith.minsi(last, arith.addi(first, index(self.at_once)))
+        for column in scf.for_(first, soon, index(PANEL)):
+            self.keys.prefetch(column, self.ahead)
+            scf.yield_([])
+
+    def _ask_ahead(self, column: ir.Value, count: ir.Value, at: ir.Value) -> None:
+        """Asks for keys of the same block further on, or where these end for the first values."""
+        ahead = index(self.at_once)
+        end = arith.subi(arith.maxui(count, ahead), ahead)
+        choice = scf.IfOp(arith.cmpi(arith.CmpIPredicate.ult, at, end), has_else=True)
+        with ir.InsertionPoint(choice.then_block):
+            self.keys.prefetch(arith.addi(column, arith.addi(at, ahead)), self.ahead)
+            scf.yield_([])
+        with ir.InsertionPoint(choice.else_block):
+            self.values.prefetch(arith.addi(column, arith.subi(at, end)), self.ahead)
+            scf.yield_([])
 
     def _score_roughly(
         self,
         heads: list[ir.Value],
         column: ir.Value,
         count: ir.Value,
-        likely: list[ir.Value] | None = None,
+        ask: Callable[[ir.Value], None],
     ) -> list[ir.Value]:
-        """Stores scores by the upper halves of keys; memory is asked for those of the values.
-
-        It is asked for lower halves, too, in panels where a head has a score not below its own of
-        `likely`: those of keys are read as soon as all scores of a block are known.
-        """
+        """Stores scores by the upper halves of keys; memory is asked by `ask(at)` meanwhile."""
         hidden = [splat(HIDDEN, floats(self.lanes))] * len(heads)
         loop = scf.ForOp(index(0), count, index(PANEL), hidden)
         with ir.InsertionPoint(loop.body):
-            at, tops = loop.induction_variable, list(loop.inner_iter_args)
-            self.values.prefetch(arith.addi(column, at), self.ahead)
+            panel, tops = loop.induction_variable, list(loop.inner_iter_args)
+            ask(panel)
             for lane in range(0, PANEL, self.lanes):
-                group = arith.addi(at, index(lane))
-                products = self.by_keys.of_halves(heads, arith.addi(column, group), UPPER)
-                tops = self.keep(products, heads, column, group, None, tops)
-            if likely is not None:
-                self._ask_if_any(self._reach(heads, likely, at), arith.addi(column, at))
+                at = arith.addi(panel, index(lane))
+                place = arith.addi(column, at)
+                products = self.by_keys.of_halves(heads, place, UPPER)
+                tops = self.keep(products, heads, [self.asked_for(place)] * len(heads), at, tops)
             scf.yield_(tops)
         return list(loop.results)
 
-    def _ask_if_any(self, flags: list[ir.Value], panel: ir.Value) -> None:
-        """Asks memory for the lower halves of a panel that is flagged."""
-        with ir.InsertionPoint(scf.IfOp(reduce(arith.ori, flags)).then_block):
-            for cells in (self.keys, self.values):
-                cells.prefetch(panel, (LOWER,))
-            scf.yield_([])
-
-    def _least_score(self, head: ir.Value) -> ir.Value:
-        """The score of a column whose key is read whole by what was known before its block.
-
-        In every lane. It lies by the share below the sum of weights: the exponent of that, which is
-        its logarithm but for a fraction.
-        """
+    def _find_bounds(self, head: ir.Value) -> ir.Value:
+        """Stores the weight for which a panel is put off; gives that below which one becomes 0."""
         here = [head, index(0)]
-        known, peak = (load(each, here, self.lanes) for each in (self._known, self.peaks))
-        sum_ = maximum(known, vector.broadcast(known.type, self.total(head)))
-        return _least_beside(arith.addf(peak, arith.sitofp(sum_.type, exponents(sum_))))
+        known, top = (load(each, here, self.lanes) for each in (self._known, self.tops))
+        sum_ = arith.addf(known, vector.broadcast(known.type, self.total(head)))
+        least = arith.mulf(sum_, splat(2.0**_SHARE, sum_.type))
+        vector.store(least, self._least, here)
+        return arith.mulf(minimum(top, least), splat(_NOUGHT, least.type))
 
-    def panels_of(
-        self, heads: list[ir.Value], column: ir.Value, count: ir.Value
-    ) -> Sequence[Panels]:
-        """Those where some head has a weight that is no share worth mentioning, or one that is.
-
-        Those without a weight that would not be rounded to 0 are left out.
-        """
-        least, nought = [], []
-        for head in heads:
-            here = [head, index(0)]
-            known, shrink, top = (
-                load(each, here, self.lanes) for each in (self._known, self.shrinks, self.tops)
-            )
-            known = arith.mulf(known, shrink)
-            vector.store(known, self._known, here)
-            sum_ = maximum(known, vector.broadcast(known.type, self.total(head)))
-            least.append(arith.mulf(sum_, splat(2.0**_VALUE_SHARE, floats(self.lanes))))
-            vector.store(least[-1], self._least, here)
-            nought.append(arith.mulf(minimum(top, least[-1]), splat(_NOUGHT, floats(self.lanes))))
-        chosen, others = self._chosen_by_any(heads, least, nought, count)
-        self._ask_for_values(chosen, column)
-        # The loops over the others ask for as many panels of the next block as they have turns.
-        for turn in scf.for_(others.end, index(self.block // PANEL)):
-            place = arith.addi(column, others.place(turn))
-            self.keys.prefetch(self.a_block_after(place), self.ahead)
-            scf.yield_([])
-        return [others, chosen]
-
-    def add_values(self, column: ir.Value, count: ir.Value) -> None:
-        """As `ByteSoftmax`; the largest scales are the same for all heads and panels."""
-        _, cells = self.units.type.shape
-        self._largest = [self._largest_scale(column, count, cell) for cell in range(cells)]
-        super().add_values(column, count)
-
-    def _largest_scale(self, column: ir.Value, count: ir.Value, cell: int) -> ir.Value:
-        """That of the values of a block, in every lane."""
-        loop = scf.ForOp(index(0), count, index(self.lanes), [splat(0.0, floats(self.lanes))])
-        with ir.InsertionPoint(loop.body):
-            place = arith.addi(column, loop.induction_variable)
-            scf.yield_([maximum(loop.inner_iter_args[0], self.counted_scales(place, cell))])
-        return highest(loop.results[0])
-
-    def shares_at_most(
-        self, panels: Panels, heads: list[ir.Value], cell: int, column: ir.Value
-    ) -> list[ir.Value]:
-        """The largest weight by the largest scale: both are known before these are multiplied."""
-        most = []
-        for head in heads:
-            top, least = (
-                load(each, [head, index(0)], self.lanes) for each in (self.tops, self._least)
-            )
-            weight = top if panels.whole else minimum(top, least)
-            most.append(arith.mulf(weight, self._largest[cell]))
-        return most
-
-    def _chosen_by_any(
+    def _sort_out(
         self,
         heads: list[ir.Value],
-        least: list[ir.Value],
         nought: list[ir.Value],
-        count: ir.Value,
-    ) -> tuple[Panels, Panels]:
-        """The panels of a block where some head has a weight that is not below its `least`.
+        column: ir.Value,
+        begin: ir.Value,
+        end: ir.Value,
+        waiting: ir.Value,
+    ) -> tuple[Panels, ir.Value]:
+        """Puts off those panels of weights `begin` to `end - 1` where some head has one of note.
 
-        Then those where some head has none, but one that is not below its `nought`.
+        It gives those where some head has another that is not below its `nought`, and how many are
+        `waiting` then.
         """
-        i32 = self._places.type.element_type
-        loop = scf.ForOp(index(0), count, index(PANEL), [index(0), index(0)])
+        i32 = self._rest.type.element_type
+        least = [load(self._least, [head, index(0)], self.lanes) for head in heads]
+        loop = scf.ForOp(begin, end, index(PANEL), [index(0), waiting])
         with ir.InsertionPoint(loop.body):
             at, counts = loop.induction_variable, list(loop.inner_iter_args)
-            flags = self._reach(heads, least, at)
-            for head, flag in zip(heads, flags, strict=True):
-                place = [head, arith.divui(at, index(PANEL))]
-                memref.store(arith.extsi(i32, flag), self._whole, place)
-            pairs = zip(self._reach(heads, nought, at), flags, strict=True)
-            rough = [arith.cmpi(arith.CmpIPredicate.ugt, *pair) for pair in pairs]
-            any_ = [reduce(arith.ori, each) for each in (flags, rough)]
-            scf.yield_(self._noted(at, any_, counts))
-        chosen, others = loop.results
-        return self._panels(True, 0, chosen), self._panels(False, 1, others)
+            wanted = self._reach(heads, least, at)
+            pairs = zip(self._reach(heads, nought, at), wanted, strict=True)
+            others = [arith.cmpi(arith.CmpIPredicate.ugt, *pair) for pair in pairs]
+            flags = [reduce(arith.ori, each) for each in (others, wanted)]
+            memref.store(arith.index_cast(i32, at), self._rest, counts[:1])
+            with ir.InsertionPoint(scf.IfOp(flags[1]).then_block):
+                self._put_off_panel(heads, wanted, column, at, counts[1])
+                scf.yield_([])
+            more = (arith.index_castui(index(0).type, flag) for flag in flags)
+            scf.yield_(list(map(arith.addi, counts, more)))
+        rest, waiting = loop.results
+        place = partial(load_index, self._rest)
+        return Panels(False, rest, 1, place, lambda turn: arith.addi(column, place(turn))), waiting
 
-    def _noted(self, at: ir.Value, flags: list[ir.Value], counts: list[ir.Value]) -> list[ir.Value]:
-        """Adds the panel from `at` on to rows of `places` that are flagged; the `counts` then."""
-        more = []
-        for number, (flag, before) in enumerate(zip(flags, counts, strict=True)):
-            place = arith.index_cast(self._places.type.element_type, at)
-            memref.store(place, self._places, [index(number), before])
-            more.append(arith.addi(before, arith.index_castui(ir.IndexType.get(), flag)))
-        return more
+    def _put_off_panel(
+        self,
+        heads: list[ir.Value],
+        wanted: list[ir.Value],
+        column: ir.Value,
+        at: ir.Value,
+        number: ir.Value,
+    ) -> None:
+        """Notes the panel of weights `at`, and takes these away from the heads that want it."""
+        place, i32 = arith.addi(column, at), self._put_off.type.element_type
+        memref.store(arith.index_cast(i32, place), self._put_off, [number])
+        for cells in (self.keys, self.values):
+            cells.prefetch(place, (LOWER,))
+        for head, flag in zip(heads, wanted, strict=True):
+            memref.store(arith.extsi(i32, flag), self._wanted, [head, number])
+            mask, here = self._wants(head, number), [head, index(0)]
+            left, none = load(self.totals, here, self.lanes), splat(0.0, floats(self.lanes))
+            for lane in range(0, PANEL, self.lanes):
+                weights = [head, arith.addi(at, index(lane))]
+                before = load(self.scores, weights, self.lanes)
+                vector.store(arith.select(mask, none, before), self.scores, weights)
+                left = arith.subf(left, arith.select(mask, before, none))
+            vector.store(left, self.totals, here)
 
-    def _panels(self, whole: bool, number: int, count: ir.Value) -> Panels:
-        """The first `count` panels of row `number` of `places`."""
-        return Panels(whole, count, 1, partial(load_index, self._places, index(number)))
+    def _wants(self, head: ir.Value, number: ir.Value) -> ir.Value:
+        """Whether `head` put off the panel of that number.
 
-    def _ask_for_values(self, panels: Panels, column: ir.Value) -> None:
-        """Asks memory for the lower halves of the values of panels of the block of `column`."""
-        loop = panels.each([])
+        In every lane: LLVM makes a branch, which no CPU foresees, of one truth for a whole vector.
+        """
+        flag = memref.load(self._wanted, [head, number])
+        flags = vector.broadcast(ir.VectorType.get([self.lanes], flag.type), flag)
+        return arith.cmpi(arith.CmpIPredicate.slt, flags, splat(0, flags.type))
+
+    def _add_roughly(
+        self,
+        rest: Panels,
+        heads: list[ir.Value],
+        column: ir.Value,
+        begin: ir.Value,
+        end: ir.Value,
+        count: ir.Value,
+    ) -> None:
+        """The upper halves of values of panels that are left of weights `begin` to `end - 1`."""
+
+        def ask(turn: ir.Value, part: int, parts: int) -> None:
+            at = arith.addi(begin, rest.place(turn))
+            after = arith.addi(at, index(2 * self.at_once))
+            exists = arith.cmpi(arith.CmpIPredicate.ult, after, count)
+            # Else for one that is at hand.
+            place = arith.addi(column, arith.select(exists, after, at))
+            self.values.prefetch(place, self.ahead, part, parts)
+
+        # Loops over the rest ask for as many panels as they have turns.
+        for turn in scf.for_(rest.end, index(self.at_once // PANEL)):
+            ask(turn, 0, 1)
+            scf.yield_([])
+        self._largest = self._largest_scales(column, begin, end)
+        self.add_panels(rest, heads, ask)
+        # The next ones have the same peak.
+        for head in heads:
+            vector.store(splat(1.0, floats(self.lanes)), self.shrinks, [head, index(0)])
+
+    def _largest_scales(self, column: ir.Value, begin: ir.Value, end: ir.Value) -> list[ir.Value]:
+        """In every lane those of values whose weights are `begin` to `end - 1`, cell by cell."""
+        cells = range(self.units.type.shape[1])
+        none = [splat(0.0, floats(self.lanes))] * len(cells)
+        loop = scf.ForOp(begin, end, index(self.lanes), none)
         with ir.InsertionPoint(loop.body):
-            place = arith.addi(column, panels.first(loop.induction_variable))
-            self.values.prefetch(place, (LOWER,))
+            place = arith.addi(column, loop.induction_variable)
+            scales = (self.counted_scales(place, cell) for cell in cells)
+            scf.yield_(list(map(maximum, loop.inner_iter_args, scales)))
+        return [highest(each) for each in loop.results]
+
+    def _take_in(self, heads: list[ir.Value], waiting: ir.Value) -> None:
+        """Panels that were put off, by all bits of keys and values."""
+        panels = index(self.at_once // PANEL)
+        for first in scf.for_(index(0), waiting, panels):
+            turns = arith.minui(arith.subi(waiting, first), panels)
+
+            def column(turn: ir.Value, first: ir.Value = first) -> ir.Value:
+                return load_index(self._put_off, arith.addi(first, turn))
+
+            whole = Panels(True, turns, 1, lambda turn: arith.muli(turn, index(PANEL)), column)
+            tops = [highest(top) for top in self._score_whole(whole, heads, first)]
+            self.weigh_scores(heads, tops, arith.muli(turns, index(PANEL)), lambda at: None)
+            self.add_panels(whole, heads, lambda turn, part, parts: None)
             scf.yield_([])
 
+    def _score_whole(
+        self, panels: Panels, heads: list[ir.Value], first: ir.Value
+    ) -> list[ir.Value]:
+        """Stores scores of panels that were put off, of which the first has that number."""
+        loop = panels.each([splat(HIDDEN, floats(self.lanes))] * len(heads))
+        with ir.InsertionPoint(loop.body):
+            turn, tops = loop.induction_variable, list(loop.inner_iter_args)
+            masks = [self._wants(head, arith.addi(first, turn)) for head in heads]
+            for lane in range(0, PANEL, self.lanes):
+                at, place = (
+                    arith.addi(each(turn), index(lane)) for each in (panels.at, panels.column)
+                )
+                seen = [arith.andi(mask, self.asked_for(place)) for mask in masks]
+                tops = self.keep(self.by_keys.of(heads, place), heads, seen, at, tops)
+            scf.yield_(tops)
+        return list(loop.results)
+
     def _reach(self, heads: list[ir.Value], bounds: list[ir.Value], at: ir.Value) -> list[ir.Value]:
-        """Whether heads have scores in the panel from `at` on that are not below their bounds."""
+        """Whether heads have weights in the panel from `at` on that are not below their bounds."""
         i1, flags = ir.IntegerType.get_signless(1), []
         for head, bound in zip(heads, bounds, strict=True):
             wide = vector.broadcast(floats(PANEL), vector.extract(bound, [], [0]))
             high = arith.cmpf(arith.CmpFPredicate.OGE, load(self.scores, [head, at], PANEL), wide)
             flags.append(vector.reduction(i1, vector.CombiningKind.OR, high))
         return flags
-
-
-def _least_beside(score: ir.Value) -> ir.Value:
-    """The least score beside `score` of a column whose key is read whole."""
-    return arith.addf(score, splat(_KEY_SHARE, score.type))

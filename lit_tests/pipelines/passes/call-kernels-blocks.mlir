@@ -9,10 +9,11 @@
 // UNKNOWN: error: pass 'call-kernels': instruction must be one of {{.+}}, vpdpbusd, {{.+}}, plain, not 'fma'
 
 // A cache of cells is one of bytes. New rows are rounded, keys after they are transformed. Upper
-// halves of keys, made unsigned, are multiplied by rounded queries, and then lower ones where scores
-// are high enough; and digits of weights by values: two by whole ones where a weight is high enough,
-// else one by their upper halves. The parts of every other key head come from the last on. Memory is
-// asked for the lower halves of a panel as soon as a score in it is high enough.
+// halves of keys, made unsigned, are multiplied by rounded queries, and digits of weights by upper
+// halves of values. Where a head has a weight that is high enough, the panel is put off: memory is
+// asked for its lower halves, and the head's weights become 0. At last all bits of the keys of such
+// panels are multiplied, and two digits of weights by all bits of their values. The parts of every
+// other key head come from the last on.
 // CHECK:       func.func @decode_attention_
 // CHECK:         %[[IS_ODD:.+]] = arith.cmpi ne, %{{.+}}, %c0
 // CHECK-NEXT:    %[[LAST:.+]] = arith.subi %{{.+}}, %c1
@@ -30,23 +31,23 @@
 // CHECK:         arith.sitofp %{{.+}} : vector<16xi32> to vector<16xf32>
 // CHECK:         %[[ONE:.+]] = vector.reduction <or>, %{{.+}} : vector<16xi1> into i1
 // CHECK:         %[[OTHER:.+]] = vector.reduction <or>, %{{.+}} : vector<16xi1> into i1
-// CHECK-NEXT:    %[[ANY:.+]] = arith.ori %[[ONE]], %[[OTHER]] : i1
-// CHECK-NEXT:    scf.if %[[ANY]] {
+// CHECK:         %[[ANY:.+]] = arith.ori %[[ONE]], %[[OTHER]] : i1
+// CHECK:         scf.if %[[ANY]] {
+// CHECK:           memref.store %{{.+}}, %[[PUT_OFF:.+]][%{{.+}}] : memref<64xi32>
 // CHECK-COUNT-8:   memref.prefetch
-// CHECK-NEXT:    }
-// CHECK-COUNT-2: memref.store %{{.+}} : memref<3x16xi32>
-// CHECK:         %[[ROUGH:.+]] = vector.load %{{.+}} : memref<2x256xf32>, vector<16xf32>
-// CHECK:         %[[LOWER:.+]] = vector.load %{{.+}} : memref<?xi8>, vector<64xi8>
-// CHECK-NEXT:    %[[LOW:.+]] = arith.andi %[[LOWER]], %{{.+}} : vector<64xi8>
-// CHECK:         llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"(%{{.+}}, %[[LOW]], %{{.+}})
-// CHECK:         arith.addf %[[ROUGH]], %{{.+}} : vector<16xf32>
-// CHECK:         vector.reduction <or>, %{{.+}} : vector<16xi1> into i1
-// CHECK:         memref.prefetch
+// CHECK:           memref.store %{{.+}} : memref<2x64xi32>
+// CHECK:           %[[LEFT:.+]] = arith.select %[[WANTS:.+]], %[[NONE:.+]], %[[WEIGHTS:.+]] :
+// CHECK-NEXT:      vector.store %[[LEFT]],
+// CHECK-NEXT:      arith.select %[[WANTS]], %[[WEIGHTS]], %[[NONE]] :
 // CHECK:         %[[VALUES:.+]] = arith.andi %{{.+}} : vector<64xi8>
 // CHECK:         llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"(%{{.+}}, %[[VALUES]], %{{.+}})
-// CHECK:         arith.shrui %{{.+}} : vector<16xi32>
+// CHECK:         memref.load %[[PUT_OFF]][%{{.+}}] : memref<64xi32>
 // CHECK:         %[[ALL:.+]] = arith.ori %{{.+}} : vector<64xi8>
-// CHECK:         llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"(%{{.+}}, %{{.+}}, %[[ALL]])
+// CHECK:         %[[KEYS:.+]] = arith.xori %[[ALL]], %{{.+}} : vector<64xi8>
+// CHECK:         llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"(%{{.+}}, %[[KEYS]], %{{.+}})
+// CHECK:         arith.shrui %{{.+}} : vector<16xi32>
+// CHECK:         %[[ALL_BITS:.+]] = arith.ori %{{.+}} : vector<64xi8>
+// CHECK:         llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"(%{{.+}}, %{{.+}}, %[[ALL_BITS]])
 // CHECK-LABEL: func.func @decode(
 // CHECK-SAME:      %arg1: tensor<2x?x2x?x1x17408xi8>
 // CHECK:         %[[O:.+]]:5 = "flow.dispatch"({{.+}}, %arg0, %arg3, %arg1, %arg2,
