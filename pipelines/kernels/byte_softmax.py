@@ -33,7 +33,7 @@ from llmc.pipelines.kernels.cell_words import (
 from llmc.pipelines.kernels.digits import BITS, DIGITS, Panels, joined
 from llmc.pipelines.kernels.kernel import multiply_add
 from llmc.pipelines.kernels.key_products import KeyProducts
-from llmc.pipelines.kernels.online_softmax import BLOCK, HEADS, Caches, OnlineSoftmax, buffer
+from llmc.pipelines.kernels.online_softmax import BLOCK, Caches, OnlineSoftmax, buffer
 from llmc.pipelines.kernels.splat import splat
 from llmc.pipelines.kernels.vectors import (
     LEAST_DIVISOR,
@@ -151,9 +151,7 @@ class ByteSoftmax(OnlineSoftmax):
 
     def add_values(self, column: ir.Value, count: ir.Value) -> None:
         """The values by their weights, some heads and some channels at a time."""
-        together = divisor(self.heads, HEADS)
-        for first in scf.for_(index(0), index(self.heads), index(together)):
-            heads = [arith.addi(first, index(i)) for i in range(together)]
+        for heads in self.groups():
             panels = Panels(True, count, PANEL, lambda at: at, partial(arith.addi, column))
             self.add_panels(panels, heads, partial(self.ask_for_next_keys, column, panels))
             scf.yield_([])
@@ -167,7 +165,8 @@ class ByteSoftmax(OnlineSoftmax):
         words = [
             (cell, lane) for cell in range(cells) for lane in range(0, UPPER.channels, self.lanes)
         ]
-        wide = divisor(len(words), _SUMS[self.lanes] // (2 * DIGITS * len(heads)))
+        most = _SUMS[self.lanes] // (2 * DIGITS * len(heads))
+        wide = divisor(len(words), max(1, most))
         runs = [words[first : first + wide] for first in range(0, len(words), wide)]
         parts = cells + len(runs)
         for cell in range(cells):

@@ -6,7 +6,7 @@ from torch_mlir.dialects import arith, memref, scf, vector
 from llmc.dialects.index_notation import index
 from llmc.pipelines.divisor import divisor
 from llmc.pipelines.kernels.kernel import multiply_add
-from llmc.pipelines.kernels.online_softmax import HEADS, Caches, OnlineSoftmax, buffer
+from llmc.pipelines.kernels.online_softmax import Caches, OnlineSoftmax, buffer
 from llmc.pipelines.kernels.splat import splat
 from llmc.pipelines.kernels.vectors import floats, join_quads, load, quad, width_of
 from llmc.pipelines.targets.cpu import CACHE_LINE
@@ -24,7 +24,7 @@ class FloatSoftmax(OnlineSoftmax):
         super().__init__(heads, caches, lanes, softcap)
         # In memory, or LLVM moves all that makes them to where they are joined, and spills.
         width = max(width_of(self.lanes, caches.channels), _COLUMNS)
-        self.quads = buffer(HEADS, self.lanes // _COLUMNS, width)
+        self.quads = buffer(self.together, self.lanes // _COLUMNS, width)
 
     def ask(self, begin: ir.Value, end: ir.Value) -> None:
         """The keys of the first block."""
@@ -98,9 +98,7 @@ class FloatSoftmax(OnlineSoftmax):
         channels = self.caches.value_channels
         lanes = width_of(self.lanes, channels)
         wide = divisor(channels // lanes, _SUMS)
-        together = divisor(self.heads, HEADS)
-        for first in scf.for_(index(0), index(self.heads), index(together)):
-            heads = [arith.addi(first, index(i)) for i in range(together)]
+        for heads in self.groups():
             for e in scf.for_(index(0), index(channels), index(wide * lanes)):
                 places = [arith.addi(e, index(i * lanes)) for i in range(wide)]
                 self._add_values_of(heads, places, lanes, column, count)

@@ -8,7 +8,7 @@ softmax); Dao et al., 2022 (blocks).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, TypeAlias
@@ -35,8 +35,9 @@ from llmc.pipelines.kernels.vectors import (
 BLOCK = 128
 """Columns of a block, if no more are wanted: scores wait in a buffer until the highest is known."""
 
-# Heads whose products and sums stay in registers together, at most.
 HEADS = 3
+"""Heads whose products and sums stay in registers together, at most."""
+
 Score: TypeAlias = Callable[[list[ir.Value], ir.Value, ir.Value], list[ir.Value]]
 """`(heads, column, count)`: see `OnlineSoftmax.score`."""
 
@@ -79,8 +80,11 @@ class OnlineSoftmax(ABC):
     """
 
     block: ClassVar[int] = BLOCK
+    most_together: ClassVar[int] = HEADS
+    """Heads that are multiplied together, at most."""
 
     def __init__(self, heads: int, caches: Caches, lanes: int, softcap: float) -> None:
+        self.together = divisor(heads, self.most_together)
         self.heads, self.caches, self.softcap = heads, caches, softcap
         self.lanes = group_of(lanes)
         self.query = buffer(heads, caches.channels)
@@ -157,12 +161,15 @@ class OnlineSoftmax(ABC):
 
         `score(heads, column, count)` is `self.score`, or what does as that does.
         """
-        together = divisor(self.heads, HEADS)
-        for first in scf.for_(index(0), index(self.heads), index(together)):
-            heads = [arith.addi(first, index(i)) for i in range(together)]
+        for heads in self.groups():
             tops = [highest(top) for top in score(heads, column, count)]
             self.weigh_scores(heads, tops, count, partial(self.ask_meanwhile, column, count))
             scf.yield_([])
+
+    def groups(self) -> Iterator[list[ir.Value]]:
+        """A loop over the heads, as many as are multiplied together at a time."""
+        for first in scf.for_(index(0), index(self.heads), index(self.together)):
+            yield [arith.addi(first, index(number)) for number in range(self.together)]
 
     def ask_meanwhile(self, column: ir.Value, count: ir.Value, at: ir.Value) -> None:
         """Asks memory for what is read next, while scores from `at` on become weights."""

@@ -23,11 +23,10 @@ from torch_mlir.dialects import arith, memref, scf, vector
 from llmc.dialects.attention import HIDDEN
 from llmc.dialects.cache_cells import LOWER, PANEL, UPPER, Plane
 from llmc.dialects.index_notation import index
-from llmc.pipelines.divisor import divisor
 from llmc.pipelines.kernels.byte_softmax import ByteSoftmax
 from llmc.pipelines.kernels.digits import Panels, largest
 from llmc.pipelines.kernels.kernel import load_index
-from llmc.pipelines.kernels.online_softmax import HEADS, Caches, buffer
+from llmc.pipelines.kernels.online_softmax import Caches, buffer
 from llmc.pipelines.kernels.splat import splat
 from llmc.pipelines.kernels.vectors import floats, highest, load, maximum, minimum
 
@@ -53,6 +52,8 @@ class ProgressiveSoftmax(ByteSoftmax):
     # Most parts are one: all of their keys come from memory, and then all values.
     block: ClassVar[int] = 1024
     at_once: ClassVar[int] = 256
+    # What is unpacked of keys and values counts for more than sums that do not stay in registers.
+    most_together: ClassVar[int] = 8
     ahead: ClassVar[tuple[Plane, ...]] = (UPPER,)
 
     def __init__(
@@ -122,9 +123,7 @@ class ProgressiveSoftmax(ByteSoftmax):
 
     def add_values(self, column: ir.Value, count: ir.Value) -> None:
         """The upper halves of values of panels that are not put off, and all of those that are."""
-        together = divisor(self.heads, HEADS)
-        for first in scf.for_(index(0), index(self.heads), index(together)):
-            heads = [arith.addi(first, index(i)) for i in range(together)]
+        for heads in self.groups():
             nought = [self._find_bounds(head) for head in heads]
             loop = scf.ForOp(index(0), count, index(self.at_once), [index(0)])
             with ir.InsertionPoint(loop.body):
