@@ -97,9 +97,12 @@ class ByteSoftmax(OnlineSoftmax):
         return others + KeyProducts.bytes(heads, channels) + heads * of_head
 
     def ask(self, begin: ir.Value, end: ir.Value) -> None:
-        """The keys of the first block."""
-        first, last = self.panels(begin, end)
-        soon = arith.minsi(last, arith.addi(first, index(self.block)))
+        """The first keys."""
+        self.ask_for_keys(*self.panels(begin, end))
+
+    def ask_for_keys(self, first: ir.Value, last: ir.Value) -> None:
+        """Those of panels from column `first` on, of as many as are added up at once."""
+        soon = arith.minsi(last, arith.addi(first, index(self.at_once)))
         for column in scf.for_(first, soon, index(PANEL)):
             self.keys.prefetch(column, self.ahead)
             scf.yield_([])

@@ -10,8 +10,7 @@ softmax); Dao et al., 2022 (blocks).
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math, memref, scf, vector
@@ -38,14 +37,15 @@ BLOCK = 128
 HEADS = 3
 """Heads whose products and sums stay in registers together, at most."""
 
-Score: TypeAlias = Callable[[list[ir.Value], ir.Value, ir.Value], list[ir.Value]]
-"""`(heads, column, count)`: see `OnlineSoftmax.score`."""
-
 LEAST = 1e-30
 """What the weights of a row add up to, at least, unless it sees no column."""
 
 # Columns of a block whose scores become one vector, at least and at most.
 _GROUP = (4, 16)
+
+
+def ask_for_nothing(at: ir.Value) -> None:
+    """Of memory, where all was asked for before."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class OnlineSoftmax(ABC):
         self.last = end
         for column in scf.for_(begin, end, index(self.block)):
             count = arith.minsi(arith.subi(end, column), index(self.block))
-            self.weigh(column, count, self.score)
+            self.weigh(column, count)
             self.add_values(column, count)
             scf.yield_([])
 
@@ -156,24 +156,16 @@ class OnlineSoftmax(ABC):
         is_wanted = arith.cmpi(arith.CmpIPredicate.slt, after, self.last)
         return arith.select(is_wanted, after, place)
 
-    def weigh(self, column: ir.Value, count: ir.Value, score: Score) -> None:
-        """Makes weights of columns `column` to `column + count - 1`, a block at most, and peaks.
-
-        `score(heads, column, count)` is `self.score`, or what does as that does.
-        """
+    def weigh(self, column: ir.Value, count: ir.Value) -> None:
+        """Makes weights of columns `column` to `column + count - 1`, a block at most, and peaks."""
         for heads in self.groups():
-            tops = [highest(top) for top in score(heads, column, count)]
-            self.weigh_scores(heads, tops, count, partial(self.ask_meanwhile, column, count))
+            self.weigh_scores(heads, self.score(heads, column, count), count)
             scf.yield_([])
 
     def groups(self) -> Iterator[list[ir.Value]]:
         """A loop over the heads, as many as are multiplied together at a time."""
         for first in scf.for_(index(0), index(self.heads), index(self.together)):
             yield [arith.addi(first, index(number)) for number in range(self.together)]
-
-    def ask_meanwhile(self, column: ir.Value, count: ir.Value, at: ir.Value) -> None:
-        """Asks memory for what is read next, while scores from `at` on become weights."""
-        return  # Most have asked for all of it.
 
     def peak(self, head: ir.Value) -> ir.Value:
         """The highest score that `head` has seen."""
@@ -223,14 +215,15 @@ class OnlineSoftmax(ABC):
         heads: list[ir.Value],
         tops: list[ir.Value],
         count: ir.Value,
-        ask: Callable[[ir.Value], None],
+        ask: Callable[[ir.Value], None] = ask_for_nothing,
     ) -> None:
         """Makes weights of a block's scores, and shrinks what was before to the new peaks.
 
-        No score of the block is above `tops`, in every lane. `ask(at)` asks memory meanwhile.
+        No score of the block is above `tops`, as `score` gives them. `ask(at)` asks memory
+        meanwhile.
         """
         peaks, sums = [], []
-        for head, top in zip(heads, tops, strict=True):
+        for head, top in zip(heads, map(highest, tops), strict=True):
             here = [head, index(0)]
             before = load(self.peaks, here, self.lanes)
             peak = maximum(before, top)

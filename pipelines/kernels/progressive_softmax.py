@@ -14,6 +14,7 @@ other parts of a long cache, most are in the first columns and in the newest one
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial, reduce
 from typing import ClassVar
 
@@ -26,7 +27,7 @@ from llmc.dialects.index_notation import index
 from llmc.pipelines.kernels.byte_softmax import ByteSoftmax
 from llmc.pipelines.kernels.digits import Panels, largest
 from llmc.pipelines.kernels.kernel import load_index
-from llmc.pipelines.kernels.online_softmax import Caches, buffer
+from llmc.pipelines.kernels.online_softmax import Caches, ask_for_nothing, buffer
 from llmc.pipelines.kernels.splat import splat
 from llmc.pipelines.kernels.vectors import floats, highest, load, maximum, minimum
 
@@ -36,6 +37,19 @@ _SHARE = -6.5
 _NOUGHT = 0.499 / largest(1)
 # Panels that are looked at beforehand: the first one, and as many of the newest less one.
 _BEFOREHAND = 3
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """Columns of a block whose values are added up at once.
+
+    Those of its weights `begin` to `end - 1`, where it begins with `column` and has `count`.
+    """
+
+    column: ir.Value
+    count: ir.Value
+    begin: ir.Value
+    end: ir.Value
 
 
 class ProgressiveSoftmax(ByteSoftmax):
@@ -85,7 +99,7 @@ class ProgressiveSoftmax(ByteSoftmax):
         for column in self._beforehand(first, last):
             self.keys.prefetch(column, self.ahead)
             scf.yield_([])
-        self._ask_for_keys(first, last)
+        self.ask_for_keys(first, last)
 
     def begin_columns(self, first: ir.Value, last: ir.Value) -> None:
         """Finds out what is known beforehand of columns that are not taken in.
@@ -93,9 +107,8 @@ class ProgressiveSoftmax(ByteSoftmax):
         Peaks stay, for weights of all columns are by the same one then.
         """
         self.begin, self.end = self._columns
-        score = partial(self._score_roughly, ask=lambda at: None)
         for column in self._beforehand(first, last):
-            self.weigh(column, index(PANEL), score)
+            self._weigh_roughly(column, index(PANEL), ask_for_nothing, ask_for_nothing)
             scf.yield_([])
         for head in scf.for_(index(0), index(self.heads)):
             sum_ = vector.broadcast(floats(self.lanes), self.total(head))
@@ -103,23 +116,10 @@ class ProgressiveSoftmax(ByteSoftmax):
                 vector.store(value, kept, [head, index(0)])
             scf.yield_([])
 
-    def score(self, heads: list[ir.Value], column: ir.Value, count: ir.Value) -> list[ir.Value]:
+    def weigh(self, column: ir.Value, count: ir.Value) -> None:
         """By the upper halves of keys."""
-        return self._score_roughly(heads, column, count, partial(self._ask_ahead, column, count))
-
-    def weigh_scores(
-        self,
-        heads: list[ir.Value],
-        tops: list[ir.Value],
-        count: ir.Value,
-        ask: Callable[[ir.Value], None],
-    ) -> None:
-        """As `OnlineSoftmax`; what is known beforehand shrinks, too."""
-        super().weigh_scores(heads, tops, count, ask)
-        for head in heads:
-            here = [head, index(0)]
-            known, shrink = (load(each, here, self.lanes) for each in (self._known, self.shrinks))
-            vector.store(arith.mulf(known, shrink), self._known, here)
+        asks = (partial(ask, column, count) for ask in (self._ask_ahead, self._ask_for_values))
+        self._weigh_roughly(column, count, *asks)
 
     def add_values(self, column: ir.Value, count: ir.Value) -> None:
         """The upper halves of values of panels that are not put off, and all of those that are."""
@@ -129,12 +129,13 @@ class ProgressiveSoftmax(ByteSoftmax):
             with ir.InsertionPoint(loop.body):
                 at, (waiting,) = loop.induction_variable, loop.inner_iter_args
                 end = arith.minui(arith.addi(at, index(self.at_once)), count)
-                rest, waiting = self._sort_out(heads, nought, column, at, end, waiting)
-                self._add_roughly(rest, heads, column, at, end, count)
+                stretch = _Stretch(column, count, at, end)
+                rest, waiting = self._sort_out(heads, nought, stretch, waiting)
+                self._add_roughly(rest, heads, stretch)
                 scf.yield_([waiting])
             self._take_in(heads, loop.results[0])
             scf.yield_([])
-        self._ask_for_keys(arith.addi(column, index(self.block)), self.last)
+        self.ask_for_keys(arith.addi(column, index(self.block)), self.last)
 
     def shares_at_most(self, panels: Panels, heads: list[ir.Value], cell: int) -> list[ir.Value]:
         """Of panels that are not put off, the largest weight by the largest scale.
@@ -150,7 +151,34 @@ class ProgressiveSoftmax(ByteSoftmax):
             most.append(arith.mulf(minimum(top, least), self._largest[cell]))
         return most
 
-    def ask_meanwhile(self, column: ir.Value, count: ir.Value, at: ir.Value) -> None:
+    def _beforehand(self, first: ir.Value, last: ir.Value) -> Iterator[ir.Value]:
+        """A loop over what is looked at beforehand and not taken in from `first` to `last`."""
+        oldest, newest = self.panels(*self._columns)
+        panels = arith.divui(arith.subi(newest, oldest), index(PANEL))
+        panels = arith.minui(panels, index(_BEFOREHAND))
+        for number in scf.for_(index(0), panels):
+            behind = arith.muli(arith.subi(panels, number), index(PANEL))
+            is_oldest = arith.cmpi(arith.CmpIPredicate.eq, number, index(0))
+            column = arith.select(is_oldest, oldest, arith.subi(newest, behind))
+            is_before = arith.cmpi(arith.CmpIPredicate.slt, column, first)
+            is_behind = arith.cmpi(arith.CmpIPredicate.sge, column, last)
+            with ir.InsertionPoint(scf.IfOp(arith.ori(is_before, is_behind)).then_block):
+                yield column
+            scf.yield_([])
+
+    def _ask_ahead(self, column: ir.Value, count: ir.Value, at: ir.Value) -> None:
+        """Asks for keys of the same block further on, or where these end for the first values."""
+        ahead = index(self.at_once)
+        end = arith.subi(arith.maxui(count, ahead), ahead)
+        choice = scf.IfOp(arith.cmpi(arith.CmpIPredicate.ult, at, end), has_else=True)
+        with ir.InsertionPoint(choice.then_block):
+            self.keys.prefetch(arith.addi(column, arith.addi(at, ahead)), self.ahead)
+            scf.yield_([])
+        with ir.InsertionPoint(choice.else_block):
+            self.values.prefetch(arith.addi(column, arith.subi(at, end)), self.ahead)
+            scf.yield_([])
+
+    def _ask_for_values(self, column: ir.Value, count: ir.Value, at: ir.Value) -> None:
         """Asks for values, the second time as many as are added up at once.
 
         Evenly over the block, if that is as long as some power of 2 times as many.
@@ -170,38 +198,17 @@ class ProgressiveSoftmax(ByteSoftmax):
             self.values.prefetch(arith.addi(column, place), self.ahead)
             scf.yield_([])
 
-    def _beforehand(self, first: ir.Value, last: ir.Value) -> Iterator[ir.Value]:
-        """A loop over what is looked at beforehand and not taken in from `first` to `last`."""
-        oldest, newest = self.panels(*self._columns)
-        panels = arith.divui(arith.subi(newest, oldest), index(PANEL))
-        panels = arith.minui(panels, index(_BEFOREHAND))
-        for number in scf.for_(index(0), panels):
-            behind = arith.muli(arith.subi(panels, number), index(PANEL))
-            is_oldest = arith.cmpi(arith.CmpIPredicate.eq, number, index(0))
-            column = arith.select(is_oldest, oldest, arith.subi(newest, behind))
-            is_before = arith.cmpi(arith.CmpIPredicate.slt, column, first)
-            is_behind = arith.cmpi(arith.CmpIPredicate.sge, column, last)
-            with ir.InsertionPoint(scf.IfOp(arith.ori(is_before, is_behind)).then_block):
-                yield column
-            scf.yield_([])
-
-    def _ask_for_keys(self, first: ir.Value, last: ir.Value) -> None:
-        """Those from column `first` on, for as many columns as are added up at once."""
-        soon = arith.minsi(last, arith.addi(first, index(self.at_once)))
-        for column in scf.for_(first, soon, index(PANEL)):
-            self.keys.prefetch(column, self.ahead)
-            scf.yield_([])
-
-    def _ask_ahead(self, column: ir.Value, count: ir.Value, at: ir.Value) -> None:
-        """Asks for keys of the same block further on, or where these end for the first values."""
-        ahead = index(self.at_once)
-        end = arith.subi(arith.maxui(count, ahead), ahead)
-        choice = scf.IfOp(arith.cmpi(arith.CmpIPredicate.ult, at, end), has_else=True)
-        with ir.InsertionPoint(choice.then_block):
-            self.keys.prefetch(arith.addi(column, arith.addi(at, ahead)), self.ahead)
-            scf.yield_([])
-        with ir.InsertionPoint(choice.else_block):
-            self.values.prefetch(arith.addi(column, arith.subi(at, end)), self.ahead)
+    def _weigh_roughly(
+        self,
+        column: ir.Value,
+        count: ir.Value,
+        ask: Callable[[ir.Value], None],
+        ask_later: Callable[[ir.Value], None],
+    ) -> None:
+        """By the upper halves of keys; memory is asked while they are multiplied, and later."""
+        for heads in self.groups():
+            tops = self._score_roughly(heads, column, count, ask)
+            self.weigh_scores(heads, tops, count, ask_later)
             scf.yield_([])
 
     def _score_roughly(
@@ -228,29 +235,31 @@ class ProgressiveSoftmax(ByteSoftmax):
     def _find_bounds(self, head: ir.Value) -> ir.Value:
         """Stores the weight for which a panel is put off; gives that below which one becomes 0."""
         here = [head, index(0)]
-        known, top = (load(each, here, self.lanes) for each in (self._known, self.tops))
+        known, top = self._shrink_known(head), load(self.tops, here, self.lanes)
         sum_ = arith.addf(known, vector.broadcast(known.type, self.total(head)))
         least = arith.mulf(sum_, splat(2.0**_SHARE, sum_.type))
         vector.store(least, self._least, here)
         return arith.mulf(minimum(top, least), splat(_NOUGHT, least.type))
 
+    def _shrink_known(self, head: ir.Value) -> ir.Value:
+        """Of what is known beforehand, what is left of it at a new peak."""
+        here = [head, index(0)]
+        known, shrink = (load(each, here, self.lanes) for each in (self._known, self.shrinks))
+        left = arith.mulf(known, shrink)
+        vector.store(left, self._known, here)
+        return left
+
     def _sort_out(
-        self,
-        heads: list[ir.Value],
-        nought: list[ir.Value],
-        column: ir.Value,
-        begin: ir.Value,
-        end: ir.Value,
-        waiting: ir.Value,
+        self, heads: list[ir.Value], nought: list[ir.Value], stretch: _Stretch, waiting: ir.Value
     ) -> tuple[Panels, ir.Value]:
-        """Puts off those panels of weights `begin` to `end - 1` where some head has one of note.
+        """Puts off those panels of a stretch where some head has a weight of note.
 
         It gives those where some head has another that is not below its `nought`, and how many are
         `waiting` then.
         """
         i32 = self._rest.type.element_type
         least = [load(self._least, [head, index(0)], self.lanes) for head in heads]
-        loop = scf.ForOp(begin, end, index(PANEL), [index(0), waiting])
+        loop = scf.ForOp(stretch.begin, stretch.end, index(PANEL), [index(0), waiting])
         with ir.InsertionPoint(loop.body):
             at, counts = loop.induction_variable, list(loop.inner_iter_args)
             wanted = self._reach(heads, least, at)
@@ -259,13 +268,15 @@ class ProgressiveSoftmax(ByteSoftmax):
             flags = [reduce(arith.ori, each) for each in (others, wanted)]
             memref.store(arith.index_cast(i32, at), self._rest, counts[:1])
             with ir.InsertionPoint(scf.IfOp(flags[1]).then_block):
-                self._put_off_panel(heads, wanted, column, at, counts[1])
+                self._put_off_panel(heads, wanted, stretch.column, at, counts[1])
                 scf.yield_([])
             more = (arith.index_castui(index(0).type, flag) for flag in flags)
             scf.yield_(list(map(arith.addi, counts, more)))
         rest, waiting = loop.results
-        place = partial(load_index, self._rest)
-        return Panels(False, rest, 1, place, lambda turn: arith.addi(column, place(turn))), waiting
+        at = partial(load_index, self._rest)
+        return Panels(
+            False, rest, 1, at, lambda turn: arith.addi(stretch.column, at(turn))
+        ), waiting
 
     def _put_off_panel(
         self,
@@ -300,42 +311,34 @@ class ProgressiveSoftmax(ByteSoftmax):
         flags = vector.broadcast(ir.VectorType.get([self.lanes], flag.type), flag)
         return arith.cmpi(arith.CmpIPredicate.slt, flags, splat(0, flags.type))
 
-    def _add_roughly(
-        self,
-        rest: Panels,
-        heads: list[ir.Value],
-        column: ir.Value,
-        begin: ir.Value,
-        end: ir.Value,
-        count: ir.Value,
-    ) -> None:
-        """The upper halves of values of panels that are left of weights `begin` to `end - 1`."""
+    def _add_roughly(self, rest: Panels, heads: list[ir.Value], stretch: _Stretch) -> None:
+        """The upper halves of values of the `rest` of a stretch."""
 
         def ask(turn: ir.Value, part: int, parts: int) -> None:
-            at = arith.addi(begin, rest.place(turn))
+            at = arith.addi(stretch.begin, rest.place(turn))
             after = arith.addi(at, index(2 * self.at_once))
-            exists = arith.cmpi(arith.CmpIPredicate.ult, after, count)
+            exists = arith.cmpi(arith.CmpIPredicate.ult, after, stretch.count)
             # Else for one that is at hand.
-            place = arith.addi(column, arith.select(exists, after, at))
+            place = arith.addi(stretch.column, arith.select(exists, after, at))
             self.values.prefetch(place, self.ahead, part, parts)
 
         # Loops over the rest ask for as many panels as they have turns.
         for turn in scf.for_(rest.end, index(self.at_once // PANEL)):
             ask(turn, 0, 1)
             scf.yield_([])
-        self._largest = self._largest_scales(column, begin, end)
+        self._largest = self._largest_scales(stretch)
         self.add_panels(rest, heads, ask)
         # The next ones have the same peak.
         for head in heads:
             vector.store(splat(1.0, floats(self.lanes)), self.shrinks, [head, index(0)])
 
-    def _largest_scales(self, column: ir.Value, begin: ir.Value, end: ir.Value) -> list[ir.Value]:
-        """In every lane those of values whose weights are `begin` to `end - 1`, cell by cell."""
+    def _largest_scales(self, stretch: _Stretch) -> list[ir.Value]:
+        """In every lane those of the values of a stretch, cell by cell."""
         cells = range(self.units.type.shape[1])
         none = [splat(0.0, floats(self.lanes))] * len(cells)
-        loop = scf.ForOp(begin, end, index(self.lanes), none)
+        loop = scf.ForOp(stretch.begin, stretch.end, index(self.lanes), none)
         with ir.InsertionPoint(loop.body):
-            place = arith.addi(column, loop.induction_variable)
+            place = arith.addi(stretch.column, loop.induction_variable)
             scales = (self.counted_scales(place, cell) for cell in cells)
             scf.yield_(list(map(maximum, loop.inner_iter_args, scales)))
         return [highest(each) for each in loop.results]
@@ -350,8 +353,10 @@ class ProgressiveSoftmax(ByteSoftmax):
                 return load_index(self._put_off, arith.addi(first, turn))
 
             whole = Panels(True, turns, 1, lambda turn: arith.muli(turn, index(PANEL)), column)
-            tops = [highest(top) for top in self._score_whole(whole, heads, first)]
-            self.weigh_scores(heads, tops, arith.muli(turns, index(PANEL)), lambda at: None)
+            tops = self._score_whole(whole, heads, first)
+            self.weigh_scores(heads, tops, arith.muli(turns, index(PANEL)))
+            for head in heads:
+                self._shrink_known(head)
             self.add_panels(whole, heads, lambda turn, part, parts: None)
             scf.yield_([])
 
