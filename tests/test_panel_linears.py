@@ -124,6 +124,37 @@ def test_panel_matvec(layer, missing, rounds, unroll, ahead, chain):
     np.testing.assert_allclose(actual, _expected(x, weight, bias), rtol=0, atol=3e-5)
 
 
+@_FEW
+@given(
+    columns=st.sampled_from([4, 8, 16]),
+    sums=st.integers(2, 9),
+    chain=st.integers(1, 20),
+    chains=st.integers(1, 3),
+    unroll=st.integers(1, 3),
+)
+def test_sums_of_a_column_side_by_side(columns, sums, chain, chains, unroll):
+    weight = _random(2, sums * chain * chains, columns)
+    x, bias = _random(1, weight.shape[1]), _random(2 * columns)
+    schedule = f"panel_matvec{{panels=1 rounds=1 unroll={unroll} chain={chain} sums={sums}}}"
+    actual = _run(x, weight, bias, schedule)
+    np.testing.assert_allclose(actual, _expected(x, weight, bias), rtol=0, atol=3e-5)
+
+
+@pytest.mark.parametrize("inputs", [1, 7, 70, 577, 4616, 4096])
+def test_any_length_where_panels_are_read_one_by_one(inputs):
+    weight = _random(6, inputs, 8) / inputs**0.5
+    x, bias = _random(1, inputs), _random(48)
+
+    def build(x: ir.Value, weight: ir.Value) -> ir.Value:
+        return panel_linear(x, [weight])[0]
+
+    with new_context(), ir.Location.unknown():
+        module = KernelCase("panel_matvec", build, [x, weight]).module()
+        chosen = choose_panel_matvec(functions(module)[0], CPUTarget("znver4"))
+    actual = _run(x, weight, bias, chosen.text)
+    np.testing.assert_allclose(actual, _expected(x, weight, bias), rtol=0, atol=3e-5)
+
+
 @pytest.mark.parametrize("outputs", [1, 7, 8])
 @pytest.mark.parametrize("stored", sorted(_ELEMENTS))
 def test_single_panel(outputs, stored):

@@ -12,6 +12,8 @@ from llmc.pipelines.schedules.panel_matvec import (
     single_panel,
 )
 from llmc.pipelines.schedules.schedule import MOST, PythonSchedule
+from llmc.pipelines.schedules.sum_apart import CHAIN
+from llmc.pipelines.schedules.workgroups import panels_of_workgroup
 from llmc.pipelines.targets.cpu import CACHE_LINE, CPUTarget
 
 _BYTES_AT_ONCE = 256
@@ -22,7 +24,20 @@ _PANELS_AT_ONCE = 8
 
 _ROWS_AHEAD = 32
 _BYTES_AHEAD = 1024
-"""How far ahead memory is asked for: so many rows of a panel, and so many bytes."""
+_BYTES_AHEAD_IN_ORDER = 4096
+"""How far ahead memory is asked for: so many rows of a panel, and so many bytes.
+
+Where panels are read one by one it is as many bytes of the one as of several that lie apart.
+"""
+
+_SUMS = 8
+"""Sums of a column that a panel which is read alone is added to by turns, at most.
+
+An addition waits for the last to the same sum, four cycles, in which eight rows may come.
+"""
+
+_SHORTEST_CHAIN = 16
+"""Terms of a partial sum at least, where there are several: to add them up costs time."""
 
 _WORKGROUPS = 16
 """Enough of them that threads of different speed end together."""
@@ -31,8 +46,8 @@ _LANES = 64
 _COLUMNS_OF_AVX2 = 8
 
 
-def choose_panel_matvec(kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
-    """As many panels at once as memory streams with, if the number of panels is a multiple.
+def choose_panel_matvec(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
+    """Panels one by one, or as many at once as memory streams with.
 
     Of a single panel, which makes no grid, workgroups have columns.
     """
@@ -44,6 +59,37 @@ def choose_panel_matvec(kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedu
         parameters = PanelMatvecParameters(panels=1, rounds=1, lanes=lanes, columns=own)
         return PythonSchedule(panel_matvec, parameters)
     rows = [columns * part.element_type.width // 8 for part in weight]
+    sums, chain = _sums(x.shape[-1], target)
+    if sums > 1:
+        size = panels * x.shape[-1] * sum(rows)
+        rounds = panels_of_workgroup(panels, size, target.cores)
+        ahead = min(_BYTES_AHEAD_IN_ORDER // min(rows), MOST)
+        parameters = PanelMatvecParameters(1, rounds, 1, ahead, lanes, chain, sums)
+    else:
+        parameters = _panels_at_once(panels, rows, lanes)
+    return PythonSchedule(panel_matvec, parameters)
+
+
+def choose_single_panel(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
+    """Sums as `choose_panel_matvec` has them: to the bit, what it computes of the same panel."""
+    x, *_ = _operands(kernel)
+    sums, chain = _sums(x.shape[-1], target)
+    return PythonSchedule(single_panel, SinglePanelParameters(chain=chain, sums=sums))
+
+
+def _sums(length: int, target: CPUTarget) -> tuple[int, int]:
+    """How many sums of a column there are, and how many terms a partial one has.
+
+    One where panels are not read one by one, or where several do not come out even.
+    """
+    sums = divisor(length, _SUMS) if target.reads_in_order else 1
+    chain = divisor(length // sums, CHAIN)
+    is_even = chain >= _SHORTEST_CHAIN or chain * sums == length
+    return (sums, chain) if sums > 1 and is_even else (1, CHAIN)
+
+
+def _panels_at_once(panels: int, rows: list[int], lanes: int) -> PanelMatvecParameters:
+    """For panels with `rows` of so many bytes, one in each part of the weight."""
     at_once = max(1, min(_BYTES_AT_ONCE // sum(rows), _PANELS_AT_ONCE))
     together = divisor(panels, min(at_once, panels // 2))
     groups = panels // together
@@ -51,13 +97,7 @@ def choose_panel_matvec(kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedu
     ahead = min(max(_ROWS_AHEAD, _BYTES_AHEAD // min(rows)), MOST)
     # A round reads a line of the cache at least, which is asked for once then.
     unroll = max(PanelMatvecParameters.unroll, CACHE_LINE // min(rows))
-    parameters = PanelMatvecParameters(together, rounds, unroll, ahead, lanes)
-    return PythonSchedule(panel_matvec, parameters)
-
-
-def choose_single_panel(_kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
-    """The same for all shapes."""
-    return PythonSchedule(single_panel, SinglePanelParameters())
+    return PanelMatvecParameters(together, rounds, unroll, ahead, lanes)
 
 
 def choose_panel_matmul(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:

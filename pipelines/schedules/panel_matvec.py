@@ -18,11 +18,13 @@ from llmc.pipelines.schedules.prefetch import ROWS
 from llmc.pipelines.schedules.schedule import MOST, Parameters, share_evenly
 from llmc.pipelines.schedules.sum_apart import CHAIN
 from llmc.pipelines.schedules.verbs import (
+    add_rows,
     distribute,
     drop_unit_loops,
     fuse,
     fuse_into,
     generalize,
+    interchange,
     keep_in_registers,
     lower_reductions,
     partial_sums,
@@ -43,17 +45,18 @@ from llmc.pipelines.schedules.verbs import (
 class PanelMatvecParameters(Parameters):
     """`panels` panels are read at once, so that memory streams, `rounds` times by a workgroup.
 
-    `unroll` steps of the sum stand in a round, `chain` make a partial sum. Rows of panels are asked
-    for `ahead` steps before they are read, the first so many before all else. The row is normalised
-    `lanes` numbers at a time. Panels are a multiple of `panels` * `rounds`, numbers in a row of
-    `lanes`. A workgroup has `columns` columns of its panels, or with 0 all: a single panel is
-    shared so.
+    A column has `sums` sums, which steps are added to by turns, so that none waits for the last;
+    `chain` steps make a partial sum of each, `unroll` of each stand in a round. Rows of panels are
+    asked for `ahead` steps before they are read, the first so many before all else. The row is
+    normalised `lanes` numbers at a time. Panels are a multiple of `panels` * `rounds`, numbers in a
+    row of `lanes` and, where there are several sums, of `chain` * `sums`. A workgroup has `columns`
+    columns of its panels, or with 0 all: a single panel is shared so.
     """
 
     worth_trying: ClassVar[Mapping[str, Sequence[int]]] = {
-        "panels": (2, 4, 6, 8),
-        "rounds": (1, 2, 4),
-        "ahead": (16, 32, 64),
+        "panels": (1, 4, 8),
+        "rounds": (1, 4, 16),
+        "ahead": (32, 128),
     }
     panels: int = 4
     rounds: int = 2
@@ -61,6 +64,7 @@ class PanelMatvecParameters(Parameters):
     ahead: int = 32
     lanes: int = 16
     chain: int = CHAIN
+    sums: int = 1
     columns: Annotated[int, Range(0, MOST)] = 0
 
     def fits(self, shape: Sequence[int]) -> bool:
@@ -82,11 +86,12 @@ def panel_matvec(payload: Handle, parameters: PanelMatvecParameters) -> None:
 
 @dataclass(frozen=True)
 class SinglePanelParameters(Parameters):
-    """`unroll`, `ahead` and `chain` are those of `panel_matvec`."""
+    """`unroll`, `ahead`, `chain` and `sums` are those of `panel_matvec`."""
 
     unroll: int = 2
     ahead: int = 32
     chain: int = CHAIN
+    sums: int = 1
 
 
 def single_panel(payload: Handle, parameters: SinglePanelParameters) -> None:
@@ -108,17 +113,22 @@ def _multiply_row(kernel: Handle, parameters: PanelMatvecParameters) -> None:
     simplify(kernel)
     fuse(result, p=panels)
     with each(match(kernel, "tpjk", reduced="k")) as sums:
-        product = partial_sums(sums, k=parameters.chain)
+        product = partial_sums(sums, k=parameters.chain * parameters.sums)
+        product = interchange(product, "tpkj")
         weight = widen(product, 1, "pkj")
-        _, loops = tile(product, k=1)
+        loops = tile_reduction(product, k=parameters.sums)
         fuse_into(loops["k"], weight)
         unroll(loops["k"], parameters.unroll)
+    generalize(kernel)
+    with each(match(kernel, "tpjk", reduced="k")) as sums:
+        interchange(sums, "tpkj")
     drop_unit_loops(kernel)
     vectorize(operations(kernel, "linalg.generic"))
     simplify(kernel)
+    keep_in_registers(kernel)
     splat_reads(kernel)
     read_in_place(kernel)
-    keep_in_registers(kernel)
+    add_rows(kernel)
     lower_reductions(kernel)
     prefetch(kernel, ROWS, parameters.ahead)
     simplify(kernel)

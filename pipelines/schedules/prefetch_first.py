@@ -8,7 +8,7 @@ from torch_mlir.dialects import ext, scf, transform, vector
 
 from llmc.dialects.index_notation import index
 from llmc.pipelines.schedules.prefetch import Line, depends_on, prefetch_lines, walks
-from llmc.pipelines.schedules.splat_reads import transfer_reads
+from llmc.pipelines.schedules.splat_reads import is_dim, transfer_reads
 from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation, Rewriting
 
 _WORKGROUPS = "scf.forall"
@@ -62,11 +62,20 @@ def _prefetch_first(reads: list[vector.TransferReadOp], dimension: int, count: i
     asked: set[Line] = set()
     known: dict[ir.Value, ir.Value] = {}
     starts = [[_start(each, known) for each in read.indices] for read in reads]
-    for number in scf.for_(index(0), index(count), index(1)):
+    at_once = min(_extent(read, dimension) for read in reads)
+    for number in scf.for_(index(0), index(count), index(at_once)):
         for read, start in zip(reads, starts, strict=True):
             start[dimension] = number
             prefetch_lines(read, start, dimension, 0, asked)
         scf.yield_([])
+
+
+def _extent(read: vector.TransferReadOp, dimension: int) -> int:
+    """How many of `dimension` are in what is read."""
+    walked = ir.RankedTensorType(read.base.type).rank + dimension
+    dims = zip(read.permutation_map.value.results, read.vector.type.shape, strict=True)
+    of_walked = (e for dim, e in dims if is_dim(dim) and ir.AffineDimExpr(dim).position == walked)
+    return next(of_walked, 1)
 
 
 def _start(value: ir.Value, known: dict[ir.Value, ir.Value]) -> ir.Value:

@@ -18,7 +18,7 @@ ENTRY = "__transform_main"
 MOST = 256
 """The greatest number that a schedule's parameter may be."""
 
-_WORKGROUPS = range(4, 2049)
+_WORKGROUPS = range(2, 2049)
 """How many workgroups are worth trying: fewer leave threads idle, more only cost dispatching."""
 
 

@@ -29,13 +29,8 @@ from llmc.pipelines.schedules.quantized_matvec import (
 )
 from llmc.pipelines.schedules.row import RowParameters, row
 from llmc.pipelines.schedules.schedule import MOST, PythonSchedule
+from llmc.pipelines.schedules.workgroups import panels_of_workgroup
 from llmc.pipelines.targets.cpu import CPUTarget
-
-_LARGEST = 2 * 1024 * 1024
-"""Bytes of weights that a workgroup reads at most, so that all end together.
-
-Where a core's share is less, it is one workgroup: each waits for the first panels that it reads.
-"""
 
 _TURNS = {"vpmaddubsw": 2}
 """Workgroups of a core, of a layer that several rows are multiplied by; of other instructions 1.
@@ -149,37 +144,16 @@ def _row(kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
 
 
 def _panels_of_workgroup(kernel: func.FuncOp, target: CPUTarget, turns: int = 1) -> int | None:
-    """So few that each core has `turns` workgroups, and one reads no more than `_LARGEST` bytes.
-
-    There are two workgroups at least: a loop of one round is no grid.
-    None where the kernel's panels are not for the registers of the target.
-    """
+    """None where the kernel's panels are not for the registers of the target."""
     shape = kernel.type.results[0].shape if len(kernel.type.results) == 1 else []
     weight = _weight(kernel)
     if len(shape) != 3 or shape[2] % target.byte_instruction.lanes or weight is None:
         return None
-    _, panels, _ = shape
-    size = prod(weight.shape[-3:])
-    most = min(panels // (turns * max(target.cores, 2)), _LARGEST * panels // size, MOST)
-    return _shared_evenly(panels, max(1, most), target.cores)
+    return panels_of_workgroup(shape[1], prod(weight.shape[-3:]), target.cores, turns)
 
 
 def _values_ahead(target: CPUTarget) -> int:
     return _SOON_ON.get(target.facts.name, _SOON[target.byte_instruction.lanes])
-
-
-def _shared_evenly(panels: int, most: int, cores: int) -> int:
-    """The greatest divisor up to `most` that gives each core as many workgroups.
-
-    The greatest of all where none does that is at least half of it.
-    """
-    greatest = divisor(panels, most)
-    even = (
-        count
-        for count in range(greatest, max(greatest // 2, 1) - 1, -1)
-        if panels % count == 0 and panels // count % cores == 0
-    )
-    return next(even, greatest)
 
 
 RULES: dict[str, tuple[Rule, ...]] = {

@@ -129,6 +129,13 @@ def tile_reduction(op: Handle, **sizes: int) -> dict[str, Handle]:
 
 
 @verb
+def interchange(op: Handle, loops: str) -> Handle:
+    """Orders the loops of a linalg.generic operation as in `loops`, from the outermost in."""
+    order = [op.loops.index(letter) for letter in loops]
+    return Handle(structured.InterchangeOp(op.value, iterator_interchange=order).transformed, loops)
+
+
+@verb
 def partial_sums(op: Handle, **sizes: int) -> Handle:
     """Splits sums of floats into partial ones of `sizes`, which are added up; the partial one.
 
@@ -259,6 +266,16 @@ def lower_reductions(scope: Handle) -> None:
         scope,
         lambda: vector.ApplyReorderMultiReductionPatternsOp(lowering_strategy=strategy),
         lambda: vector.ApplyMultiReductionFlatteningPatternsOp(lowering_strategy=strategy),
+        lambda: vector.ApplyMultiReductionUnrollingPatternsOp(lowering_strategy=strategy),
+    )
+
+
+@verb
+def add_rows(scope: Handle) -> None:
+    """Makes additions of vectors of vector.multi_reduction, of the rows of a vector."""
+    strategy = vector.VectorMultiReductionLowering.InnerParallel
+    _apply_patterns(
+        scope,
         lambda: vector.ApplyMultiReductionUnrollingPatternsOp(lowering_strategy=strategy),
     )
 

@@ -25,11 +25,31 @@
 // CHECK:                 scf.yield {{.*}} : vector<2x16xf32>
 // CHECK:               %[[PART:.*]] = scf.for {{.*}} step %c1
 // CHECK:                 scf.yield {{.*}} : vector<2x16xf32>
-// CHECK:               arith.addf %[[PART]], %[[SUMS]] : vector<2x16xf32>
+// CHECK:               %[[TOTAL:.*]] = arith.addf %[[PART]], %[[ZEROS]] : vector<2x16xf32>
+// CHECK:               arith.addf %[[TOTAL]], %[[SUMS]] : vector<2x16xf32>
 // CHECK-NOT:         scf.for
 // CHECK:             arith.addf {{.*}} vector<2x16xf32>
 // CHECK:             vector.transfer_write
 // CHECK-NOT:     linalg
+
+// One panel at once, eight rows in a round, each of which has a sum of its own: four lines of the cache
+// are asked for. The eight are added up where a partial sum ends.
+// RUN: llmc-opt %s --schedule='panel_matvec{panels=1 rounds=3 unroll=1 ahead=16 chain=2 sums=8}' | filecheck %s --check-prefix=ONE
+// ONE-LABEL: func.func @narrow
+// ONE-NOT:     linalg
+// ONE:         scf.forall (%{{.*}}) = (0) to (12) step (3)
+// ONE:           scf.for {{.*}} to %c16 step %c8 {
+// ONE-COUNT-4:     memref.prefetch {{.*}} read
+// ONE-NOT:         memref.prefetch
+// ONE:           scf.for {{.*}} to %c32 step %c16 iter_args(%{{.*}} = %{{.*}}) -> (vector<16xf32>) {
+// ONE:             %[[SUMS:.*]] = scf.for {{.*}} to %c16 step %c8 iter_args(%[[SUM:.*]] = %{{.*}}) -> (vector<8x16xf32>) {
+// ONE-COUNT-4:       memref.prefetch {{.*}} read
+// ONE-NOT:           memref.prefetch
+// ONE:               vector.transfer_read {{.*}} vector<8x16xf16>
+// ONE:               %[[NEXT:.*]] = arith.addf %[[SUM]], %{{.*}} : vector<8x16xf32>
+// ONE-NEXT:          scf.yield %[[NEXT]]
+// ONE-COUNT-8:     vector.extract %[[SUMS]]
+// ONE-NOT:         vector.shuffle
 #x = affine_map<(t, p, j, k) -> (t, k)>
 #w = affine_map<(t, p, j, k) -> (p, k, j)>
 #y = affine_map<(t, p, j, k) -> (t, p, j)>
@@ -70,6 +90,13 @@ func.func @other(%x: tensor<1x4x16xf32>) -> tensor<1x4x16xf32> attributes {llmc.
   } -> tensor<1x4x16xf32>
   return %y : tensor<1x4x16xf32>
 }
+
+// Zen reads one stream fastest: a workgroup for each of the cores has one panel after the other.
+// RUN: llmc-opt %s --schedule-kernels='target=cpu:znver4' | filecheck %s --check-prefix=ZEN
+// ZEN-LABEL: func.func @narrow
+// ZEN:         scf.forall (%{{.*}}) = (0) to (12) step (3)
+// ZEN:           scf.for {{.*}} to %c3 step %c1 iter_args
+// ZEN:             scf.for {{.*}} to %c32 step %c8 iter_args({{.*}}) -> (vector<8x16xf32>)
 
 // Of AVX2's 16 registers 8 hold sums. Four rows of a panel are a line of the cache.
 // RUN: llmc-opt %s --schedule-kernels='target=cpu:haswell' | filecheck %s --check-prefix=AVX2
