@@ -44,6 +44,7 @@ from llmc.dialects.plane_linear import PlaneLinearOp
 from llmc.dialects.quantize import QuantizeOp
 from llmc.dialects.quantize_rows import QuantizeRowsOp
 from llmc.dialects.quantized_linear import QuantizedLinearOp
+from llmc.dialects.repeat_rows import RepeatRowsOp
 from llmc.dialects.rms_norm import RMSNormOp
 from llmc.dialects.rotary import RotaryOp
 from llmc.dialects.rotary_table import RotaryTableOp
@@ -95,6 +96,7 @@ OPERATIONS = {
         QuantizeRowsOp,
         QuantizedLinearOp,
         RMSNormOp,
+        RepeatRowsOp,
         RotaryOp,
         RotaryTableOp,
         RoughMetricOp,

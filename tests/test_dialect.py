@@ -92,6 +92,21 @@ def test_packed_linear(arrays, element):
     check(cases)
 
 
+def test_repeat_rows(arrays):
+    cases = []
+    for name, matrix in (
+        ("floats", arrays.uniform(5, 32)),
+        ("halves", arrays.uniform(5, 32).astype(np.float16)),
+        ("blocks", Q8_0.encode(arrays.uniform(5, 64))),
+    ):
+        for rows in (5, 8, 10):
+            more = dialects.RepeatRowsOp.reference(matrix, rows)
+            assert more.tobytes() == matrix[[row % 5 for row in range(rows)]].tobytes()
+            given, expected = Operand(matrix, "nk"), Operand(more, "mk")
+            cases += [Case(f"{name}_{rows}", "llmc.repeat_rows", [given], "", expected)]
+    check(cases)
+
+
 def test_expert_linear(arrays):
     reference = dialects.ExpertLinearOp.reference
     cases = []

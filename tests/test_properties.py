@@ -234,6 +234,7 @@ def test_every_pass_finds_something_to_do(request):
         "annotate-shardings",
         "apply-schedule",
         "call-gpu-kernels",
+        "fill-panels",
         "fuse-argmax",
         "fuse-screened-argmax",
         "lower-collectives",

@@ -77,6 +77,10 @@ EXPRESSIONS = {
         {"a": "3x4"},
         """%r = "llmc.split_float"(%a) {part = "low"} : (tensor<3x4xf32>) -> tensor<3x4xi16>""",
     ),
+    "repeat_rows": (
+        {"a": "3x4"},
+        """%r = "llmc.repeat_rows"(%a) : (tensor<3x4xf32>) -> tensor<5x4xf32>""",
+    ),
     "nested": (
         {"a": "4x6", "b": "6x5", "c": "6"},
         """%o = tensor.empty() : tensor<5x6xf32>
@@ -201,6 +205,9 @@ MISFITS = {
     " offsets = array<i64: 0, 0>, sizes = array<i64: 6, 4>}",
     "bit planes of floats": '{op = "llmc.pack_planes", operands = [["a"]],'
     ' columns = 4 : i64, part = "high"}',
+    "rows that are more than twice as many": '{op = "llmc.repeat_rows", operands = [["a"]],'
+    " rows = 13 : i64}",
+    "fewer rows": '{op = "llmc.repeat_rows", operands = [["a"]], rows = 5 : i64}',
     "a metric of one row": '{op = "llmc.rough_metric", operands = [["b"]]}',
     "bounds by another metric": '{op = "llmc.rough_spread", operands = [["a"], ["b"]]}',
     "parts of integers": '{op = "llmc.split_float", part = "high", operands = ['

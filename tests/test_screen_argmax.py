@@ -11,7 +11,7 @@ from torch_mlir import ir
 
 from llmc.dialects.blocks import Q8_0, decode
 from llmc.dialects.float_parts import parts_of
-from llmc.pipelines.passes import BindParameters, QuantizeWeights, ScreenArgmax
+from llmc.pipelines.passes import BindParameters, FillPanels, QuantizeWeights, ScreenArgmax
 from llmc.pipelines.pipeline import LinalgStage
 from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.pipelines.walks import find
@@ -67,6 +67,8 @@ SEVERAL = f"""
     return %best : tensor<?xi64>
   }}"""
 SCREEN = ScreenArgmax(columns=COLUMNS, rows=ROWS)
+UNEVEN = ROWS - 5
+"""As many rows as are filled up to `ROWS`."""
 
 
 def random_head(kind: str, random: np.random.Generator) -> np.ndarray:
@@ -111,12 +113,13 @@ def compiled(kind: str, head: np.ndarray, folder: Path) -> Callable:
     storage = kind if kind in DTYPES else "f16"
     steps = (
         *((QuantizeWeights("as-is"),) if kind == "q8_0" else ()),
+        FillPanels(COLUMNS, panels=2, rows=UNEVEN),
         replace(SCREEN, storage=storage),
         BindParameters(storage),
         "canonicalize,cse",
     )
     weight = head if kind == "q8_0" else torch.from_numpy(head)
-    text = text_of(kind, TEXT + SEVERAL)
+    text = text_of(kind, TEXT + SEVERAL).replace(str(ROWS), str(len(head)))
     return load(text, (*steps, *LinalgStage().steps()), {"w": weight}, folder)
 
 
@@ -171,6 +174,27 @@ def test_none_is_best_where_none_is_finite(screened, fault):
     assert screened.function("best")(x).to_host().tolist() == [-1]
     # And the next one does not remember.
     check_best(screened, [np.ones((1, 1, LENGTH), np.float32)])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_that_fill_panels_are_never_best(kind, tmp_path):
+    head = random_head(kind, np.random.default_rng(6))[:UNEVEN]
+    function = compiled(kind, head, tmp_path)
+    numbers = decode(head).astype(np.float32)
+    best = function("best")
+    for at in (0, 4, 5, UNEVEN - 1):
+        x = numbers[[at]][None]
+        logits, expected = function("step")(x)
+        assert list(logits.shape) == [1, UNEVEN]
+        assert best(x).to_host().tolist() == expected.to_host().tolist() == [at]
+    several = numbers[[0, 4, UNEVEN - 1]][:, None]
+    assert function("bests")(several).to_host().tolist() == [0, 4, UNEVEN - 1]
+    x = np.random.default_rng(7).standard_normal((3, LENGTH)).astype(np.float32)
+    y = function("all")(x).to_host()
+    # Sums of 96 numbers around 1; such of quantised rows are off by half a step of some 2/127.
+    assert_same(y, x @ numbers.T, tolerance=0.5 if kind == "q8_0" else 1e-4)
+    ids = np.array([0, UNEVEN - 1])
+    assert_same(function("rows")(ids).to_host(), numbers[ids], tolerance=2**-22)
 
 
 @pytest.mark.parametrize("storage", DTYPES)

@@ -13,6 +13,7 @@ from llmc.pipelines.passes.call_gpu_kernels import CallGPUKernels
 from llmc.pipelines.passes.call_kernels import CallKernels
 from llmc.pipelines.passes.dispatch_kernels import DispatchKernels
 from llmc.pipelines.passes.drop_assertions import DropAssertions
+from llmc.pipelines.passes.fill_panels import FillPanels
 from llmc.pipelines.passes.fold_norm_weights import FoldNormWeights
 from llmc.pipelines.passes.fold_rotary_tables import FoldRotaryTables
 from llmc.pipelines.passes.fold_transposes import FoldTransposes
@@ -80,6 +81,7 @@ PASSES: dict[str, type[Pass]] = {
         CallKernels,
         DispatchKernels,
         DropAssertions,
+        FillPanels,
         FoldNormWeights,
         FoldRotaryTables,
         FoldTransposes,

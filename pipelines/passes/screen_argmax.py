@@ -15,17 +15,14 @@ from llmc.pipelines.passes.base import (
     calls_of,
     clone_with,
     is_read,
-    made_by,
     set_type,
     trunks,
 )
 from llmc.pipelines.passes.bind_parameters import check_storage
+from llmc.pipelines.passes.output_head import EMBEDDINGS, head_of
 from llmc.pipelines.passes.split_weights import Split, is_of_one_row, split_of
 from llmc.pipelines.passes.weight_expressions import read_by, serves_only
 from llmc.pipelines.recipes.recipe import Recipe, recipe_of
-
-_LINEARS = ("llmc.linear", "llmc.quantized_linear")
-_EMBEDDINGS = {("llmc.embedding", 1)}
 
 
 @dataclass(frozen=True)
@@ -149,7 +146,7 @@ def _wants_best_alone(call: func.CallOp) -> bool:
 
 
 def _readers(split: Split) -> set[tuple[str, int]]:
-    return {(split.linear, 1), *_EMBEDDINGS}
+    return {(split.linear, 1), *EMBEDDINGS}
 
 
 def _weights(module: ir.Module, recipe: Recipe, split: Split) -> list[ir.Value]:
@@ -166,7 +163,7 @@ def _search_of(step: func.FuncOp) -> tuple[ir.Operation, ir.OpView] | None:
     if return_.operation.name != "func.return" or not len(return_.operands):
         return None
     for op in _makers(return_.operands[len(return_.operands) - 1]):
-        linear = _linear_of(op)
+        linear = head_of(op)
         if linear is not None:
             return op, linear
     return None
@@ -180,15 +177,6 @@ def _makers(value: ir.Value) -> Iterator[ir.Operation]:
         if not op.operands:
             return
         value = op.operands[0]
-
-
-def _linear_of(op: ir.Operation) -> ir.OpView | None:
-    """The linear layer of which `op` finds each row's best output; or None."""
-    if op.name != "llmc.argmax":
-        return None
-    reshape = made_by(op.operands[0], "tensor.collapse_shape")
-    linear = reshape and made_by(reshape.operands[0], *_LINEARS)
-    return linear and linear.opview
 
 
 def _can_be_split(weight: ir.Value, split: Split) -> bool:

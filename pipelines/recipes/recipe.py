@@ -24,6 +24,7 @@ from llmc.pipelines.recipes.pack import Pack
 from llmc.pipelines.recipes.pack_blocks import PackBlocks
 from llmc.pipelines.recipes.pack_planes import PackPlanes
 from llmc.pipelines.recipes.quantize import Quantize
+from llmc.pipelines.recipes.repeat_rows import RepeatRows
 from llmc.pipelines.recipes.rotary_table import RotaryTable
 from llmc.pipelines.recipes.rough_spread import RoughMetric, RoughSpread
 from llmc.pipelines.recipes.scale_columns import ScaleColumns
@@ -42,6 +43,7 @@ STEPS: dict[str, type[Step]] = {
         PackBlocks,
         PackPlanes,
         Quantize,
+        RepeatRows,
         RotaryTable,
         RoughMetric,
         RoughSpread,

@@ -1,0 +1,18 @@
+"""What an output head is: the linear layer that makes a number of each token of the vocabulary."""
+
+from torch_mlir import ir
+
+from llmc.pipelines.passes.base import made_by
+
+LINEARS = {("llmc.linear", 1), ("llmc.quantized_linear", 1)}
+EMBEDDINGS = {("llmc.embedding", 1)}
+"""The operations that read a head's weight, and the number of that operand."""
+
+
+def head_of(op: ir.Operation) -> ir.OpView | None:
+    """The linear layer of which `op`, an `llmc.argmax`, finds each row's best output; or None."""
+    if op.name != "llmc.argmax":
+        return None
+    reshape = made_by(op.operands[0], "tensor.collapse_shape")
+    linear = reshape and made_by(reshape.operands[0], *dict(LINEARS))
+    return linear and linear.opview
