@@ -25,9 +25,11 @@ _PANELS_AT_ONCE = 8
 _ROWS_AHEAD = 32
 _BYTES_AHEAD = 1024
 _BYTES_AHEAD_IN_ORDER = 4096
+_BYTES_AHEAD_OF_ROWS = 3072
 """How far ahead memory is asked for: so many rows of a panel, and so many bytes.
 
-Where panels are read one by one it is as many bytes of the one as of several that lie apart.
+Where panels are read one by one it is as many bytes of the one as of several that lie apart, and
+where several rows are multiplied by them, which takes longer, fewer of each.
 """
 
 _SUMS = 8
@@ -58,7 +60,7 @@ def choose_panel_matvec(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedul
         own = divisor(columns, min(columns // 2, MOST))
         parameters = PanelMatvecParameters(panels=1, rounds=1, lanes=lanes, columns=own)
         return PythonSchedule(panel_matvec, parameters)
-    rows = [columns * part.element_type.width // 8 for part in weight]
+    rows = _bytes_of_rows(weight, columns)
     sums, chain = _sums(x.shape[-1], target)
     if sums > 1:
         size = panels * x.shape[-1] * sum(rows)
@@ -102,10 +104,17 @@ def _panels_at_once(panels: int, rows: list[int], lanes: int) -> PanelMatvecPara
 
 def choose_panel_matmul(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
     """Two panels, and as many rows as leave registers for a number of each and of both panels."""
-    panels = kernel.type.results[0].shape[-2]
+    panels, columns = kernel.type.results[0].shape[-2:]
+    _, *weight = _operands(kernel)
     rows = 6 if target.columns == _COLUMNS_OF_AVX2 else 12
     together = divisor(panels, min(2, panels // 2))
-    return PythonSchedule(panel_matmul, PanelMatmulParameters(rows, together))
+    ahead = min(_BYTES_AHEAD_OF_ROWS // min(_bytes_of_rows(weight, columns)), MOST)
+    return PythonSchedule(panel_matmul, PanelMatmulParameters(rows, together, ahead=ahead))
+
+
+def _bytes_of_rows(weight: list[ir.RankedTensorType], columns: int) -> list[int]:
+    """The bytes of a row of a panel, in each part of a weight."""
+    return [columns * part.element_type.width // 8 for part in weight]
 
 
 def _operands(kernel: func.FuncOp) -> list[ir.RankedTensorType]:

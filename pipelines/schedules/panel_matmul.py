@@ -27,6 +27,7 @@ from llmc.pipelines.schedules.verbs import (
     part,
     partial_sums,
     prefetch,
+    prefetch_first,
     read_in_place,
     simplify,
     splat_reads,
@@ -45,7 +46,7 @@ class PanelMatmulParameters(Parameters):
     """The sums of `rows` rows and `panels` panels are held in registers.
 
     `unroll` steps of the sum stand in a round, `chain` make a partial sum. Rows of panels are asked
-    for `ahead` steps before they are read.
+    for `ahead` steps before they are read, the first so many before all else.
     """
 
     worth_trying: ClassVar[Mapping[str, Sequence[int]]] = {
@@ -95,6 +96,7 @@ def panel_matmul(payload: Handle, parameters: PanelMatmulParameters) -> None:
         read_in_place(kernel)
         keep_in_registers(kernel)
         prefetch(kernel, ROWS, parameters.ahead)
+        prefetch_first(kernel, ROWS, parameters.ahead)
         simplify(kernel)
 
 

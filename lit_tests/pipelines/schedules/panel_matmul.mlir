@@ -1,12 +1,16 @@
 // RUN: llmc-opt %s --schedule='panel_matmul{rows=3 panels=2 unroll=1 ahead=8 chain=16}' | filecheck %s
 
-// Workgroups have 2 panels each. As many rows as there are are computed 3 at a time, what is left of
-// them 2 at a time, and then one: partial sums of fixed numbers of rows are in registers, to which a
-// number of each row times a row of each panel is added 16 times, before they are added to the sums.
-// Nothing is masked.
+// Workgroups have 2 panels each, the first 8 rows of which memory is asked for before all else. As many
+// rows as there are are computed 3 at a time, what is left of them 2 at a time, and then one: partial
+// sums of fixed numbers of rows are in registers, to which a number of each row times a row of each
+// panel is added 16 times, before they are added to the sums. Nothing is masked.
 // CHECK-LABEL: func.func @any_rows
 // CHECK-NOT:     {{linalg|mask}}
-// CHECK:         scf.forall {{.*}} (0) to (12) step (2)
+// CHECK:         scf.forall (%[[PANEL:.*]]) = (0) to (12) step (2)
+// CHECK:           scf.for %[[ROW:.*]] = %c0 to %c8 step %c1 {
+// CHECK:             memref.prefetch {{.*}}[%[[PANEL]], %[[ROW]], %c0]
+// CHECK:             memref.prefetch {{.*}}[%{{.*}}, %[[ROW]], %c0]
+// CHECK-NOT:         memref.prefetch
 // CHECK:           scf.for {{.*}} step %c3
 // CHECK:             scf.for {{.*}} to %c32 step %c16 iter_args(%[[SUMS:.*]] = %[[ZEROS:.*]]) -> (vector<3x2x16xf32>) {
 // CHECK:               %[[PART:.*]] = scf.for {{.*}} to %c16 step %c1 iter_args({{.*}} = %[[ZEROS]])
