@@ -17,6 +17,7 @@ from llmc.pipelines.passes import DispatchKernels, LowerLlmc, OutlineLinears, Sc
 from llmc.pipelines.passes.base import functions
 from llmc.pipelines.schedules.panel_choices import choose_panel_matvec
 from llmc.pipelines.schedules.sum_apart import CHAIN
+from llmc.pipelines.schedules.workgroups import panels_of_workgroup
 from llmc.pipelines.targets.cpu import CPUTarget
 from tests.scheduled import KernelCase, call, new_context
 
@@ -176,6 +177,15 @@ def test_many_outputs_are_shared_by_workgroups_that_a_schedule_may_have(panels, 
         parameters = choose_panel_matvec(kernel, CPUTarget()).parameters
     assert panels % (parameters.panels * parameters.rounds) == 0
     assert columns % (parameters.columns or columns) == 0
+
+
+@pytest.mark.parametrize(
+    ("panels", "cores", "most"), [(192, 2, 96), (36, 8, 6), (63, 2, 36), (37, 2, 19), (2, 1, 2)]
+)
+def test_no_core_has_many_more_panels_than_others(panels, cores, most):
+    each = panels_of_workgroup(panels, panels * 18432, cores)
+    assert panels % each == 0 and panels // each > 1
+    assert -(-panels // each // cores) * each <= most
 
 
 @pytest.mark.parametrize("whole", [True, False])

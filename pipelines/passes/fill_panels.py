@@ -37,9 +37,9 @@ class FillPanels(Pass):
         """Fills up each head, in all functions or in none."""
         heads = (head_of(op) for op in find(module.operation, "llmc.argmax"))
         uneven = [head.weight for head in heads if head and self._is_uneven(head.weight)]
-        recipes = {recipe for weight in uneven if (recipe := recipe_of(weight))}
+        recipes = (recipe for weight in uneven if (recipe := recipe_of(weight)))
         read = read_by(module, _READERS)
-        for recipe in recipes:
+        for recipe in dict.fromkeys(recipes):
             weights = [weight for weight in read if recipe_of(weight) == recipe]
             if all(map(_can_be_filled, weights)):
                 for weight in weights:

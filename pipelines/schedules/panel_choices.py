@@ -64,9 +64,15 @@ def choose_panel_matvec(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedul
     sums, chain = _sums(x.shape[-1], target)
     if sums > 1:
         size = panels * x.shape[-1] * sum(rows)
-        rounds = panels_of_workgroup(panels, size, target.cores)
-        ahead = min(_BYTES_AHEAD_IN_ORDER // min(rows), MOST)
-        parameters = PanelMatvecParameters(1, rounds, 1, ahead, lanes, chain, sums)
+        parameters = PanelMatvecParameters(
+            panels=1,
+            rounds=panels_of_workgroup(panels, size, target.cores),
+            unroll=1,
+            ahead=_rows_in(_BYTES_AHEAD_IN_ORDER, rows),
+            lanes=lanes,
+            chain=chain,
+            sums=sums,
+        )
     else:
         parameters = _panels_at_once(panels, rows, lanes)
     return PythonSchedule(panel_matvec, parameters)
@@ -96,7 +102,7 @@ def _panels_at_once(panels: int, rows: list[int], lanes: int) -> PanelMatvecPara
     together = divisor(panels, min(at_once, panels // 2))
     groups = panels // together
     rounds = divisor(groups, min(max(groups // _WORKGROUPS, 1), MOST))
-    ahead = min(max(_ROWS_AHEAD, _BYTES_AHEAD // min(rows)), MOST)
+    ahead = max(_ROWS_AHEAD, _rows_in(_BYTES_AHEAD, rows))
     # A round reads a line of the cache at least, which is asked for once then.
     unroll = max(PanelMatvecParameters.unroll, CACHE_LINE // min(rows))
     return PanelMatvecParameters(together, rounds, unroll, ahead, lanes)
@@ -108,13 +114,18 @@ def choose_panel_matmul(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedul
     _, *weight = _operands(kernel)
     rows = 6 if target.columns == _COLUMNS_OF_AVX2 else 12
     together = divisor(panels, min(2, panels // 2))
-    ahead = min(_BYTES_AHEAD_OF_ROWS // min(_bytes_of_rows(weight, columns)), MOST)
+    ahead = _rows_in(_BYTES_AHEAD_OF_ROWS, _bytes_of_rows(weight, columns))
     return PythonSchedule(panel_matmul, PanelMatmulParameters(rows, together, ahead=ahead))
 
 
 def _bytes_of_rows(weight: list[ir.RankedTensorType], columns: int) -> list[int]:
     """The bytes of a row of a panel, in each part of a weight."""
     return [columns * part.element_type.width // 8 for part in weight]
+
+
+def _rows_in(count: int, rows: list[int]) -> int:
+    """How many rows, of the narrowest part, so many bytes are; as a parameter may be."""
+    return max(1, min(count // min(rows), MOST))
 
 
 def _operands(kernel: func.FuncOp) -> list[ir.RankedTensorType]:

@@ -120,6 +120,7 @@ def _multiply_row(kernel: Handle, parameters: PanelMatvecParameters) -> None:
         fuse_into(loops["k"], weight)
         unroll(loops["k"], parameters.unroll)
     generalize(kernel)
+    # Lanes are columns here, too, where the sums of a column are added up.
     with each(match(kernel, "tpjk", reduced="k")) as sums:
         interchange(sums, "tpkj")
     drop_unit_loops(kernel)

@@ -144,7 +144,7 @@ def _row(kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
 
 
 def _panels_of_workgroup(kernel: func.FuncOp, target: CPUTarget, turns: int = 1) -> int | None:
-    """None where the kernel's panels are not for the registers of the target."""
+    """Its share of a weight; None where the panels are not for the registers of the target."""
     shape = kernel.type.results[0].shape if len(kernel.type.results) == 1 else []
     weight = _weight(kernel)
     if len(shape) != 3 or shape[2] % target.byte_instruction.lanes or weight is None:
