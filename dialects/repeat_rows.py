@@ -15,10 +15,10 @@ from llmc.dialects.mismatch import require
 class RepeatRowsOp(Operation, name="repeat_rows", traits=[ext.Pure]):
     """The rows of `x [N, K]`, floats or blocks, and as many of its first ones again as it needs.
 
-    `fill-panels` gives an output head so many rows that panels of some are full: what is computed
-    of a row that was there before is as large, and is found first.
+    `fill-panels` fills the last panels of an output head so. A search for the largest product finds
+    none of them: that of the same row at its first place is as large, and comes before.
 
-        %filled = "llmc.repeat_rows"(%w) : (tensor<49155x576xf32>) -> tensor<49168x576xf32>
+        %filled = "llmc.repeat_rows"(%w) : (tensor<49155x576xf32>) -> tensor<49280x576xf32>
     """
 
     x: ext.Operand[Any]

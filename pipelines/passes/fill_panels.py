@@ -10,8 +10,8 @@ from llmc.dialects.index_notation import slice_of_rows
 from llmc.dialects.linear_rows import merged
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass
-from llmc.pipelines.passes.output_head import EMBEDDINGS, LINEARS, head_of
-from llmc.pipelines.passes.weight_expressions import read_by, serves_only
+from llmc.pipelines.passes.output_head import EMBEDDINGS, LINEARS, has_plain_rows, head_of
+from llmc.pipelines.passes.weight_expressions import computed_by, serves_only
 from llmc.pipelines.recipes.recipe import recipe_of
 from llmc.pipelines.walks import find
 
@@ -38,9 +38,8 @@ class FillPanels(Pass):
         heads = (head_of(op) for op in find(module.operation, "llmc.argmax"))
         uneven = [head.weight for head in heads if head and self._is_uneven(head.weight)]
         recipes = (recipe for weight in uneven if (recipe := recipe_of(weight)))
-        read = read_by(module, _READERS)
         for recipe in dict.fromkeys(recipes):
-            weights = [weight for weight in read if recipe_of(weight) == recipe]
+            weights = computed_by(module, recipe, _READERS)
             if all(map(_can_be_filled, weights)):
                 for weight in weights:
                     self._fill(weight)
@@ -68,14 +67,10 @@ class FillPanels(Pass):
 
 def _can_be_filled(weight: ir.Value) -> bool:
     """Whether embeddings alone read it, and linear layers `[N, K]` without a bias."""
-    readers = [use.owner.operation for use in weight.uses]
-    return serves_only(weight, _READERS) and all(map(_has_plain_rows, readers))
-
-
-def _has_plain_rows(reader: ir.Operation) -> bool:
-    is_transposed = "transposed" in reader.attributes and reader.attributes["transposed"].value
-    bias = getattr(reader.opview, "bias", None)
-    return bias is None and not is_transposed
+    readers = [use.owner.operation.opview for use in weight.uses]
+    return serves_only(weight, _READERS) and all(
+        isinstance(reader, EmbeddingOp) or has_plain_rows(reader) for reader in readers
+    )
 
 
 def _widen(linear: ir.Operation, rows: int) -> None:

@@ -2,6 +2,7 @@
 
 from torch_mlir import ir
 
+from llmc.dialects import LinearOp, QuantizedLinearOp
 from llmc.pipelines.passes.base import made_by
 
 LINEARS = {("llmc.linear", 1), ("llmc.quantized_linear", 1)}
@@ -16,3 +17,9 @@ def head_of(op: ir.Operation) -> ir.OpView | None:
     reshape = made_by(op.operands[0], "tensor.collapse_shape")
     linear = reshape and made_by(reshape.operands[0], *dict(LINEARS))
     return linear and linear.opview
+
+
+def has_plain_rows(linear: LinearOp | QuantizedLinearOp) -> bool:
+    """Whether a layer multiplies by the rows of its weight `[N, K]`, and adds no bias."""
+    is_transposed = isinstance(linear, LinearOp) and linear.transposed.value
+    return linear.bias is None and not is_transposed

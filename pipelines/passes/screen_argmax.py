@@ -21,7 +21,7 @@ from llmc.pipelines.passes.base import (
 from llmc.pipelines.passes.bind_parameters import check_storage
 from llmc.pipelines.passes.output_head import EMBEDDINGS, head_of
 from llmc.pipelines.passes.split_weights import Split, is_of_one_row, split_of
-from llmc.pipelines.passes.weight_expressions import read_by, serves_only
+from llmc.pipelines.passes.weight_expressions import computed_by, serves_only
 from llmc.pipelines.recipes.recipe import Recipe, recipe_of
 
 
@@ -60,7 +60,7 @@ class ScreenArgmax(Pass):
                 _call_instead(call, best)
             _screen(best, each.split)
         for each in found:
-            for weight in _weights(module, each.recipe, each.split):
+            for weight in computed_by(module, each.recipe, _readers(each.split)):
                 _split_readers(weight, each.split)
 
     def _screenable(self, module: ir.Module, step: func.FuncOp) -> "_Screenable | None":
@@ -72,7 +72,8 @@ class ScreenArgmax(Pass):
         split, recipe = self._split_of(layer.weight), recipe_of(layer.weight)
         if split is None or recipe is None or not self._is_worth_it(layer, split):
             return None
-        can_be = [_can_be_split(each, split) for each in _weights(module, recipe, split)]
+        weights = computed_by(module, recipe, _readers(split))
+        can_be = [_can_be_split(each, split) for each in weights]
         return _Screenable(step, calls, recipe, split) if all(can_be) else None
 
     def _split_of(self, head: ir.Value) -> Split | None:
@@ -147,11 +148,6 @@ def _wants_best_alone(call: func.CallOp) -> bool:
 
 def _readers(split: Split) -> set[tuple[str, int]]:
     return {(split.linear, 1), *EMBEDDINGS}
-
-
-def _weights(module: ir.Module, recipe: Recipe, split: Split) -> list[ir.Value]:
-    """The values that `recipe` computes; each function has its own."""
-    return [weight for weight in read_by(module, _readers(split)) if recipe_of(weight) == recipe]
 
 
 def _search_of(step: func.FuncOp) -> tuple[ir.Operation, ir.OpView] | None:

@@ -30,6 +30,7 @@ from llmc.dialects.float_bits import join
 from llmc.dialects.float_parts import PARTS
 from llmc.dialects.index_notation import index, letters, loop_index, pointwise
 from llmc.dialects.linear_rows import merged
+from llmc.pipelines.passes.output_head import has_plain_rows
 from llmc.pipelines.passes.pack_weights import panels_of
 
 
@@ -100,7 +101,7 @@ class SplitBlocks(Split):
 
     def can_serve(self, layer: QuantizedLinearOp) -> bool:
         """Of floats, and without a bias."""
-        return layer.bias is None and layer.scales is None
+        return has_plain_rows(layer) and layer.scales is None
 
     def parts(self, weight: ir.Value) -> tuple[ir.Value, ir.Value]:
         """By `llmc.pack_planes`."""
@@ -158,7 +159,7 @@ class SplitFloats(Split):
 
     def can_serve(self, layer: LinearOp) -> bool:
         """Without a bias, the weight being `[N, K]`."""
-        return layer.bias is None and not layer.transposed.value
+        return has_plain_rows(layer)
 
     def parts(self, weight: ir.Value) -> tuple[ir.Value, ir.Value]:
         """By `llmc.split_float` and `linalg.pack`."""

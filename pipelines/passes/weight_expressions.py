@@ -12,7 +12,7 @@ from torch_mlir import ir
 from llmc.dialects.blocks import FORMATS, BlockFormat
 from llmc.dialects.parameter import STORED
 from llmc.pipelines.passes.base import is_used
-from llmc.pipelines.recipes.recipe import recipe_of, weight_operands
+from llmc.pipelines.recipes.recipe import Recipe, recipe_of, weight_operands
 from llmc.pipelines.walks import find
 
 _T = TypeVar("_T")
@@ -36,6 +36,13 @@ def read_by(module: ir.Module, readers: Collection[tuple[str, int]]) -> list[ir.
     numbers = dict(readers)
     found = find(module.operation, *numbers)
     return list(dict.fromkeys(op.operands[numbers[op.name]] for op in found))
+
+
+def computed_by(
+    module: ir.Module, recipe: Recipe, readers: Collection[tuple[str, int]]
+) -> list[ir.Value]:
+    """What `readers`, as for `read_by`, read that `recipe` computes; each function has its own."""
+    return [weight for weight in read_by(module, readers) if recipe_of(weight) == recipe]
 
 
 def serves_only(weight: ir.Value, readers: Collection[tuple[str, int]]) -> bool:

@@ -1,5 +1,7 @@
 """Parameters of `panel_matvec` and `panel_matmul` for the shape of a layer and a machine."""
 
+from dataclasses import replace
+
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
@@ -66,11 +68,13 @@ def choose_panel_matvec(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedul
         parameters = PanelMatvecParameters(panels=1, rounds=1, lanes=lanes, columns=own)
         return PythonSchedule(panel_matvec, parameters)
     rows = _bytes_of_rows(weight, columns)
-    sums, _ = _sums(x.shape[-1], target)
-    if sums > 1:
-        parameters = _one_by_one(panels, x.shape[-1], rows, lanes, target)
-    else:
-        parameters = _panels_at_once(panels, rows, lanes)
+    sums, chain = _sums(x.shape[-1], target)
+    parameters = (
+        _one_by_one(panels, x.shape[-1], rows, target)
+        if sums > 1
+        else _panels_at_once(panels, rows)
+    )
+    parameters = replace(parameters, lanes=lanes, chain=chain, sums=sums)
     return PythonSchedule(panel_matvec, parameters)
 
 
@@ -93,23 +97,19 @@ def _sums(length: int, target: CPUTarget) -> tuple[int, int]:
 
 
 def _one_by_one(
-    panels: int, length: int, rows: list[int], lanes: int, target: CPUTarget
+    panels: int, length: int, rows: list[int], target: CPUTarget
 ) -> PanelMatvecParameters:
     """For panels of `length` rows, of so many bytes in each part of the weight."""
-    sums, chain = _sums(length, target)
     bytes_ahead = _BYTES_AHEAD_ON.get(target.facts.name, _BYTES_AHEAD_IN_ORDER)
     return PanelMatvecParameters(
         panels=1,
         rounds=panels_of_workgroup(panels, panels * length * sum(rows), target.cores),
         unroll=1,
         ahead=_rows_in(bytes_ahead, rows),
-        lanes=lanes,
-        chain=chain,
-        sums=sums,
     )
 
 
-def _panels_at_once(panels: int, rows: list[int], lanes: int) -> PanelMatvecParameters:
+def _panels_at_once(panels: int, rows: list[int]) -> PanelMatvecParameters:
     """For panels with `rows` of so many bytes, one in each part of the weight."""
     at_once = max(1, min(_BYTES_AT_ONCE // sum(rows), _PANELS_AT_ONCE))
     together = divisor(panels, min(at_once, panels // 2))
@@ -118,7 +118,7 @@ def _panels_at_once(panels: int, rows: list[int], lanes: int) -> PanelMatvecPara
     ahead = max(_ROWS_AHEAD, _rows_in(_BYTES_AHEAD, rows))
     # A round reads a line of the cache at least, which is asked for once then.
     unroll = max(PanelMatvecParameters.unroll, CACHE_LINE // min(rows))
-    return PanelMatvecParameters(together, rounds, unroll, ahead, lanes)
+    return PanelMatvecParameters(together, rounds, unroll, ahead)
 
 
 def choose_panel_matmul(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
