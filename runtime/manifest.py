@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from llmc.runtime.abi import DECODE
+from llmc.runtime.abi import GREEDY
 from llmc.runtime.errors import UserError
 from llmc.runtime.fields import Count, PositiveCount, Rule, Seconds, Text, brief, converted, one_of
 
@@ -284,8 +284,8 @@ def _check_relations(manifest: Manifest) -> None:
     if len({axis.name for axis in manifest.grid}) < len(manifest.grid):
         raise ValueError("grid: must not have two axes of one name")
     for number, code in enumerate(manifest.modules):
-        if DECODE not in code.dispatches:
-            raise ValueError(f"modules[{number}].dispatches: {DECODE} is not listed")
+        if GREEDY not in code.dispatches:
+            raise ValueError(f"modules[{number}].dispatches: {GREEDY} is not listed")
         if code.target.device == "cpu" and code.target.arch not in CPU_ARCHS:
             known = " or ".join(CPU_ARCHS)
             raise ValueError(f"modules[{number}].target.arch: must be {known} of a CPU")

@@ -255,7 +255,7 @@ def test_any_file_is_a_gguf_of_its_own(name, tmp_path):
 
 def test_kernels_are_found_with_their_weights(tiny_bundle):
     (code,) = Manifest.read(tiny_bundle).modules
-    for function, tokens in (("decode", 1), ("prefill", 8)):
+    for function, tokens in (("decode", 1), ("greedy", 1), ("prefill", 8)):
         kernels = profile(tiny_bundle, function, tokens, 3, 1)
         assert sum(kernel.dispatches for kernel in kernels) == code.dispatches[function]
         assert all(kernel.seconds > 0 for kernel in kernels)
@@ -313,6 +313,21 @@ def test_a_kernel_is_counted_by_its_own_type():
     assert [point.operations for point in points] == [2 * 1088, 2 * 640, 2 * 170, 2 * 1280]
     assert points[1].share == pytest.approx(2 * 640 / 1e6)
     assert points[2].share == pytest.approx(2 * 170 / 1e3)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "name", "weights"),
+    [
+        ("f16", "panel_matvec_1x576xf32_3072x576x16xi8", 416),
+        ("f16", "panel_matvec_1x576xf32_3072x576x16xi8_3072x576x16xi8", 208),
+        ("f32", "panel_matvec_1x576xf32_3072x576x16xi16", 208),
+        ("q8_0", "matvec_1x18x32xi8_3072x18x416xi8", 512),
+    ],
+)
+def test_weights_are_counted_where_high_bits_alone_are_read(dtype, name, weights):
+    bounds = Bounds(read_bytes_per_s=1e9, float_ops_per_s=1e3, byte_ops_per_s=1e6)
+    (point,) = roofline("greedy", 1, model(dtype), [KernelTime(name, 1, 1.0, {"w": 416})], bounds)
+    assert (point.weights, point.operations) == (dtype, 2 * weights)
 
 
 def model(dtype):

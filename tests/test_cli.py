@@ -134,7 +134,7 @@ def test_inspect(llmc_out, tiny_bundle):
     assert "llama, 2 layers" in text
     assert "params.irpa" in text
     (code,) = manifest["modules"]
-    assert f"{code['dispatches']['decode']} for each token" in text
+    assert f"{code['dispatches']['greedy']} for each token" in text
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ _MODEL = "module"
 def compile_driver(function: str, tokens: int, vocabulary: int, output: Path) -> None:
     """Writes a module with `run(tokens: 1xTxi64, start: 1xi64, past: i64, count: i64) -> 1x1xi64`.
 
-    It allocates a cache for one sequence and calls the model's `function` (abi.py) so often, always
-    in columns `past` on. Raises IREEError.
+    It allocates a cache for one sequence and calls the model's `function` (abi.py), `prefill`,
+    `decode` or one step of `greedy`, so often, always in columns `past` on. Raises IREEError.
     """
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.create()
@@ -34,12 +34,15 @@ def _define(function: str, tokens: int, vocabulary: int) -> None:
     i64, f32 = ir.IntegerType.get_signless(64), ir.F32Type.get()
     given = ir.RankedTensorType.get([1, tokens], i64)
     dynamic = ir.ShapedType.get_dynamic_size()
-    taken = given if function == abi.DECODE else ir.RankedTensorType.get([1, dynamic], i64)
+    taken = ir.RankedTensorType.get([1, dynamic], i64) if function == abi.PREFILL else given
     start = ir.RankedTensorType.get([1], i64)
     logits = ir.RankedTensorType.get([1, vocabulary], f32)
     token = ir.RankedTensorType.get([1, 1], i64)
     reset = func.FuncOp(f"{_MODEL}.{abi.RESET}", ([i64, i64], []), visibility="private")
-    step_type = ([taken, start, i64, i64], [logits, token])
+    step_type = [taken, start, i64, i64], [logits, token]
+    if function == abi.GREEDY:
+        found = ir.RankedTensorType.get([dynamic, 1], i64)
+        step_type = [taken, start, i64, i64, i64], [found, token]
     step = func.FuncOp(f"{_MODEL}.{function}", step_type, visibility="private")
     run = func.FuncOp(RUN, ([given, start, i64, i64], [token]))
     with ir.InsertionPoint(run.add_entry_block()):
@@ -51,5 +54,6 @@ def _define(function: str, tokens: int, vocabulary: int) -> None:
             ids = tensor.cast(taken, ids)
         loop = scf.ForOp(zero, count, one, [tensor.empty([1, 1], i64)])
         with ir.InsertionPoint(loop.body):
-            scf.YieldOp([func.CallOp(step, [ids, starts, zero, past]).results[1]])
+            steps = [one] if function == abi.GREEDY else []
+            scf.YieldOp([func.CallOp(step, [ids, starts, zero, past, *steps]).results[1]])
         func.ReturnOp(loop.results)

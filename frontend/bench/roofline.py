@@ -6,24 +6,22 @@ multiplies; what it must compute, one multiplication and one addition of each we
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from rich.table import Table
 
 from llmc.frontend.bench.kernels import KernelTime
 from llmc.frontend.bench.machine import Bounds
-from llmc.runtime import abi
 from llmc.runtime.manifest import ModelFacts
-
-if TYPE_CHECKING:
-    from llmc.dialects.blocks import BlockFormat
 
 _FLOATS = {"f32": 4, "f16": 2, "bf16": 2}
 # The name of a kernel on blocks has those of a row in it and the bytes of as many blocks as the
 # target has columns, a power of two; the row's values too, each block's apart or all together.
 _PANEL = re.compile(r"x(\d+)x(\d+)xi8")
+# One on halves of floats has their integers and the length of a row in it.
+_HALF = re.compile(r"x(\d+)x\d+xi(?:8|16)")
 # Faster than so many times the bound means that the kernel reads some of the rows only.
 _LOOKS_UP = 4
 
@@ -64,12 +62,12 @@ def roofline(
     The head runs on the last token only.
     """
     for kernel in kernels:
-        type_ = _weight_type(kernel.name, model.dtype)
+        type_, each = _weights_of(kernel.name, model.dtype)
         size = sum(kernel.weights.values())
         if size > _LOOKS_UP * bounds.read_bytes_per_s * kernel.seconds:
             size = 0
-        rows = 1 if kernel.dispatches == 1 or function == abi.DECODE else tokens
-        weights = size / _weight_bytes(type_)
+        rows = 1 if kernel.dispatches == 1 else tokens
+        weights = size / each
         moved = size + kernel.cache_bytes
         if size:
             moved += rows * _row_bytes(weights, kernel.dispatches, model.hidden_size)
@@ -88,31 +86,32 @@ def roofline(
         )
 
 
-def _formats() -> Mapping[str, "BlockFormat"]:
-    # Here, for commands that need no compiler import this file too.
-    from llmc.dialects.blocks import FORMATS
+def _weights_of(kernel: str, dtype: str) -> tuple[str, float]:
+    """The type of the matrix that `kernel` reads, in a model that is mostly stored as `dtype`.
 
-    return FORMATS
-
-
-def _weight_bytes(name: str) -> float:
-    """Bytes of one weight; of blocks, with their scales."""
-    if name in _FLOATS:
-        return _FLOATS[name]
-    format_ = _formats()[name]
-    return format_.bytes / format_.values
-
-
-def _weight_type(kernel: str, dtype: str) -> str:
-    """The type of the matrix that `kernel` reads, in a model that is mostly stored as `dtype`."""
+    Also what it reads of each weight, in bytes, scales included: of some no more than the high
+    bits.
+    """
     for blocks, size in _PANEL.findall(kernel):
-        for name, format_ in _formats().items():
-            columns, left = divmod(int(size), format_.bytes)
+        for name, values, each in _blocks():
+            columns, left = divmod(int(size), each)
             is_panel = left == 0 and columns & (columns - 1) == 0
-            rows = f"x{blocks}x{format_.values}x", f"x{int(blocks) * format_.values}xf32"
+            rows = f"x{blocks}x{values}x", f"x{int(blocks) * values}xf32"
             if is_panel and any(row in kernel for row in rows):
-                return name
-    return dtype if dtype in _FLOATS else "f32"
+                return name, each / values
+    floats = dtype if dtype in _FLOATS else "f32"
+    halves = sum(f"x{inputs}xf32" in kernel for inputs in _HALF.findall(kernel))
+    return floats, _FLOATS[floats] * (halves or 2) / 2
+
+
+def _blocks() -> list[tuple[str, int, int]]:
+    """Of each way to read blocks: the type, values in a block, bytes that are read of one."""
+    # Here, for commands that need no compiler import this file too.
+    from llmc.dialects.bit_planes import HIGH
+    from llmc.dialects.blocks import FORMATS, Q8_0
+
+    whole = [(name, format_.values, format_.bytes) for name, format_ in FORMATS.items()]
+    return [*whole, (Q8_0.name, Q8_0.values, HIGH.bytes)]
 
 
 def _row_bytes(weights: float, matrices: int, width: int) -> int:

@@ -174,7 +174,7 @@ def _kernel_times(
 ) -> dict[tuple[str, int], list[KernelTime]]:
     """By function and tokens: decoding after the first case, the longest prompt's first piece."""
     longest = max(min(max(case.prompt for case in cases), PREFILL_CHUNK), 2)
-    calls = [(abi.DECODE, 1, cases[0].cached), (abi.PREFILL, longest, 0)]
+    calls = [(abi.GREEDY, 1, cases[0].cached), (abi.PREFILL, longest, 0)]
     return {
         (function, tokens): profile(folder, function, tokens, past, threads)
         for function, tokens, past in calls

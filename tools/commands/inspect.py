@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.filesize import decimal
 
-from llmc.runtime.abi import DECODE
+from llmc.runtime.abi import GREEDY
 from llmc.runtime.errors import printable
 from llmc.runtime.manifest import Manifest
 from llmc.tools.terminal import write
@@ -65,7 +65,7 @@ def _facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
         context_bytes = manifest.context * code.kv_bytes_per_token
         weights = decimal(manifest.files[code.parameters].size)
         yield "  memory", f"{weights} for weights, {decimal(context_bytes)} for a full KV cache"
-        yield "  dispatches", f"{code.dispatches[DECODE]} for each token decoded"
+        yield "  dispatches", f"{code.dispatches[GREEDY]} for each token decoded"
         yield "  features", " ".join(target.features) or "none beyond its architecture's"
     for name, file in manifest.files.items():
         yield "file", f"{name}, {decimal(file.size)}"
