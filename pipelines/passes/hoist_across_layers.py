@@ -42,11 +42,12 @@ _CHEAP = (
 class HoistAcrossLayers(Pass):
     """Moves out of a layer function what is the same for all of its calls.
 
-    That is what pure operations make of constants and of arguments for which every call passes one
-    and the same value, like masks and tables made of positions, but not of the first, which is what
-    layers change. It is computed before the first call and handed in as new arguments, which come
-    last. Weights stay, for they differ from layer to layer, and so does what is no more than a
-    constant, a size, or another shape of an argument.
+    That is what pure operations make of arguments for which every call passes one and the same
+    value, like masks and tables made of positions, but not of the first, which is what layers
+    change. It is computed before the first call and handed in as new arguments, which come last.
+    Weights stay, for they differ from layer to layer, and so does what is no more than a constant,
+    a size, or another shape of an argument. So does what is made of constants alone: IREE computes
+    that once by itself, wherever it stands.
     """
 
     name: ClassVar[str] = "hoist-across-layers"
@@ -68,7 +69,7 @@ def _hoist(function: func.FuncOp, calls: list[func.CallOp]) -> None:
         and all(call.operands[number] == calls[0].operands[number] for call in calls)
     }
     alike = _alike(function, set(values))
-    wanted = _wanted(function, alike)
+    wanted = _wanted(function, alike, set(values))
     if not wanted:
         return
     moved = needed_for(wanted, alike)
@@ -98,13 +99,18 @@ def _alike(function: func.FuncOp, shared: set[ir.Value]) -> list[ir.Operation]:
     return alike
 
 
-def _wanted(function: func.FuncOp, alike: list[ir.Operation]) -> list[ir.Value]:
-    """What of `alike` other operations use, if computing tensors is part of making it."""
-    costly: set[ir.Value] = set()
+def _wanted(
+    function: func.FuncOp, alike: list[ir.Operation], shared: set[ir.Value]
+) -> list[ir.Value]:
+    """What of `alike` others use, if it takes `shared` arguments and computing tensors."""
+    made_of_shared, costly = set(shared), set[ir.Value]()
     for op in alike:
+        read = read_from_outside(op)
         makes_tensor = any(isinstance(result.type, ir.ShapedType) for result in op.results)
-        if (makes_tensor and op.name not in _CHEAP) or costly.intersection(read_from_outside(op)):
-            costly.update(op.results)
+        if not made_of_shared.isdisjoint(read):
+            made_of_shared.update(op.results)
+            if (makes_tensor and op.name not in _CHEAP) or not costly.isdisjoint(read):
+                costly.update(op.results)
 
     def is_wanted(value: ir.Value) -> bool:
         users = [ancestor_in(function.entry_block, use.owner.operation) for use in value.uses]

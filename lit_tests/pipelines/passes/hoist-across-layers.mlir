@@ -126,6 +126,40 @@ func.func @b(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
+// What is made of constants alone stays, for IREE computes it once; with an argument it comes in.
+// CHECK-LABEL: func.func private @layer(
+// CHECK-SAME:      %arg0: tensor<4xf32>, %arg1: tensor<4xf32>, %[[RAISED:arg2]]: tensor<4xf32>)
+// CHECK:         %[[COUNT:.+]] = linalg.generic
+// CHECK:           linalg.index 0
+// CHECK:         %[[SUM:.+]] = arith.addf %arg0, %[[COUNT]]
+// CHECK:         arith.addf %[[SUM]], %[[RAISED]]
+// CHECK-LABEL: func.func @trunk
+// CHECK:         %[[COUNT:.+]] = linalg.generic
+// CHECK:         %[[RAISED:.+]] = arith.addf %arg1, %[[COUNT]]
+// CHECK:         call @layer(%arg0, %arg1, %[[RAISED]])
+#one = affine_map<(d0) -> (d0)>
+func.func private @layer(%x: tensor<4xf32>, %same: tensor<4xf32>) -> tensor<4xf32> {
+  %room = tensor.empty() : tensor<4xf32>
+  %count = linalg.generic {indexing_maps = [#one], iterator_types = ["parallel"]} outs(%room : tensor<4xf32>) {
+  ^bb0(%out: f32):
+    %i = linalg.index 0 : index
+    %n = arith.index_cast %i : index to i64
+    %f = arith.sitofp %n : i64 to f32
+    linalg.yield %f : f32
+  } -> tensor<4xf32>
+  %0 = arith.addf %x, %count : tensor<4xf32>
+  %1 = arith.addf %same, %count : tensor<4xf32>
+  %2 = arith.addf %0, %1 : tensor<4xf32>
+  return %2 : tensor<4xf32>
+}
+func.func @trunk(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = call @layer(%x, %y) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %1 = call @layer(%0, %y) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+
+// -----
+
 // The pass emits nothing itself; what it would work on is still verified.
 func.func private @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %x : tensor<4xf32>
