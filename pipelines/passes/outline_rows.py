@@ -59,8 +59,10 @@ def _outline(row: ir.Value, kernels: KernelFunctions) -> None:
 def _read(operands: KernelOperands, leaf: ir.Value) -> Reader:
     """How the kernel reads a leaf as a vector: a part of a row from all of it."""
     row, start = part_of_row(leaf)
-    read, length = operands.read(as_vector(row)), length_of(leaf.type)
+    # One element of a stack's row is read as such, too.
+    read = operands.read(row if row.type.rank == 1 else as_vector(row))
     if row == leaf:
-        return read
+        return lambda arguments: as_vector(read(arguments))
+    length = length_of(leaf.type)
     shape = [] if length == 1 else [length]
     return lambda arguments: slice_of(read(arguments), [start], [length], shape)

@@ -2,7 +2,8 @@
 
 A *row* is a tensor of f32 of which at most one dimension is longer than 1. *Row operations* are
 those that compute a row element by element from rows, and those that reduce one to an element.
-Reshapes and transpositions leave the elements in their order: they are looked through.
+What they compute in between may be truths, i1. Reshapes and transpositions leave the elements in
+their order: they are looked through.
 """
 
 from math import prod
@@ -39,7 +40,7 @@ def row_results(block: ir.Block) -> list[ir.Value]:
     return [
         row
         for row in computed
-        if prod(row.type.shape) > 1 and not _is_copy(row) and _is_read_outside(row)
+        if (length_of(row.type) or 1) > 1 and not _is_copy(row) and _is_read_outside(row)
     ]
 
 
@@ -101,10 +102,21 @@ def reshaped(vector: ir.Value, type_: ir.RankedTensorType) -> ir.Value:
 
 def length_of(type_: ir.Type) -> int | None:
     """How many elements a row of `type_` has; None where `type_` is not that of a row."""
-    is_static = isinstance(type_, ir.RankedTensorType) and type_.has_static_shape
-    if not is_static or type_.element_type != ir.F32Type.get():
+    return None if _is_of_truths(type_) else _length_of(type_)
+
+
+def _length_of(type_: ir.Type) -> int | None:
+    """As `length_of`, of truths too."""
+    if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape:
         return None
-    return prod(type_.shape) if sum(extent > 1 for extent in type_.shape) <= 1 else None
+    is_row = sum(extent > 1 for extent in type_.shape) <= 1
+    holds = _is_of_truths(type_) or type_.element_type == ir.F32Type.get()
+    return prod(type_.shape) if is_row and holds else None
+
+
+def _is_of_truths(type_: ir.Type) -> bool:
+    is_tensor = isinstance(type_, ir.RankedTensorType)
+    return is_tensor and type_.element_type == ir.IntegerType.get_signless(1)
 
 
 def _loop(op: ir.Operation, known: dict[ir.Value, ir.Value]) -> ir.Value:
@@ -112,7 +124,7 @@ def _loop(op: ir.Operation, known: dict[ir.Value, ir.Value]) -> ir.Value:
     sources = _sources(op)
     vectors = [known[source] for source in sources]
     reads = ",".join("n" if vector.type.rank else "" for vector in vectors)
-    length = max(length_of(operand.type) or 1 for operand in op.operands)
+    length = max(_length_of(operand.type) or 1 for operand in op.operands)
 
     def body(*elements: ir.Value) -> ir.Value:
         *read, old = elements
@@ -152,7 +164,7 @@ def _under_reshapes(value: ir.Value) -> ir.Value:
 def _is_reshape(op: ir.Operation | ir.OpView | ir.Block) -> bool:
     if isinstance(op, ir.Block) or op.operation.name not in _RESHAPES:
         return False
-    return length_of(op.operands[0].type) is not None
+    return _length_of(op.operands[0].type) is not None
 
 
 def _is_copy(row: ir.Value) -> bool:
@@ -202,11 +214,13 @@ def _is_of_rows(op: ir.Operation | ir.OpView | ir.Block) -> bool:
     if isinstance(op, ir.Block) or op.operation.name != "linalg.generic":
         return False
     op = op.operation
-    if len(op.results) != 1 or any(length_of(operand.type) is None for operand in op.operands):
+    if len(op.results) != 1 or any(_length_of(operand.type) is None for operand in op.operands):
         return False
+    truths = [_under_reshapes(each) for each in inputs(op) if _is_of_truths(each.type)]
     loops = _long_loops(op)
     return (
         len(op.operands) > 1
+        and all(_is_elementwise(each.owner) for each in truths)
         and len(loops) <= 1
         and all(isinstance(loop, ir.AffineDimExpr) for loop in loops)
         and not find(op, "linalg.index")

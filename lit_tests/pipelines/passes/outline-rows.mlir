@@ -88,6 +88,58 @@ func.func private @two(%x: tensor<8xf32>, %layer: index) -> (tensor<8xf32>, tens
 
 // -----
 
+// Truths are computed in the kernel of the row that is made by them, and so is what is made of one
+// number of a stack; truths that others read are not outlined, nor rows made of truths that are there.
+// CHECK-LABEL: func.func private @truths(
+// CHECK:         %[[SHOWN:.*]] = linalg.generic {{.*}} ins(%arg0 :
+// CHECK:           arith.cmpf
+// CHECK:         %[[Y:.*]] = call @row_0(%arg0, %arg1, %arg3) : (tensor<8xf32>, tensor<3x1xf32>, index) -> tensor<8xf32>
+// CHECK-NOT:     call
+// CHECK:         %[[MASKED:.*]] = linalg.generic {{.*}} ins(%arg2, %[[Y]] :
+// CHECK:           arith.select
+// CHECK:         return %[[Y]], %[[SHOWN]], %[[MASKED]]
+// CHECK:       func.func private @row_0(%[[X:.*]]: tensor<8xf32>, %[[STACK:.*]]: tensor<3x1xf32>, %[[LAYER:.*]]: index)
+// CHECK:         %[[ONE:.*]] = tensor.extract_slice %[[STACK]][%[[LAYER]], 0] [1, 1]
+// CHECK:         %[[SLOPE:.*]] = tensor.collapse_shape %[[ONE]] [] : tensor<1xf32> into tensor<f32>
+// CHECK:         linalg.generic {{.*}} ins(%[[X]], %[[SLOPE]] :
+// CHECK:           arith.cmpf ogt
+// CHECK:           math.exp
+// CHECK:           arith.select
+// CHECK-NOT:   func.func
+#n = affine_map<(n) -> (n)>
+#one = affine_map<(n) -> (0)>
+func.func private @truths(%x: tensor<8xf32>, %slopes: tensor<3x1xf32>, %mask: tensor<8xi1>, %layer: index) -> (tensor<8xf32>, tensor<8xi1>, tensor<8xf32>) attributes {llmc.layer_argument = 3 : index} {
+  %zero = arith.constant 0.0 : f32
+  %slope = tensor.extract_slice %slopes[%layer, 0] [1, 1] [1, 1] : tensor<3x1xf32> to tensor<1xf32>
+  %single = tensor.empty() : tensor<1xf32>
+  %power = linalg.generic {indexing_maps = [#n, #n], iterator_types = ["parallel"]} ins(%slope : tensor<1xf32>) outs(%single : tensor<1xf32>) {
+  ^bb0(%a: f32, %old: f32):
+    %e = math.exp %a : f32
+    linalg.yield %e : f32
+  } -> tensor<1xf32>
+  %truths = tensor.empty() : tensor<8xi1>
+  %is_positive = linalg.generic {indexing_maps = [#n, #n], iterator_types = ["parallel"]} ins(%x : tensor<8xf32>) outs(%truths : tensor<8xi1>) {
+  ^bb0(%a: f32, %old: i1):
+    %t = arith.cmpf ogt, %a, %zero : f32
+    linalg.yield %t : i1
+  } -> tensor<8xi1>
+  %room = tensor.empty() : tensor<8xf32>
+  %y = linalg.generic {indexing_maps = [#n, #n, #one, #n], iterator_types = ["parallel"]} ins(%is_positive, %x, %power : tensor<8xi1>, tensor<8xf32>, tensor<1xf32>) outs(%room : tensor<8xf32>) {
+  ^bb0(%t: i1, %a: f32, %p: f32, %old: f32):
+    %low = arith.mulf %a, %p : f32
+    %e = arith.select %t, %a, %low : f32
+    linalg.yield %e : f32
+  } -> tensor<8xf32>
+  %masked = linalg.generic {indexing_maps = [#n, #n, #n], iterator_types = ["parallel"]} ins(%mask, %y : tensor<8xi1>, tensor<8xf32>) outs(%room : tensor<8xf32>) {
+  ^bb0(%t: i1, %a: f32, %old: f32):
+    %e = arith.select %t, %a, %zero : f32
+    linalg.yield %e : f32
+  } -> tensor<8xf32>
+  return %y, %is_positive, %masked : tensor<8xf32>, tensor<8xi1>, tensor<8xf32>
+}
+
+// -----
+
 // A copy of a row that is there, or that has a kernel, needs none.
 // CHECK-LABEL: func.func private @copies(
 // CHECK:         %[[Y:.*]] = call @row_0(%arg0)
