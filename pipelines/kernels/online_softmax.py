@@ -48,6 +48,16 @@ def ask_for_nothing(at: ir.Value) -> None:
     """Of memory, where all was asked for before."""
 
 
+def ahead_or_here(place: ir.Value, distance: int, end: ir.Value) -> ir.Value:
+    """What lies `distance` after `place`; `place`, which is at hand, if that is not before `end`.
+
+    What nobody reads takes its time of memory, too.
+    """
+    after = arith.addi(place, index(distance))
+    exists = arith.cmpi(arith.CmpIPredicate.slt, after, end)
+    return arith.select(exists, after, place)
+
+
 @dataclass(frozen=True)
 class Caches:
     """Buffers `[layers, sequences, heads, capacity, channels]`, and the head that is read.
@@ -148,13 +158,8 @@ class OnlineSoftmax(ABC):
             scf.yield_([])
 
     def a_block_after(self, place: ir.Value) -> ir.Value:
-        """The column a block after `place`, or `place`, which is at hand, if none such is taken in.
-
-        What nobody reads takes its time of memory, too.
-        """
-        after = arith.addi(place, index(self.block))
-        is_wanted = arith.cmpi(arith.CmpIPredicate.slt, after, self.last)
-        return arith.select(is_wanted, after, place)
+        """The column a block after `place`, or `place`, if none such is taken in."""
+        return ahead_or_here(place, self.block, self.last)
 
     def weigh(self, column: ir.Value, count: ir.Value) -> None:
         """Makes weights of columns `column` to `column + count - 1`, a block at most, and peaks."""

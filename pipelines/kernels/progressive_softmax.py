@@ -27,7 +27,7 @@ from llmc.dialects.index_notation import index
 from llmc.pipelines.kernels.byte_softmax import ByteSoftmax
 from llmc.pipelines.kernels.digits import Panels, largest
 from llmc.pipelines.kernels.kernel import load_index
-from llmc.pipelines.kernels.online_softmax import Caches, ask_for_nothing, buffer
+from llmc.pipelines.kernels.online_softmax import Caches, ahead_or_here, ask_for_nothing, buffer
 from llmc.pipelines.kernels.splat import splat
 from llmc.pipelines.kernels.vectors import floats, highest, load, maximum, minimum
 
@@ -316,11 +316,8 @@ class ProgressiveSoftmax(ByteSoftmax):
 
         def ask(turn: ir.Value, part: int, parts: int) -> None:
             at = arith.addi(stretch.begin, rest.place(turn))
-            after = arith.addi(at, index(2 * self.at_once))
-            exists = arith.cmpi(arith.CmpIPredicate.ult, after, stretch.count)
-            # Else for one that is at hand.
-            place = arith.addi(stretch.column, arith.select(exists, after, at))
-            self.values.prefetch(place, self.ahead, part, parts)
+            place = ahead_or_here(at, 2 * self.at_once, stretch.count)
+            self.values.prefetch(arith.addi(stretch.column, place), self.ahead, part, parts)
 
         # Loops over the rest ask for as many panels as they have turns.
         for turn in scf.for_(rest.end, index(self.at_once // PANEL)):

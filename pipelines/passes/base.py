@@ -49,15 +49,6 @@ def fail(op: ir.Operation | ir.OpView, message: str) -> NoReturn:
     raise PassError(message)
 
 
-def clone_with(op: ir.Operation, known: dict[ir.Value, ir.Value]) -> None:
-    """Clones `op` with what `known` says in the place of its operands, and adds its results."""
-    clone = op.clone()
-    for inner in (clone.operation, *walk(clone.operation)):
-        for number, operand in enumerate(inner.operands):
-            inner.operands[number] = known.get(operand, operand)
-    known.update(zip(op.results, clone.results, strict=True))
-
-
 def made_by(value: ir.Value, *names: str) -> ir.Operation | None:
     """The operation that makes `value`, if it bears one of `names`."""
     owner = value.owner

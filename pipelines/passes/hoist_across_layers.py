@@ -6,11 +6,11 @@ from typing import ClassVar
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
+from llmc.pipelines.clones import clone_with
 from llmc.pipelines.passes.base import (
     Pass,
     ancestor_in,
     calls_of,
-    clone_with,
     is_used,
     layer_functions,
     needed_for,

@@ -6,10 +6,10 @@ from math import prod
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
+from llmc.pipelines.clones import clone_with
 from llmc.pipelines.kernels.kernel import ALLOCA, Kernel, binding_under, hoist_buffers
 from llmc.pipelines.kernels.persistent import Phase, run_phases
 from llmc.pipelines.passes.asked_first import asked_first
-from llmc.pipelines.passes.base import clone_with
 from llmc.pipelines.passes.dispatch_chain import Dispatch, DispatchChain
 from llmc.pipelines.passes.number_layers import layer_argument
 from llmc.pipelines.walks import find

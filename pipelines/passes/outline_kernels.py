@@ -5,7 +5,8 @@ from typing import ClassVar
 
 from torch_mlir import ir
 
-from llmc.pipelines.passes.base import Pass, clone_with, functions, is_used
+from llmc.pipelines.clones import clone_with
+from llmc.pipelines.passes.base import Pass, functions, is_used
 from llmc.pipelines.passes.kernel_functions import KernelFunctions
 from llmc.pipelines.passes.kernel_groups import Group, find_groups, is_repeatable
 from llmc.pipelines.schedules.handles import KIND

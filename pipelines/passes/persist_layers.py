@@ -8,11 +8,12 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from llmc.dialects.index_notation import index
+from llmc.pipelines.clones import clone_with
 from llmc.pipelines.kernels.counters import Counters
 from llmc.pipelines.kernels.kernel import dispatch, module_around
 from llmc.pipelines.kernels.persistent import COUNTERS
 from llmc.pipelines.option_text import Range
-from llmc.pipelines.passes.base import Pass, clone_with, functions, symbol_users, trunks
+from llmc.pipelines.passes.base import Pass, functions, symbol_users, trunks
 from llmc.pipelines.passes.dispatch_chain import dispatch_chain
 from llmc.pipelines.passes.generics import is_constant
 from llmc.pipelines.passes.layer_phases import LayerPhases

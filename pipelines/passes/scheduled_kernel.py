@@ -7,8 +7,9 @@ from torch_mlir.dialects import arith, func, scf
 from torch_mlir.passmanager import PassManager
 
 from llmc.dialects.index_notation import Size, index
+from llmc.pipelines.clones import clone_with
 from llmc.pipelines.kernels.kernel import Kernel
-from llmc.pipelines.passes.base import clone_with, fail, functions, set_type
+from llmc.pipelines.passes.base import fail, functions, set_type
 from llmc.pipelines.walks import find
 
 # Bytes of a buffer that goes on a workgroup's stack, at most.

@@ -8,12 +8,12 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from llmc.dialects import EmbeddingOp, ScreenedArgmaxOp
+from llmc.pipelines.clones import clone_with
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import (
     PART,
     Pass,
     calls_of,
-    clone_with,
     is_read,
     set_type,
     trunks,

@@ -7,6 +7,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import ext, scf, transform, vector
 
 from llmc.dialects.index_notation import index
+from llmc.pipelines.clones import clone_with
 from llmc.pipelines.schedules.prefetch import Line, depends_on, prefetch_lines, walks
 from llmc.pipelines.schedules.splat_reads import is_dim, transfer_reads
 from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation, Rewriting
@@ -88,9 +89,7 @@ def _start(value: ir.Value, known: dict[ir.Value, ir.Value]) -> ir.Value:
         is_for = loop.name == "scf.for"
         known[value] = _start(loop.operands[0], known) if is_for else value
     else:
-        operands = [_start(operand, known) for operand in owner.operands]
-        clone = owner.operation.clone()
-        for number, operand in enumerate(operands):
-            clone.operands[number] = operand
-        known.update(zip(owner.results, clone.results, strict=True))
+        for operand in owner.operands:
+            _start(operand, known)
+        clone_with(owner.operation, known)
     return known[value]
