@@ -51,7 +51,7 @@
 // DUMP-NEXT:   )
 // DUMP-NEXT: {{^}})
 
-func.func @f(%x: tensor<1x2x3x6xf32>, %w: tensor<1x3x6xf32>) -> tensor<1x2x3x6xf32> {
-  %y = "llmc.rotary"(%x, %w, %w) {interleaved = 0 : i64} : (tensor<1x2x3x6xf32>, tensor<1x3x6xf32>, tensor<1x3x6xf32>) -> tensor<1x2x3x6xf32>
-  return %y : tensor<1x2x3x6xf32>
+func.func @f(%x: tensor<?x2x3x6xf32>, %w: tensor<1x3x6xf32>) -> tensor<?x2x3x6xf32> {
+  %y = "llmc.rotary"(%x, %w, %w) {interleaved = 0 : i64} : (tensor<?x2x3x6xf32>, tensor<1x3x6xf32>, tensor<1x3x6xf32>) -> tensor<?x2x3x6xf32>
+  return %y : tensor<?x2x3x6xf32>
 }

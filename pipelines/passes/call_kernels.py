@@ -99,11 +99,19 @@ def has_kernel(op: ir.Operation) -> bool:
     return op.name in KERNELS and (required is None or required(op.opview))
 
 
-def _has_tokens(op: CacheAppendOp | CachedAttentionOp | RotaryOp) -> bool:
+def _has_tokens(op: CacheAppendOp | CachedAttentionOp) -> bool:
     """Whether of the extents of heads the number of tokens alone is open, and they hold f32."""
     heads = (op.rows if isinstance(op, CacheAppendOp) else op.operands[0]).type
-    open_dims = [heads.is_dynamic_dim(dim) for dim in range(heads.rank)]
-    return open_dims == [False, False, True, False] and heads.element_type == ir.F32Type.get()
+    return _open_dims(heads) == [2] and heads.element_type == ir.F32Type.get()
+
+
+def _is_of_known_heads(op: RotaryOp) -> bool:
+    """Whether of the extents of heads the number of tokens is open, or none, and they hold f32."""
+    return _open_dims(op.x.type) in ([2], []) and op.x.type.element_type == ir.F32Type.get()
+
+
+def _open_dims(type_: ir.RankedTensorType) -> list[int]:
+    return [dim for dim in range(type_.rank) if type_.is_dynamic_dim(dim)]
 
 
 def _append(op: CacheAppendOp, cpu: CallKernels) -> list[ir.Value]:
@@ -250,7 +258,10 @@ def _dynamic_rows(per_row: ir.Value) -> list[ir.Value]:
 def _rotary(op: RotaryOp, cpu: CallKernels) -> list[ir.Value]:
     x, heads = where_they_lie(op.x, cpu.lanes)
     kernel = rotary(heads, bool(op.interleaved.value))
-    return dispatch(kernel, [x, op.cos, op.sin], [op.out.type], [size(op.x, 2)])
+    operands, tokens = [x, op.cos, op.sin], size(op.x, 2)
+    if isinstance(tokens, int):
+        return dispatch(kernel, operands, [op.out.type], scalars=[index(tokens)])
+    return dispatch(kernel, operands, [op.out.type], [tokens])
 
 
 def _route(op: RouteOp, cpu: CallKernels) -> list[ir.Value]:
@@ -280,7 +291,7 @@ _REQUIRED: dict[str, Callable[..., bool]] = {
     "llmc.combine_experts": _has_static_rows,
     "llmc.decode_attention": _holds_f32,
     "llmc.decode_attention_part": _holds_f32,
-    "llmc.rotary": _has_tokens,
+    "llmc.rotary": _is_of_known_heads,
 }
 """What must be true of an operation that not all cases have a kernel for."""
 

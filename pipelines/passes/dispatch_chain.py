@@ -100,7 +100,7 @@ def dispatch_chain(function: func.FuncOp) -> DispatchChain | None:
             if not _is_executable(symbols, dispatch.symbol):
                 return None
             chain.dispatches.append(dispatch)
-        elif op.name not in (*_VIEWS, *_OTHERS) or not _starts_alike(op) or _measures(op):
+        elif not _is_unread(op) and not _shows_or_measures(op):
             return None
     return chain if chain.dispatches else None
 
@@ -152,6 +152,17 @@ def _is_executable(symbols: ir.SymbolTable, name: str) -> bool:
         return False
     blocks = [block for region in symbols[name].operation.regions for block in region]
     return [[op.operation.name for op in block] for block in blocks] == [_EXECUTABLE]
+
+
+def _is_unread(op: ir.Operation | ir.OpView) -> bool:
+    """Whether `op` is a view of which nothing but such views is made."""
+    uses = [use.owner for result in op.operation.results for use in result.uses]
+    return op.operation.name in _VIEWS and all(map(_is_unread, uses))
+
+
+def _shows_or_measures(op: ir.Operation) -> bool:
+    """Whether `op` is a view that begins where its tensor does, or helps to compute an extent."""
+    return op.name in (*_VIEWS, *_OTHERS) and _starts_alike(op) and not _measures(op)
 
 
 def _measures(op: ir.Operation) -> bool:

@@ -173,21 +173,27 @@ func.func @decode_part(%qkv: tensor<1x128xf32>, %k: tensor<2x?x2x?x16xf32>, %v: 
   return %o, %nk, %nv : tensor<1x68xf32>, tensor<2x?x2x?x16xf32>, tensor<2x?x2x?x16xf32>
 }
 
-// One workgroup for 16 tokens of a head. Of a single token, IREE makes part of what follows it.
+// One workgroup for 16 tokens of a head; a single token is as many as the kernel is told. Of one
+// token of several sequences, IREE makes part of what follows it.
 // CHECK-LABEL: func.func @rotary(
 // CHECK-DAG:     %[[T:.+]] = tensor.dim %arg0, %c2
 // CHECK-DAG:     %[[U:.+]] = tensor.dim %arg1, %c1
 // CHECK:         "flow.dispatch"({{.+}}, %arg0, %arg1, %[[T]], %[[U]], %[[T]])
 // CHECK-SAME:      entry_points = [@rotary_1x4xDx16xf32_1xDx8xf32_1xDx8xf32_1x4xDx16xf32_0_1_1::
-// CHECK:         "llmc.rotary"
+// CHECK:         "flow.dispatch"(%c1{{[^,]*}}, %c1{{[^,]*}}, %arg2, %arg3)
+// CHECK-SAME:      entry_points = [@rotary_1x4x1x16xf32_1x1x8xf32_1x1x8xf32_1x4x1x16xf32_0_1_1::
+// CHECK:         "llmc.rotary"(%arg4
 // CHECK-NOT:     "flow.dispatch"
 func.func @rotary(%x: tensor<1x4x?x16xf32>, %cos: tensor<1x?x8xf32>, %one: tensor<1x4x1x16xf32>,
-                  %c1: tensor<1x1x8xf32>) -> (tensor<1x4x?x16xf32>, tensor<1x4x1x16xf32>) {
+                  %c1: tensor<1x1x8xf32>, %several: tensor<?x4x1x16xf32>)
+    -> (tensor<1x4x?x16xf32>, tensor<1x4x1x16xf32>, tensor<?x4x1x16xf32>) {
   %y = "llmc.rotary"(%x, %cos, %cos) {interleaved = 0 : i64}
      : (tensor<1x4x?x16xf32>, tensor<1x?x8xf32>, tensor<1x?x8xf32>) -> tensor<1x4x?x16xf32>
   %z = "llmc.rotary"(%one, %c1, %c1) {interleaved = 0 : i64}
      : (tensor<1x4x1x16xf32>, tensor<1x1x8xf32>, tensor<1x1x8xf32>) -> tensor<1x4x1x16xf32>
-  return %y, %z : tensor<1x4x?x16xf32>, tensor<1x4x1x16xf32>
+  %w = "llmc.rotary"(%several, %c1, %c1) {interleaved = 0 : i64}
+     : (tensor<?x4x1x16xf32>, tensor<1x1x8xf32>, tensor<1x1x8xf32>) -> tensor<?x4x1x16xf32>
+  return %y, %z, %w : tensor<1x4x?x16xf32>, tensor<1x4x1x16xf32>, tensor<?x4x1x16xf32>
 }
 
 // What reads two tables is no kernel that reads one twice.

@@ -58,10 +58,10 @@ func.func @kernel(%q: tensor<1x2x?x8xf32>, %cache: tensor<5x?x2x?x8xf32>, %start
 // KEEP-LABEL:  func.func @without_kernel
 // KEEP-NOT:      llmc.
 // KEEP:          return
-func.func @without_kernel(%x: tensor<1x2x1x8xf32>, %t: tensor<1x1x8xf32>) -> tensor<1x2x1x8xf32> {
+func.func @without_kernel(%x: tensor<?x2x1x8xf32>, %t: tensor<1x1x8xf32>) -> tensor<?x2x1x8xf32> {
   %y = "llmc.rotary"(%x, %t, %t) {interleaved = 0 : i64}
-     : (tensor<1x2x1x8xf32>, tensor<1x1x8xf32>, tensor<1x1x8xf32>) -> tensor<1x2x1x8xf32>
-  return %y : tensor<1x2x1x8xf32>
+     : (tensor<?x2x1x8xf32>, tensor<1x1x8xf32>, tensor<1x1x8xf32>) -> tensor<?x2x1x8xf32>
+  return %y : tensor<?x2x1x8xf32>
 }
 
 // Several results are replaced one by one.

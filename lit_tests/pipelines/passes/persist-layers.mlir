@@ -315,7 +315,8 @@ func.func @computes(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// The begin of a row is where the row is, unlike a later part of it and the begins of several.
+// The begin of a row is where the row is, unlike a later part of it, if anyone reads that, and the
+// begins of several.
 // CHECK-LABEL: func.func @begin(
 // CHECK-NOT:     call
 // CHECK:         "flow.dispatch"
@@ -338,6 +339,8 @@ func.func @computes(%x: tensor<4xf32>) -> tensor<4xf32> {
 func.func private @begin.layer0(%x: tensor<1x4xf32>, %layer: index) -> tensor<1x4xf32> attributes {llmc.layer_argument = 1 : index} {
   %a = "flow.dispatch"(%x) {entry_points = [@double::@double], operandSegmentSizes = array<i32: 0, 1, 0, 0>, tied_operands = [-1 : index]} : (tensor<1x4xf32>) -> tensor<1x6xf32>
   %b = tensor.extract_slice %a[0, 0] [1, 4] [1, 1] : tensor<1x6xf32> to tensor<4xf32>
+  %part = tensor.extract_slice %a[0, 2] [1, 4] [1, 1] : tensor<1x6xf32> to tensor<4xf32>
+  %unread = tensor.expand_shape %part [[0, 1]] output_shape [2, 2] : tensor<4xf32> into tensor<2x2xf32>
   %c = "flow.dispatch"(%b) {entry_points = [@double::@double], operandSegmentSizes = array<i32: 0, 1, 0, 0>, tied_operands = [-1 : index]} : (tensor<4xf32>) -> tensor<1x4xf32>
   return %c : tensor<1x4xf32>
 }
