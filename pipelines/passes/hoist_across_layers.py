@@ -47,7 +47,8 @@ class HoistAcrossLayers(Pass):
     change. It is computed before the first call and handed in as new arguments, which come last.
     Weights stay, for they differ from layer to layer, and so does what is no more than a constant,
     a size, or another shape of an argument. So does what is made of constants alone: IREE computes
-    that once by itself, wherever it stands.
+    that once wherever it stands, but where it is handed in, version 3.13 may define the global that
+    holds it behind those that are made of it, and then fails.
     """
 
     name: ClassVar[str] = "hoist-across-layers"
