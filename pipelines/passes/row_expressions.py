@@ -1,9 +1,10 @@
 """What is computed of one row, element by element and by reductions, as loops over that row.
 
-A *row* is a tensor of f32 of which at most one dimension is longer than 1. *Row operations* are
-those that compute a row element by element from rows, and those that reduce one to an element.
-What they compute in between may be truths, i1. Reshapes and transpositions leave the elements in
-their order: they are looked through.
+A *row* is a tensor of f32 as all of its elements, in order: of one token, most have but one
+dimension longer than 1. *Row operations* are those that compute a row element by element from rows,
+and those that reduce one to an element. What they compute in between may be truths, i1. Reshapes
+leave the elements in their order, and transpositions that move none but dimensions of 1: they are
+looked through.
 """
 
 from math import prod
@@ -42,6 +43,15 @@ def row_results(block: ir.Block) -> list[ir.Value]:
         for row in computed
         if (length_of(row.type) or 1) > 1 and not _is_copy(row) and _is_read_outside(row)
     ]
+
+
+def computes_rows_alone(block: ir.Block) -> bool:
+    """Whether all that linalg operations in `block` compute is rows."""
+    return all(
+        op.operation.name == "linalg.fill" or _is_row_operation(op) or _is_reshape(op)
+        for op in block
+        if op.operation.name.startswith("linalg.")
+    )
 
 
 class RowExpression:
@@ -90,7 +100,7 @@ def part_of_row(row: ir.Value) -> tuple[ir.Value, int]:
     source, starts = cut.source, list(cut.static_offsets)
     unknown = ir.ShapedType.get_dynamic_size()
     is_part = unknown not in starts and set(cut.static_strides) == {1}
-    if length_of(source.type) is None or not is_part:
+    if length_of(source.type) is None or len(_long_dims(source.type)) > 1 or not is_part:
         return row, 0
     return _under_reshapes(source), sum(starts)
 
@@ -109,9 +119,12 @@ def _length_of(type_: ir.Type) -> int | None:
     """As `length_of`, of truths too."""
     if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape:
         return None
-    is_row = sum(extent > 1 for extent in type_.shape) <= 1
     holds = _is_of_truths(type_) or type_.element_type == ir.F32Type.get()
-    return prod(type_.shape) if is_row and holds else None
+    return prod(type_.shape) if holds else None
+
+
+def _long_dims(type_: ir.RankedTensorType) -> list[int]:
+    return [dim for dim, extent in enumerate(type_.shape) if extent > 1]
 
 
 def _is_of_truths(type_: ir.Type) -> bool:
@@ -164,7 +177,13 @@ def _under_reshapes(value: ir.Value) -> ir.Value:
 def _is_reshape(op: ir.Operation | ir.OpView | ir.Block) -> bool:
     if isinstance(op, ir.Block) or op.operation.name not in _RESHAPES:
         return False
-    return _length_of(op.operands[0].type) is not None
+    type_ = op.operands[0].type
+    if _length_of(type_) is None:
+        return False
+    if op.operation.name != "linalg.transpose":
+        return True
+    moved = [dim for dim in op.opview.permutation if dim in _long_dims(type_)]
+    return moved == sorted(moved)
 
 
 def _is_copy(row: ir.Value) -> bool:
@@ -185,6 +204,10 @@ def _is_read_outside(value: ir.Value) -> bool:
         else not _is_elementwise(user) and not _is_reduction(user)
         for user in users
     )
+
+
+def _is_row_operation(op: ir.OpView) -> bool:
+    return _is_elementwise(op) or _is_reduction(op)
 
 
 def _is_elementwise(op: ir.Operation | ir.OpView | ir.Block) -> bool:
@@ -210,7 +233,7 @@ def _is_reduction(op: ir.Operation | ir.OpView | ir.Block) -> bool:
 
 
 def _is_of_rows(op: ir.Operation | ir.OpView | ir.Block) -> bool:
-    """Whether `op` is a linalg.generic over rows, of which one loop alone runs more than once."""
+    """Whether `op` is a linalg.generic that reads and writes all rows alike, element by element."""
     if isinstance(op, ir.Block) or op.operation.name != "linalg.generic":
         return False
     op = op.operation
@@ -221,21 +244,28 @@ def _is_of_rows(op: ir.Operation | ir.OpView | ir.Block) -> bool:
     return (
         len(op.operands) > 1
         and all(_is_elementwise(each.owner) for each in truths)
+        and not any(map(_is_part_of_rows, inputs(op)))
         and len(loops) <= 1
-        and all(isinstance(loop, ir.AffineDimExpr) for loop in loops)
+        and all(isinstance(loop, ir.AffineDimExpr) for each in loops for loop in each)
+        and all(len({*each}) == len(each) for each in loops)
         and not find(op, "linalg.index")
         and captures_constants(op)
     )
 
 
-def _long_loops(op: ir.Operation) -> set[ir.AffineExpr]:
-    """What indexes the dimensions of operands that are longer than 1."""
-    return {
-        each
+def _is_part_of_rows(value: ir.Value) -> bool:
+    """Whether `value` is cut from something so that its elements may not follow each other."""
+    value = _under_reshapes(value)
+    return len(_long_dims(value.type)) > 1 and made_by(value, "tensor.extract_slice") is not None
+
+
+def _long_loops(op: ir.Operation) -> set[tuple[ir.AffineExpr, ...]]:
+    """What indexes the dimensions that are longer than 1, of each operand that has such."""
+    loops = (
+        tuple(map_.results[dim] for dim in _long_dims(operand.type))
         for operand, map_ in zip(op.operands, maps(op), strict=True)
-        for extent, each in zip(operand.type.shape, map_.results, strict=True)
-        if extent > 1
-    }
+    )
+    return {each for each in loops if each}
 
 
 def _start(op: ir.Operation | ir.OpView) -> ir.Value:
