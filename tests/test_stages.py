@@ -157,6 +157,22 @@ def test_a_stage_of_another_element_type_is_refused(stage, dumps, tiny_folder, c
     assert error.endswith(f"{dump.name} does not fit: its matrices are stored in f32, not in f16")
 
 
+def test_what_iree_refuses_is_told_in_a_line_below_its_diagnostics(
+    dumps, tiny_folder, tmp_path, capfd
+):
+    calls_nobody = "func.func private @nobody()\nfunc.func @f() {\n  call @nobody() : () -> ()\n"
+    dump, text = tmp_path / "iree.mlir", dumps[STAGE_NAMES.index("iree")].read_text()
+    end = text.rindex("\n}") + 1
+    dump.write_text(f"{text[:end]}{calls_nobody}  return\n}}\n{text[end:]}")
+    words = ["compile", tiny_folder, "--start-from", dump, "-o", tmp_path / "bundle"]
+    assert main([str(word) for word in words]) == 1
+    *diagnostics, last = capfd.readouterr().err.splitlines()
+    assert "@nobody" in last
+    assert last.startswith("llmc: error: IREE cannot compile")
+    assert any("@nobody" in line for line in diagnostics)
+    assert not (tmp_path / "bundle").exists()
+
+
 def test_what_is_wrong_with_a_stage_is_said_in_one_line(dumps, tiny_folder, tmp_path, capfd):
     broken, strange = tmp_path / "state.mlir", tmp_path / "mine.mlir"
     broken.write_text("func.func @f(")

@@ -42,6 +42,8 @@ def main(words: list[str] | None = None) -> int:
         return 2
     except IREEError as error:
         note(str(error))
+        advice = "try another --dtype or --target, and report it with what --dump-ir DIR writes"
+        note(f"llmc: error: IREE cannot compile this: {printable(error.first)}: {advice}")
         return 1
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
