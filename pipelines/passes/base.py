@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NoReturn
 
 from torch_mlir import ir
-from torch_mlir.dialects import func
+from torch_mlir.dialects import func, linalg
 
 from llmc.pipelines.option_text import check_ranges
 from llmc.pipelines.schedules.handles import KIND
@@ -54,6 +54,13 @@ def made_by(value: ir.Value, *names: str) -> ir.Operation | None:
     owner = value.owner
     is_it = not isinstance(owner, ir.Block) and owner.operation.name in names
     return owner.operation if is_it else None
+
+
+def keeps_order(transposition: linalg.TransposeOp) -> bool:
+    """Whether the elements follow each other as before: only dimensions of extent 1 are moved."""
+    shape = transposition.input.type.shape
+    long = [dim for dim in transposition.permutation if shape[dim] != 1]
+    return long == sorted(long)
 
 
 def read_from_outside(op: ir.Operation) -> list[ir.Value]:

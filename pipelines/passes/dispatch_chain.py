@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
-from llmc.pipelines.passes.base import made_by
+from llmc.pipelines.passes.base import keeps_order, made_by
 
 # What gives the bytes of its first operand, or the first of them, another type.
 _VIEWS = (
@@ -179,8 +179,4 @@ def _starts_alike(op: ir.Operation) -> bool:
         cut = op.opview
         long = [extent for extent in cut.source.type.shape if extent != 1]
         return len(long) <= 1 and not any(cut.static_offsets) and set(cut.static_strides) == {1}
-    if op.name != "linalg.transpose":
-        return True
-    shape = op.operands[0].type.shape
-    moved = [dim for dim in ir.DenseI64ArrayAttr(op.attributes["permutation"]) if shape[dim] != 1]
-    return moved == sorted(moved)
+    return op.name != "linalg.transpose" or keeps_order(op.opview)

@@ -13,7 +13,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import tensor
 
 from llmc.dialects.index_notation import collapse, expand, pointwise, reduce
-from llmc.pipelines.passes.base import made_by
+from llmc.pipelines.passes.base import keeps_order, made_by
 from llmc.pipelines.passes.generics import (
     apply_body,
     captures_constants,
@@ -47,10 +47,13 @@ def row_results(block: ir.Block) -> list[ir.Value]:
 
 def computes_rows_alone(block: ir.Block) -> bool:
     """Whether all that linalg operations in `block` compute is rows."""
+    computing = (op for op in block if op.operation.name.startswith("linalg."))
     return all(
-        op.operation.name == "linalg.fill" or _is_row_operation(op) or _is_reshape(op)
-        for op in block
-        if op.operation.name.startswith("linalg.")
+        op.operation.name == "linalg.fill"
+        or _is_reshape(op)
+        or _is_elementwise(op)
+        or _is_reduction(op)
+        for op in computing
     )
 
 
@@ -177,13 +180,9 @@ def _under_reshapes(value: ir.Value) -> ir.Value:
 def _is_reshape(op: ir.Operation | ir.OpView | ir.Block) -> bool:
     if isinstance(op, ir.Block) or op.operation.name not in _RESHAPES:
         return False
-    type_ = op.operands[0].type
-    if _length_of(type_) is None:
+    if _length_of(op.operands[0].type) is None:
         return False
-    if op.operation.name != "linalg.transpose":
-        return True
-    moved = [dim for dim in op.opview.permutation if dim in _long_dims(type_)]
-    return moved == sorted(moved)
+    return op.operation.name != "linalg.transpose" or keeps_order(op.opview)
 
 
 def _is_copy(row: ir.Value) -> bool:
@@ -204,10 +203,6 @@ def _is_read_outside(value: ir.Value) -> bool:
         else not _is_elementwise(user) and not _is_reduction(user)
         for user in users
     )
-
-
-def _is_row_operation(op: ir.OpView) -> bool:
-    return _is_elementwise(op) or _is_reduction(op)
 
 
 def _is_elementwise(op: ir.Operation | ir.OpView | ir.Block) -> bool:
