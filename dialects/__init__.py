@@ -12,6 +12,7 @@ from llmc.dialects.add_rms_norm import AddRMSNormOp
 from llmc.dialects.argmax import ArgmaxOp
 from llmc.dialects.attention import AttentionOp
 from llmc.dialects.attention_part import AttentionPartOp
+from llmc.dialects.biased_route import BiasedRouteOp
 from llmc.dialects.bitcast import BitcastOp
 from llmc.dialects.block_bytes import BlocksToBytesOp, BytesToBlocksOp
 from llmc.dialects.block_field import BlockFieldOp
@@ -62,6 +63,7 @@ OPERATIONS = {
         ArgmaxOp,
         AttentionOp,
         AttentionPartOp,
+        BiasedRouteOp,
         BitcastOp,
         BlockFieldOp,
         BlocksToBytesOp,

@@ -42,19 +42,8 @@ class RouteOp(Operation, name="route", traits=[ext.Pure]):
     @verified
     def verify_invariants(self) -> None:
         """Checks extents and element types."""
-        rows = rows_of_floats("logits", self.logits)
-        element_is("logits", self.logits, "f32")
+        chosen_of(self.logits, self.weights, self.experts)
         flag("normalised", self.normalised)
-        chosen = tensor_of(self.weights, "weights", 2)[1]
-        for name, value, element in (
-            ("weights", self.weights, "f32"),
-            ("experts", self.experts, "i64"),
-        ):
-            shaped(name, value, [rows, chosen])
-            static(name, value, 1)
-            filled(name, value, 1)
-            element_is(name, value, element)
-        at_most("weights", "dimension 1", chosen, self.logits.type.shape[1])
 
     @staticmethod
     def reference(
@@ -76,3 +65,18 @@ class RouteOp(Operation, name="route", traits=[ext.Pure]):
         total = reduce("rc->r", arith.addf, 0.0, largest if self.normalised.value else powers)
         weights = pointwise("rc,r->rc", lambda x, sum_, _: arith.divf(x, sum_), largest, total)
         return [weights, experts]
+
+
+def chosen_of(logits: ir.Value, weights: ir.Value, experts: ir.Value) -> int:
+    """Checks that `weights` and `experts` [R, C] can be chosen of `logits` [R, E]; returns E."""
+    rows = rows_of_floats("logits", logits)
+    element_is("logits", logits, "f32")
+    chosen = tensor_of(weights, "weights", 2)[1]
+    for name, value, element in (("weights", weights, "f32"), ("experts", experts, "i64")):
+        shaped(name, value, [rows, chosen])
+        static(name, value, 1)
+        filled(name, value, 1)
+        element_is(name, value, element)
+    extent: int = logits.type.shape[1]
+    at_most("weights", "dimension 1", chosen, extent)
+    return extent

@@ -187,6 +187,19 @@ def _to_torch(value: ir.Value, type_: ir.Type) -> ir.Value:
     ).result
 
 
+def _biased_route(
+    logits: ir.Value,
+    bias: ir.Value,
+    _count: int,
+    sigmoid: bool,
+    normalised: bool,
+    scale: float,
+    *types: ir.RankedTensorType,
+) -> dialects.BiasedRouteOp:
+    flags = i64(int(sigmoid)), i64(int(normalised))
+    return dialects.BiasedRouteOp(logits, bias, *flags, f64(scale), *types)
+
+
 def _top_k(x: ir.Value, count: int, *types: ir.RankedTensorType) -> list[ir.Value]:
     """`llmc.top_k`, to which the count is a value, of a count that is known."""
     dynamic = ir.ShapedType.get_dynamic_size()
@@ -201,6 +214,7 @@ _BUILDERS: dict[str, _Build] = {
     "attention": lambda query, key, value, scale, window, softcap, out: dialects.AttentionOp(
         query, key, value, f64(scale), i64(window), f64(softcap), out
     ),
+    "biased_route": _biased_route,
     "combine_experts": dialects.CombineExpertsOp,
     "embedding": dialects.EmbeddingOp,
     "expert_linear": lambda x, expert, weight, top_k, transposed, out: dialects.ExpertLinearOp(

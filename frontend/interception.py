@@ -20,6 +20,7 @@ from transformers.pytorch_utils import Conv1D
 
 from llmc.frontend import torch_ops
 from llmc.frontend.masks import Unreadable, Window, describe_mask
+from llmc.frontend.routers import routers
 from llmc.runtime.errors import UserError
 
 IMPLEMENTATION = "llmc"
@@ -107,8 +108,8 @@ def llmc_operations(model: PreTrainedModel) -> Iterator[None]:
         patches.enter_context(replaced(Conv1D, "forward", _conv1d))
         for module, offset in _norms(model):
             patches.enter_context(replaced(module, "forward", _norm_forward(module, offset)))
-        for module, normalised in _routers(model):
-            patches.enter_context(replaced(module, "forward", _router_forward(module, normalised)))
+        for module, forward in routers(model):
+            patches.enter_context(replaced(module, "forward", forward))
         namespace = sys.modules[type(model).__module__]
         if rotation := _rotation(getattr(namespace, "apply_rotary_pos_emb", None)):
             patches.enter_context(replaced(namespace, "apply_rotary_pos_emb", rotation))
@@ -229,39 +230,3 @@ def _norm_forward(module: nn.Module, offset: float) -> Callable[..., Tensor]:
         return torch_ops.rms_norm(x, module.weight, epsilon, offset)
 
     return norm
-
-
-def _routers(model: nn.Module) -> Iterator[tuple[nn.Module, bool]]:
-    """The modules of `model` that are the `route` operation, and whether it normalises."""
-    for module in model.modules():
-        if "Router" in type(module).__name__ and (normalised := _normalises(module)) is not None:
-            yield module, normalised
-
-
-def _normalises(module: nn.Module) -> bool | None:
-    """Whether a router scales the weights that it chooses; None where it is no `route`."""
-    weight, count = _only_weight(module), getattr(module, "top_k", None)
-    if weight is None or weight.ndim != 2 or not isinstance(count, int):
-        return None
-    generator = torch.Generator().manual_seed(0)
-    x, trial = (torch.randn(n, weight.shape[1], generator=generator) for n in (3, len(weight)))
-    trial /= weight.shape[1] ** 0.5  # or one expert would have all the weight
-    logits = x @ trial.T
-    try:
-        theirs = torch.func.functional_call(module, {"weight": trial}, (x,))
-        for normalised in (False, True):
-            ours = logits, *torch_ops.route(logits, count, normalised)
-            if all(torch.allclose(a, b, atol=1e-5) for a, b in zip(theirs, ours, strict=True)):
-                return normalised
-    except (TypeError, RuntimeError, ValueError):  # another signature: leave it as it is
-        return None
-    return None
-
-
-def _router_forward(module: Any, normalised: bool) -> Callable[[Tensor], tuple[Tensor, ...]]:
-    def route(hidden: Tensor) -> tuple[Tensor, ...]:
-        rows = hidden.reshape(-1, hidden.shape[-1])
-        logits = torch_ops.linear(rows, module.weight, None, False)
-        return logits, *torch_ops.route(logits, module.top_k, normalised)
-
-    return route

@@ -151,6 +151,30 @@ def _(logits: Tensor, count: int, normalised: bool) -> tuple[Tensor, Tensor]:
     return logits.new_empty(shape), logits.new_empty(shape, dtype=torch.int64)
 
 
+@custom_op(f"{NAMESPACE}::biased_route", mutates_args=())
+def biased_route(
+    logits: Tensor, bias: Tensor, count: int, sigmoid: bool, normalised: bool, scale: float
+) -> tuple[Tensor, Tensor]:
+    """Of each row of `logits [R, E]` the scores and places of `count` experts.
+
+    They have the largest sum of score and `bias [E]`. Scores are the softmax of the row, or the
+    `sigmoid` of each; `normalised`: those returned are scaled to a sum of 1; then all by `scale`.
+    """
+    scores = logits.sigmoid() if sigmoid else logits.softmax(-1)
+    experts = torch.argsort(scores + bias, dim=-1, descending=True, stable=True)[:, :count]
+    weights = scores.gather(-1, experts)
+    weights = weights / weights.sum(-1, keepdim=True) if normalised else weights
+    return weights * scale, experts
+
+
+@biased_route.register_fake
+def _(
+    logits: Tensor, bias: Tensor, count: int, sigmoid: bool, normalised: bool, scale: float
+) -> tuple[Tensor, Tensor]:
+    shape = (logits.shape[0], count)
+    return logits.new_empty(shape), logits.new_empty(shape, dtype=torch.int64)
+
+
 @custom_op(f"{NAMESPACE}::top_k", mutates_args=())
 def top_k(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The `count` largest numbers of each row of `x [R, N]`, and their places, int64."""

@@ -232,6 +232,27 @@ def test_route(arrays):
     check(cases)
 
 
+def test_biased_route(arrays):
+    cases = []
+    kinds = [(9, 3, True, True, 2.5), (9, 3, False, True, 1.0), (5, 5, True, False, 1.0)]
+    for number, (experts, count, sigmoid, normalised, scale) in enumerate(kinds):
+        logits, bias = arrays.uniform(4, experts), arrays.uniform(experts)
+        options = count, sigmoid, normalised, scale
+        weights, chosen = dialects.BiasedRouteOp.reference(logits, bias, *options)
+        twins = torch_ops.biased_route(torch.from_numpy(logits), torch.from_numpy(bias), *options)
+        for found, expected in zip(twins, (weights, chosen), strict=True):
+            assert_same(found.numpy(), expected)
+        cases += Case(
+            f"kind{number}",
+            "llmc.biased_route",
+            [Operand(logits, "re"), Operand(bias, "e")],
+            f"normalised = {int(normalised)} : i64, scale = {scale} : f64, "
+            f"sigmoid = {int(sigmoid)} : i64",
+            [Operand(weights, "rc"), Operand(chosen, "rc")],
+        ).in_both("r")
+    check(cases)
+
+
 def test_combine_experts(arrays):
     cases = []
     for rows, chosen, columns in [(1, 8, 6), (5, 2, 3)]:

@@ -1,5 +1,6 @@
 """Linear layers over experts give what their torch twin gives, however rows are routed."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from llmc.dialects import QuantizeRowsOp
 from llmc.dialects.blocks import FORMATS
@@ -220,6 +222,52 @@ def test_routers_are_recognised(normalised):
         torch.testing.assert_close(ours, theirs)
 
 
+@pytest.mark.parametrize("family", ["glm4_moe", "ernie4_5_moe", "minimax_m2"])
+def test_routers_with_a_bias_are_recognised(family):
+    """A bias that is a buffer, one in a module of its own, and one that the caller gives."""
+    router, given = biased_router(family)
+    x = torch.randn(50, 64) / 8
+    logits, weights, experts = router(x, *given)
+    with llmc_operations(router):
+        assert "forward" in vars(router)
+        our_logits, our_weights, our_experts = router(x, *given)
+    torch.testing.assert_close(our_logits, logits)
+    order, ours = experts.argsort(-1), our_experts.argsort(-1)
+    assert (our_experts.gather(-1, ours) == experts.gather(-1, order)).all()
+    torch.testing.assert_close(our_weights.gather(-1, ours), weights.gather(-1, order))
+
+
+def biased_router(family: str) -> tuple[torch.nn.Module, tuple[Tensor, ...]]:
+    """A router of 32 experts with a random bias, and this as an argument where it takes one."""
+    config = AutoConfig.for_model(
+        family,
+        hidden_size=64,
+        num_local_experts=32,
+        num_experts=32,
+        num_experts_per_tok=4,
+        routed_scaling_factor=2.5,
+        n_group=1,
+        topk_group=1,
+        norm_topk_prob=True,
+    )
+    namespace = sys.modules[AutoModelForCausalLM._model_mapping[type(config)].__module__]
+    name = next(name for name in vars(namespace) if name.lower().endswith("topkrouter"))
+    router = getattr(namespace, name)(config).requires_grad_(False)
+    bias = torch.randn(32) / 8
+    router.weight.normal_(0, 1)
+    own = [*dict(router.named_buffers()).values(), *list(router.parameters())[1:]]
+    for tensor in own:
+        tensor.copy_(bias)
+    return router, () if own else (bias,)
+
+
+def test_a_router_that_limits_groups_is_left_alone():
+    config = tiny_config("deepseek_v3")
+    router = tiny_model(config).model.layers[1].mlp.gate
+    with llmc_operations(router):
+        assert "forward" not in vars(router)
+
+
 @dataclass(frozen=True)
 class Routing:
     """Rows of logits for `experts`, of which each row chooses some."""
@@ -264,6 +312,70 @@ def test_route(routing, tmp_path):
         size = routing.experts * 2.0**-24 + 2.0**-20
         assert ((weights - expected).abs() <= size * expected).all()
         assert (experts == order).all()
+
+
+@dataclass(frozen=True)
+class BiasedRouting(Routing):
+    """With a bias: the second of two that are stacked, or one alone."""
+
+    sigmoid: bool
+    scale: float
+    stacked: bool
+
+    @property
+    def bias(self) -> str:
+        length = f"{self.experts}xf32>"
+        return f"tensor<2x{length}" if self.stacked else f"tensor<{length}"
+
+    def function(self, name: str, rows: str) -> str:
+        x = f"tensor<{rows}x{self.experts}xf32>"
+        results = f"tensor<{rows}x{self.chosen}xf32>, tensor<{rows}x{self.chosen}xi64>"
+        vector = f"tensor<{self.experts}xf32>"
+        sliced = f"""%i = arith.index_cast %layer : i64 to index
+            %b = tensor.extract_slice %bias[%i, 0] [1, {self.experts}] [1, 1]
+              : {self.bias} to {vector}"""
+        return f"""
+          func.func @{name}(%x: {x}, %bias: {self.bias}, %layer: i64) -> ({results}) {{
+            {sliced if self.stacked else ""}
+            %w, %e = "llmc.biased_route"(%x, {"%b" if self.stacked else "%bias"})
+              {{normalised = {int(self.normalised)} : i64, scale = {self.scale} : f64,
+                sigmoid = {int(self.sigmoid)} : i64}} : ({x}, {vector}) -> ({results})
+            return %w, %e : {results}
+          }}"""
+
+
+@pytest.mark.parametrize(
+    "routing",
+    [
+        BiasedRouting(128, 8, True, sigmoid=True, scale=2.5, stacked=True),
+        BiasedRouting(64, 6, True, sigmoid=False, scale=1.0, stacked=False),
+        BiasedRouting(37, 3, False, sigmoid=True, scale=1.0, stacked=True),
+        BiasedRouting(5, 5, False, sigmoid=False, scale=0.5, stacked=True),
+    ],
+    ids=str,
+)
+def test_biased_route(routing, tmp_path):
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(7, routing.experts, generator=generator) * 3
+    bias = torch.randn(2, routing.experts, generator=generator) / 8
+    logits[3], bias[1, 2:4] = 1.0, 1.0  # the first of those that are alike
+    expected, experts = torch_ops.biased_route(
+        logits.double(),
+        bias[1].double(),
+        routing.chosen,
+        routing.sigmoid,
+        routing.normalised,
+        routing.scale,
+    )
+    text = routing.function("any_rows", "?") + routing.function("seven_rows", "7")
+    find = load(text, (), {}, tmp_path)
+    given = bias if routing.stacked else bias[1]
+    for name in ("any_rows", "seven_rows"):
+        results = find(name)(logits.numpy(), given.numpy(), 1)
+        weights, chosen = (torch.from_numpy(result.to_host()) for result in results)
+        size = routing.experts * 2.0**-24 + 2.0**-20
+        assert ((weights - expected).abs() <= size * expected).all()
+        assert (chosen == experts).all()
 
 
 @pytest.mark.parametrize(("chosen", "columns"), [(8, 1024), (2, 40), (1, 7)])

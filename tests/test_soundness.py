@@ -90,14 +90,6 @@ def test_a_window_that_only_the_mask_knows_is_kept(family):
     keeps_its_logits(tiny(family, sliding_window=8))
 
 
-def test_a_router_with_more_than_a_weight_is_left_alone():
-    model = tiny("ernie4_5_moe", moe_intermediate_size=32, moe_num_experts=8, moe_k=2)
-    router = model.model.layers[1].mlp.gate
-    router.moe_statics.e_score_correction_bias.data.zero_()  # as before weights are loaded
-    with llmc_operations(model):
-        assert "forward" not in vars(router)
-
-
 class GatedRMSNorm(LlamaRMSNorm):
     """A norm that some calls give a gate."""
 

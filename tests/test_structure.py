@@ -153,12 +153,9 @@ def test_a_layer_with_experts_is_one_kernel(experts):
     assert layers_of(lower(imported(config, DECODE), "q4_0")) == ["stream.executable"]
 
 
-def test_experts_in_one_group_are_compiled():
-    """The places of groups, one, are a constant of which IREE 3.13 makes globals in any order."""
-    config = tiny_config("deepseek_v3")
-    config.n_group = config.topk_group = 1
-    text = in_streams(form_dispatches(lower(imported(config, DECODE)), CPUTarget()))
-    assert "stream.cmd.dispatch" in step_of(text)
+def test_a_layer_whose_router_has_a_bias_is_one_kernel():
+    kinds = layers_of(lower(imported(tiny_config("glm4_moe"), DECODE), "q4_0"))
+    assert kinds == ["stream.executable"] * 2
 
 
 def test_a_layer_copies_neither_cache_nor_weights(decodes):

@@ -100,6 +100,18 @@ _FAMILIES: dict[str, dict[str, Any]] = {
     },
     "deepseek_v2": {**_DECODER, **_LATENT, "topk_method": "group_limited_greedy"},
     "deepseek_v3": {**_DECODER, **_LATENT, "num_hidden_layers": 3},
+    "glm4_moe": {
+        **_DECODER,
+        "num_hidden_layers": 3,
+        "head_dim": 32,
+        "moe_intermediate_size": 32,
+        "n_routed_experts": 8,
+        "num_experts_per_tok": 2,
+        "n_group": 1,
+        "topk_group": 1,
+        "first_k_dense_replace": 1,
+        "routed_scaling_factor": 2.5,
+    },
 }
 FAMILIES = tuple(_FAMILIES)
 
@@ -127,6 +139,9 @@ def tiny_model(config: PreTrainedConfig, seed: int = 0) -> PreTrainedModel:
         weight.normal_(0, spread, generator=generator)
         if weight.ndim == 1 and name.endswith("weight"):
             weight.add_(1)
+    for name, bias in model.named_buffers():
+        if name.endswith("bias"):
+            bias.normal_(0, 0.1, generator=generator)
     return model
 
 

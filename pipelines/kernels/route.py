@@ -25,15 +25,15 @@ def route(logits: ir.RankedTensorType, count: int, normalised: bool, lanes: int)
         experts: ir.Value,
     ) -> None:
         left = _copy_of(x, row, numbers)
-        largest = _take_largest(left, numbers, experts, row, 0)
+        largest, _ = take_largest(left, numbers, experts, row, 0)
         powers = [constant(1.0, largest.type)]
         for rank in range(1, count):
-            found = _take_largest(left, numbers, experts, row, rank)
+            found, _ = take_largest(left, numbers, experts, row, rank)
             powers.append(math.exp(arith.subf(found, largest)))
         chosen = powers[0]
         for power in powers[1:]:
             chosen = arith.addf(chosen, power)
-        total = chosen if normalised else _sum_of_powers(x, row, largest)
+        total = chosen if normalised else sum_of_powers(x, row, largest)
         for rank, power in enumerate(powers):
             memref.store(arith.divf(power, total), weights, [row, index(rank)])
 
@@ -52,10 +52,13 @@ def _copy_of(x: ir.Value, row: ir.Value, numbers: ir.VectorType) -> ir.Value:
     return copy
 
 
-def _take_largest(
+def take_largest(
     left: ir.Value, numbers: ir.VectorType, experts: ir.Value, row: ir.Value, rank: int
-) -> ir.Value:
-    """The first of the largest numbers of `left`, which it is taken out of; stores its place."""
+) -> tuple[ir.Value, ir.Value]:
+    """The first of the largest numbers of `left [1, E]`, which it is taken out of, and its place.
+
+    The place is stored in `experts [R, C]`, too, as that of this `rank`, and returned as an index.
+    """
     i32, columns = ir.IntegerType.get_signless(32), left.type.shape[1]
     read = read_row(left, index(0), numbers)
     nowhere = constant(columns, i32)
@@ -65,10 +68,10 @@ def _take_largest(
     memref.store(arith.extsi(experts.type.element_type, place), experts, [row, index(rank)])
     where = arith.index_cast(ir.IndexType.get(), place)
     memref.store(constant(-inf, numbers.element_type), left, [index(0), where])
-    return value
+    return value, where
 
 
-def _sum_of_powers(x: ir.Value, row: ir.Value, largest: ir.Value) -> ir.Value:
+def sum_of_powers(x: ir.Value, row: ir.Value, largest: ir.Value) -> ir.Value:
     """The sum of e to each number of the row less the largest."""
     columns = index(x.type.shape[1])
     loop = scf.ForOp(index(0), columns, index(1), [constant(0.0, largest.type)])

@@ -10,6 +10,7 @@ from torch_mlir.dialects import arith, linalg, tensor
 from llmc.dialects import (
     ArgmaxOp,
     AttentionPartOp,
+    BiasedRouteOp,
     CacheAppendOp,
     CachedAttentionOp,
     CombineExpertsOp,
@@ -24,11 +25,12 @@ from llmc.dialects import (
 )
 from llmc.dialects.block_bytes import to_blocks, to_bytes
 from llmc.dialects.block_types import cell_format
-from llmc.dialects.index_notation import as_value, index, size, slice_of
+from llmc.dialects.index_notation import as_value, expand, index, size, slice_of
 from llmc.dialects.kv_cache import channels
 from llmc.pipelines.kernels.append import append
 from llmc.pipelines.kernels.argmax import argmax
 from llmc.pipelines.kernels.attention import AttentionShape, attention
+from llmc.pipelines.kernels.biased_route import biased_route
 from llmc.pipelines.kernels.byte_attention import byte_attention
 from llmc.pipelines.kernels.combine_experts import combine_experts
 from llmc.pipelines.kernels.counters import Counters
@@ -43,6 +45,7 @@ from llmc.pipelines.kernels.top_k import top_k
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass, is_used, made_by, upwards
 from llmc.pipelines.passes.head_rows import heads_of, where_they_lie
+from llmc.pipelines.passes.kernel_operands import stack_and_number
 from llmc.pipelines.schedules.byte_instructions import INSTRUCTIONS
 from llmc.pipelines.schedules.handles import KIND
 from llmc.pipelines.walks import find
@@ -270,6 +273,15 @@ def _route(op: RouteOp, cpu: CallKernels) -> list[ir.Value]:
     return dispatch(kernel, [op.logits], types, _dynamic_rows(op.logits) * 2)
 
 
+def _biased_route(op: BiasedRouteOp, cpu: CallKernels) -> list[ir.Value]:
+    types = [op.weights.type, op.experts.type]
+    biases, layer = stack_and_number(op.bias)
+    if layer is None:
+        biases, layer = expand(biases, [[1, biases.type.shape[0]]]), index(0)
+    kernel, extents = biased_route(op, cpu.lanes), _dynamic_rows(op.logits) * 2
+    return dispatch(kernel, [op.logits, biases], types, extents, scalars=[layer])
+
+
 def _combine_experts(op: CombineExpertsOp, cpu: CallKernels) -> list[ir.Value]:
     return dispatch(combine_experts(op.out.type, cpu.lanes), [op.y, op.weights], [op.out.type])
 
@@ -298,6 +310,7 @@ _REQUIRED: dict[str, Callable[..., bool]] = {
 KERNELS: dict[str, Callable[..., list[ir.Value]]] = {
     "llmc.argmax": _argmax,
     "llmc.attention_part": _attend_to_part,
+    "llmc.biased_route": _biased_route,
     "llmc.cache_append": _append,
     "llmc.cached_attention": _attend,
     "llmc.combine_experts": _combine_experts,

@@ -27,7 +27,7 @@ class KernelOperands:
 
         Of the slice of a stack it takes the stack and the number, so that nothing is copied.
         """
-        stack, number = _stack_and_number(value)
+        stack, number = stack_and_number(value)
         at = self._add(stack if view is None else view(stack))
         if number is None:
             return lambda arguments: arguments[at]
@@ -44,6 +44,24 @@ class KernelOperands:
         if value not in self.values:
             self.values.append(value)
         return self.values.index(value)
+
+
+def stack_and_number(value: ir.Value) -> tuple[ir.Value, ir.Value | None]:
+    """The tensor `[L, ...]` of which `value [...]` is one, and which; else `value` and None."""
+    slice_ = made_by(value, "tensor.extract_slice")
+    if slice_ is None:
+        return value, None
+    source, *offsets = slice_.operands
+    whole = [1, *value.type.shape]
+    starts = list(slice_.opview.static_offsets)
+    dynamic = ir.ShapedType.get_dynamic_size()
+    is_one = (
+        len(offsets) == 1
+        and starts == [dynamic, *[0] * len(value.type.shape)]
+        and list(slice_.opview.static_sizes) == whole
+        and source.type.shape[1:] == value.type.shape
+    )
+    return (source, offsets[0]) if is_one else (value, None)
 
 
 def as_rows(value: ir.Value, width: int, dynamic: bool = False) -> ir.Value:
@@ -76,21 +94,3 @@ def from_panels(y: ir.Value, leading: list[Size], outputs: int, bias: ir.Value |
         extents = [size(y, 0), outputs]
         y = slice_of(y, [0, 0], extents, extents)
     return apart(y, leading, bias)
-
-
-def _stack_and_number(value: ir.Value) -> tuple[ir.Value, ir.Value | None]:
-    """The tensor `[L, ...]` of which `value [...]` is one, and which; else `value` and None."""
-    slice_ = made_by(value, "tensor.extract_slice")
-    if slice_ is None:
-        return value, None
-    source, *offsets = slice_.operands
-    whole = [1, *value.type.shape]
-    starts = list(slice_.opview.static_offsets)
-    dynamic = ir.ShapedType.get_dynamic_size()
-    is_one = (
-        len(offsets) == 1
-        and starts == [dynamic, *[0] * len(value.type.shape)]
-        and list(slice_.opview.static_sizes) == whole
-        and source.type.shape[1:] == value.type.shape
-    )
-    return (source, offsets[0]) if is_one else (value, None)

@@ -17,6 +17,7 @@ from torch_mlir import ir
 
 from llmc.dialects.blocks import decode
 from llmc.pipelines.recipes.block_field import BlockField
+from llmc.pipelines.recipes.collapse import Collapse
 from llmc.pipelines.recipes.concat import Concat
 from llmc.pipelines.recipes.extract_slice import ExtractSlice
 from llmc.pipelines.recipes.narrow import Narrow
@@ -36,6 +37,7 @@ STEPS: dict[str, type[Step]] = {
     step.operation: step
     for step in (
         BlockField,
+        Collapse,
         Concat,
         ExtractSlice,
         Narrow,

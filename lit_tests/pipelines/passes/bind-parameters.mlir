@@ -114,6 +114,22 @@ func.func @decode() -> tensor<5x6xf32> {
 
 // -----
 
+// A vector is bound as one, and so kept in float32; a matrix is no vector.
+// CHECK-DAG:   @bias({{.+}}) : tensor<6xf32> {llmc.recipe = {op = "tensor.collapse_shape", operands = {{\[}}["bias"]]}}
+// CHECK-DAG:   @matrix({{.+}}) : tensor<2x6xf32> {llmc.recipe = ["matrix"]}
+// F16-LABEL:   func.func @vector
+// F16-DAG:       ml_program.global_load @bias : tensor<6xf32>
+// F16-DAG:       ml_program.global_load @matrix : tensor<2x6xf16>
+func.func @vector() -> (tensor<6xf32>, tensor<12xf32>) {
+  %b = "llmc.parameter"() {sources = ["bias"]} : () -> tensor<1x6xf32>
+  %m = "llmc.parameter"() {sources = ["matrix"]} : () -> tensor<2x6xf32>
+  %v = tensor.collapse_shape %b [[0, 1]] : tensor<1x6xf32> into tensor<6xf32>
+  %c = tensor.collapse_shape %m [[0, 1]] : tensor<2x6xf32> into tensor<12xf32>
+  return %v, %c : tensor<6xf32>, tensor<12xf32>
+}
+
+// -----
+
 // What is computed from anything but weights stays in the program.
 // CHECK-LABEL: func.func @activations
 // CHECK:         ml_program.global_load @w : tensor<4x6xf32>

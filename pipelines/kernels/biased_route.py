@@ -1,0 +1,93 @@
+"""The kernel of `llmc.biased_route`: scores with their bias, the largest taken out one by one."""
+
+from collections.abc import Callable
+from functools import reduce
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, math, memref, scf, vector
+
+from llmc.dialects import BiasedRouteOp
+from llmc.dialects.biased_route import sigmoid
+from llmc.dialects.index_notation import constant, index
+from llmc.pipelines.kernels.first_largest import first_largest, kernel_of_rows, read_row
+from llmc.pipelines.kernels.kernel import Kernel, in_symbol
+from llmc.pipelines.kernels.route import sum_of_powers, take_largest
+
+Score = Callable[[ir.Value], ir.Value]
+"""From a logit, or a vector of them, to the scores."""
+
+
+def biased_route(op: BiasedRouteOp, lanes: int) -> Kernel:
+    """Operands `logits [R, E]` and `biases [L, E]`, results `weights [R, C]` and `experts [R, C]`.
+
+    The scalar is the layer, whose bias is taken.
+    """
+    count = op.weights.type.shape[1]
+    by_sigmoid, normalised = bool(op.sigmoid.value), bool(op.normalised.value)
+    scale = op.scale.value
+
+    def build(
+        numbers: ir.VectorType,
+        row: ir.Value,
+        extents: list[ir.Value],
+        x: ir.Value,
+        biases: ir.Value,
+        weights: ir.Value,
+        experts: ir.Value,
+    ) -> None:
+        score = _score_by_sigmoid if by_sigmoid else _softmax(x, row, numbers)
+        left = _sums(x, row, biases, extents[-1], numbers, score)
+        places = [take_largest(left, numbers, experts, row, rank)[1] for rank in range(count)]
+        chosen = [score(memref.load(x, [row, place])) for place in places]
+        factor = constant(scale, chosen[0].type)
+        if normalised:
+            factor = arith.divf(factor, reduce(arith.addf, chosen))
+        for rank, weight in enumerate(chosen):
+            memref.store(arith.mulf(weight, factor), weights, [row, index(rank)])
+
+    name = f"biased_route_{in_symbol(by_sigmoid, normalised, scale)}".lower()
+    return kernel_of_rows(name, op.logits.type, lanes, build)
+
+
+def _score_by_sigmoid(logit: ir.Value) -> ir.Value:
+    return sigmoid(logit, _like(logit, constant(1.0, ir.F32Type.get())))
+
+
+def _softmax(x: ir.Value, row: ir.Value, numbers: ir.VectorType) -> Score:
+    """The scores of a row of `x [R, E]`."""
+    nowhere = constant(x.type.shape[1], ir.IntegerType.get_signless(32))
+    read, end = read_row(x, row, numbers), index(x.type.shape[1])
+    most, _ = first_largest(read, index(0), end, numbers, nowhere)
+    total = sum_of_powers(x, row, most)
+
+    def score(logit: ir.Value) -> ir.Value:
+        power = math.exp(arith.subf(logit, _like(logit, most)))
+        return arith.divf(power, _like(logit, total))
+
+    return score
+
+
+def _like(logit: ir.Value, number: ir.Value) -> ir.Value:
+    """`number`, or a vector of it where `logit` is one."""
+    is_vector = isinstance(logit.type, ir.VectorType)
+    return vector.broadcast(logit.type, number) if is_vector else number
+
+
+def _sums(
+    x: ir.Value,
+    row: ir.Value,
+    biases: ir.Value,
+    layer: ir.Value,
+    numbers: ir.VectorType,
+    score: Score,
+) -> ir.Value:
+    """Each score of a row of `x [R, E]` with its bias, as a buffer `[1, E]` of this workgroup's."""
+    (width,), columns = numbers.shape, x.type.shape[1]
+    sums = memref.alloca(ir.MemRefType.get([1, columns], numbers.element_type), [], [])
+    for at in scf.for_(index(0), index(columns), index(width)):
+        at = arith.minui(at, index(columns - width))
+        scores = score(vector.load(numbers, x, [row, at]))
+        sum_ = arith.addf(scores, vector.load(numbers, biases, [layer, at]))
+        vector.store(sum_, sums, [index(0), at])
+        scf.yield_([])
+    return sums
