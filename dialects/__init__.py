@@ -21,6 +21,7 @@ from llmc.dialects.combine_experts import CombineExpertsOp
 from llmc.dialects.decode_attention import DecodeAttentionOp
 from llmc.dialects.decode_attention_part import DecodeAttentionPartOp
 from llmc.dialects.dequantize import DequantizeOp
+from llmc.dialects.draw import DrawOp
 from llmc.dialects.embedding import EmbeddingOp
 from llmc.dialects.expert_linear import ExpertLinearOp
 from llmc.dialects.group_rows import GroupRowsOp
@@ -76,6 +77,7 @@ OPERATIONS = {
         DecodeAttentionOp,
         DecodeAttentionPartOp,
         DequantizeOp,
+        DrawOp,
         EmbeddingOp,
         ExpertLinearOp,
         GroupRowsOp,

@@ -12,6 +12,7 @@ from llmc.pipelines.gpu_steps import gpu_linalg, gpu_weights
 from llmc.pipelines.passes import (
     AddEarly,
     AddGreedy,
+    AddSampled,
     AddTopK,
     AnnotateCaches,
     AnnotateShardings,
@@ -196,6 +197,7 @@ class StateStage(Stage):
             ReturnBestToken(),
             AddGreedy(),
             HoistAcrossLayers(),
+            *(() if on_gpu else (AddSampled(),)),
             _SIMPLIFY,
         )
 

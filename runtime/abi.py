@@ -6,6 +6,10 @@
     decode_batch(tokens: Bx1xi64, start: Bxi64, sequence: i64, past: i64) -> BxVxf32, Bx1xi64
     greedy      (tokens: 1x1xi64, start, sequence, past, count: i64) -> Cx1xi64, 1x1xi64
     greedy_batch(tokens: Bx1xi64, start, sequence, past, count: i64) -> CxBxi64, Bx1xi64
+    sampled     (tokens: 1x1xi64, start, sequence, past, top_k: i64, options: 3xf32,
+                 random: Cx1xf32) -> Cx1xi64, 1x1xi64
+    sampled_batch(tokens: Bx1xi64, start, sequence, past, top_k: i64, options: 3xf32,
+                 random: CxBxf32) -> CxBxi64, Bx1xi64
     top_k       (logits: BxVxf32, count: i64) -> BxCxf32, BxCxi64
 
 T is at least 2, and so is B where it is a batch's. `reset` allocates the KV cache for so many
@@ -14,8 +18,11 @@ sequences of so many token columns. `prefill` and `decode` run tokens of sequenc
 They return the logits after the last one and the first token whose logit is the largest, -1 if that
 is NaN or infinite. Sequence b counts its columns from `start[b]` on. `greedy` runs `count` steps of
 `decode`, and `greedy_batch` of `decode_batch`, each but the first on the tokens that the one before
-returned; they return all of these, and the last as the next step takes them. `top_k` finds the
-`count` largest of such logits, V at most, in descending order, and the tokens that they are of;
+returned; they return all of these, and the last as the next step takes them. `sampled` and
+`sampled_batch` do so on tokens drawn from the `top_k` most likely ones, 1 at least, by `random`
+numbers from 0 to 1; `options` are temperature, top_p and min_p, as `llmc.draw` has them. A token is
+-1 as in `decode`, and -2 where the last of the most likely ones ties with the next. `top_k` finds
+the `count` largest of such logits, V at most, in descending order, and the tokens that they are of;
 those with the same logit are in the order of their numbers.
 """
 
@@ -25,8 +32,23 @@ DECODE = "decode"
 DECODE_BATCH = "decode_batch"
 GREEDY = "greedy"
 GREEDY_BATCH = "greedy_batch"
+SAMPLED = "sampled"
+SAMPLED_BATCH = "sampled_batch"
 TOP_K = "top_k"
-FUNCTIONS = RESET, PREFILL, DECODE, DECODE_BATCH, GREEDY, GREEDY_BATCH, TOP_K
+FUNCTIONS = (
+    RESET,
+    PREFILL,
+    DECODE,
+    DECODE_BATCH,
+    GREEDY,
+    GREEDY_BATCH,
+    SAMPLED,
+    SAMPLED_BATCH,
+    TOP_K,
+)
+
+UNDECIDED = -2
+"""The token where the most likely ones do not tell which is drawn."""
 
 PARAMETER_SCOPE = "model"
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import iree.runtime as rt
@@ -143,10 +144,29 @@ class Engine(Runner):
             return [self.decode(tokens, past, starts).best]
         with self._together("greedy", tokens, past, starts, count):
             results = self._call(name, self._given(tokens), starts, 0, past, count)
-        found = results.integers(0)
-        steps = [found[at : at + len(tokens)] for at in range(0, len(found), len(tokens))]
-        self._keep(steps[-1], results)
-        return steps
+        return self._steps(results, len(tokens))
+
+    def sample(
+        self,
+        tokens: list[int],
+        past: int,
+        starts: list[int],
+        top_k: int,
+        options: list[float],
+        random: list[list[float]],
+    ) -> list[list[int]]:
+        """In one call."""
+        self.room.require_batch([[token] for token in tokens], past, starts)
+        self.room.require_columns(past, len(random))
+        name = abi.SAMPLED if len(tokens) == 1 else abi.SAMPLED_BATCH
+        if name not in self._functions or not self._queues_steps:
+            return []
+        upload = self._functions[name].upload_floats
+        with self._together("sample", tokens, past, starts, top_k, options, random):
+            numbers = upload([*chain.from_iterable(random)], len(random), len(tokens))
+            more = top_k, upload(options, len(options)), numbers
+            results = self._call(name, self._given(tokens), starts, 0, past, *more)
+        return self._steps(results, len(tokens))
 
     def _allocate(self, sequences: int, capacity: int) -> None:
         try:
@@ -180,12 +200,25 @@ class Engine(Runner):
         found = self._functions[abi.TOP_K](logits, min(count, logits.shape[1]))
         return found.integers(1), found.floats(0)
 
-    def _call(self, name: str, new: rt.HalBufferView, starts: list[int], *integers: int) -> Results:
+    def _steps(self, results: Results, sequences: int) -> list[list[int]]:
+        """The tokens of each step that a call made."""
+        found = results.integers(0)
+        steps = [found[at : at + sequences] for at in range(0, len(found), sequences)]
+        self._keep(steps[-1], results)
+        return steps
+
+    def _call(
+        self,
+        name: str,
+        new: rt.HalBufferView,
+        starts: list[int],
+        *more: int | rt.HalBufferView,
+    ) -> Results:
         function = self._functions[name]
         if starts != self._starts:
             self._starts = list(starts)
             self._uploaded_starts = function.upload(starts, len(starts))
-        return function(new, self._uploaded_starts, *integers)
+        return function(new, self._uploaded_starts, *more)
 
     def _keep(self, chosen: list[int], results: Results) -> None:
         """Remembers the last tokens that a call chose, and where they lie on the device."""

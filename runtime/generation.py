@@ -3,9 +3,12 @@
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import takewhile
 
+from llmc.runtime.abi import UNDECIDED
 from llmc.runtime.errors import UserError
-from llmc.runtime.greedy_steps import GreedySteps
+from llmc.runtime.queued_steps import QueuedSteps
 from llmc.runtime.runner import Output, Runner
 from llmc.runtime.sampling import Sampler, SamplingOptions, require_finite
 from llmc.runtime.text_stream import TextStream
@@ -67,21 +70,20 @@ class _Writer:
         self.done = False
         self._eos = frozenset(eos)
         self._limit = options.max_new_tokens
-        self.greedy = options.sampling.greedy
-        self._candidates = options.sampling.candidates
-        self._sampler = Sampler(options.sampling)
+        self.sampling = options.sampling
+        self.sampler = Sampler(options.sampling)
         self._stream = TextStream(tokenizer, stop=options.stop)
 
     def choose(self, output: Output, row: int) -> int:
         """The next token by `row` of `output`, on which it leaves what it need not see."""
         best = require_finite(output.best[row])
-        if self.greedy:
+        if self.sampling.greedy:
             return best
-        if self._candidates is not None:
-            token = self._sampler.sample_top(*output.top(self._candidates, row))
+        if self.sampling.candidates is not None:
+            token = self.sampler.sample_top(*output.top(self.sampling.candidates, row))
             if token is not None:
                 return token
-        return self._sampler.sample(output.logits[row], self.history)
+        return self.sampler.sample(output.logits[row], self.history)
 
     def write(self, token: int, room: int) -> str:
         """Takes the next token; returns the text that is now certain.
@@ -119,8 +121,8 @@ class _Stepper:
         self._engine = engine
         self._writers = writers
         self._starts = starts
-        self._greedy = all(writer.greedy for writer in writers)
-        self._greedy_steps = GreedySteps(engine)
+        self._sampling = writers[0].sampling
+        self._queued = QueuedSteps()
 
     def step(self, past: int, left: int) -> list[list[int]]:
         """Runs the last token of each in column `past`; the next ones, at most `left`, of each.
@@ -128,15 +130,37 @@ class _Stepper:
         A list for each step.
         """
         last = [writer.history[-1] for writer in self._writers]
-        if not self._greedy:
-            output = self._engine.decode(last, past, self._starts)
-            return [
-                [
-                    last[row] if writer.done else writer.choose(output, row)
-                    for row, writer in enumerate(self._writers)
-                ]
+        if self._sampling.greedy:
+            return self._queued.run(partial(self._engine.greedy, last, past, self._starts), left)
+        if self._sampling.candidates is not None and (steps := self._draw(last, past, left)):
+            return steps
+        output = self._engine.decode(last, past, self._starts)
+        return [
+            [
+                last[row] if writer.done else writer.choose(output, row)
+                for row, writer in enumerate(self._writers)
             ]
-        return self._greedy_steps.run(last, past, self._starts, left)
+        ]
+
+    def _draw(self, last: list[int], past: int, left: int) -> list[list[int]]:
+        """The steps that the engine draws itself, up to one where it cannot decide."""
+        options = self._sampling.top_k, self._sampling.drawing
+
+        def draw(count: int) -> list[list[int]]:
+            numbers = [writer.sampler.numbers(count) for writer in self._writers]
+            random = list(map(list, zip(*numbers, strict=True)))
+            return self._engine.sample(last, past, self._starts, *options, random)
+
+        steps = list(takewhile(self._is_decided, self._queued.run(draw, left)))
+        for writer in self._writers:
+            writer.sampler.take(len(steps))
+        return steps
+
+    def _is_decided(self, tokens: list[int]) -> bool:
+        live = (
+            token for token, writer in zip(tokens, self._writers, strict=True) if not writer.done
+        )
+        return UNDECIDED not in live
 
 
 def generate(

@@ -139,6 +139,23 @@ class Runner(ABC):
         function for several, or the device takes one at a time.
         """
 
+    def sample(
+        self,
+        tokens: list[int],
+        past: int,
+        starts: list[int],
+        top_k: int,
+        options: list[float],
+        random: list[list[float]],
+    ) -> list[list[int]]:
+        """Like `greedy`, with tokens drawn from the `top_k` most likely ones.
+
+        `random` are numbers from 0 to 1 for each step and sequence, `options` a temperature above
+        0, top_p and min_p. A token is UNDECIDED where it must be drawn from all logits; those after
+        it are of no use. Returns no steps where the module has no function for them.
+        """
+        return []
+
 
 def _largest(logits: np.ndarray, count: int) -> Top:
     """What `top_k` of the module's interface returns, row after row."""

@@ -17,6 +17,8 @@ from llmc.runtime.errors import UserError
 # So many of the largest logits are found in less time than it takes to read all of them.
 _FEW = 256
 
+_LEAST = float(np.finfo(np.float32).tiny)
+
 # Of all weights, so many are drawn from once their part is.
 _PART = 256
 
@@ -62,6 +64,11 @@ class SamplingOptions:
         few = 0 < self.top_k <= _FEW and self.repetition_penalty == 1
         return self.top_k + 1 if few else None
 
+    @property
+    def drawing(self) -> list[float]:
+        """Temperature, top_p and min_p, for float32 to hold; without a temperature of 0."""
+        return [max(self.temperature, _LEAST), self.top_p, self.min_p]
+
 
 def _require(holds: bool, name: str, value: object, rule: str) -> None:
     if not holds:
@@ -78,8 +85,19 @@ class Sampler:
     def __init__(self, options: SamplingOptions) -> None:
         self._options = options
         self._random = Random(options.seed)
+        self._ahead: list[float] = []  # random numbers that no token has taken yet
         self._seen = np.zeros(0, dtype=np.bool_)  # by token id
         self._read = 0  # ids of the history that are marked in _seen
+
+    def numbers(self, count: int) -> list[float]:
+        """The random numbers, from 0 to 1, that the next `count` tokens are drawn by."""
+        missing = count - len(self._ahead)
+        self._ahead += [self._random.random() for _ in range(missing)]
+        return self._ahead[:count]
+
+    def take(self, count: int) -> None:
+        """Leaves out the next `count` random numbers: somebody has drawn by them."""
+        del self._ahead[:count]
 
     def sample(self, logits: Logits, history: Sequence[int]) -> int:
         """The next token id, given the `logits` for it and the `history`, all ids before it.
@@ -99,7 +117,7 @@ class Sampler:
             tokens = tokens[np.argsort(-logits[tokens], kind="stable")]
             return self._draw_few(tokens.tolist(), logits[tokens].tolist())
         ids, weights = weights_of_all(logits, options)
-        return int(ids[_draw(weights, self._random.random())])
+        return int(ids[_draw(weights, self._next())])
 
     def sample_top(self, tokens: Sequence[int], logits: Sequence[float]) -> int | None:
         """What `sample` gives, from the `candidates` largest logits, descending, and their tokens.
@@ -116,8 +134,13 @@ class Sampler:
 
     def _draw_few(self, tokens: Sequence[int], logits: Sequence[float]) -> int:
         sums = list(accumulate(weights_of_few(logits, self._options)))
-        drawn = bisect_right(sums, self._random.random() * sums[-1])
+        drawn = bisect_right(sums, self._next() * sums[-1])
         return tokens[min(drawn, bisect_left(sums, sums[-1]))]
+
+    def _next(self) -> float:
+        (number,) = self.numbers(1)
+        self.take(1)
+        return number
 
     def _read_history(self, history: Sequence[int], vocab_size: int) -> None:
         if len(self._seen) != vocab_size or len(history) < self._read:

@@ -41,6 +41,12 @@ class VmFunction:
         held = memoryview(array(code, integers)).cast("B").cast(code, shape)
         return self._allocator.allocate_buffer_copy(_MEMORY, _USAGE, self._device, held, element)
 
+    def upload_floats(self, floats: Sequence[float], *shape: int) -> rt.HalBufferView:
+        """An array of f32 of `shape` as an argument."""
+        held = memoryview(array("f", floats)).cast("B").cast("f", shape)
+        element = rt.HalElementType.FLOAT_32
+        return self._allocator.allocate_buffer_copy(_MEMORY, _USAGE, self._device, held, element)
+
     def __call__(self, *arguments: rt.HalBufferView | int) -> "Results":
         """Runs the function to its end."""
         inputs, outputs = rt.VmVariantList(len(arguments)), rt.VmVariantList(2)

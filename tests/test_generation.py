@@ -8,6 +8,7 @@ import pytest
 import llmc.runtime
 from llmc.frontend.compile import compile_model
 from llmc.frontend.options import CompileOptions
+from llmc.runtime.abi import UNDECIDED
 from llmc.runtime.generation import GenerationOptions, generate, generate_batch
 from llmc.runtime.runner import Output
 from llmc.runtime.sampling import SamplingOptions
@@ -29,6 +30,16 @@ def screened(tmp_path_factory):
     config.vocab_size = 4096
     folder = tmp_path_factory.mktemp("screened") / "bundle"
     compile_model(as_loaded(tiny_model(config)), CompileOptions(dtype="q8_0"), folder)
+    return llmc.runtime.load(folder)
+
+
+@pytest.fixture(scope="module")
+def tied(tmp_path_factory):
+    """A model to which all tokens are as likely as any."""
+    model = tiny_model(tiny_config("llama"))
+    model.lm_head.weight.copy_(model.lm_head.weight[:1].expand_as(model.lm_head.weight))
+    folder = tmp_path_factory.mktemp("tied") / "bundle"
+    compile_model(as_loaded(model), CompileOptions(), folder)
     return llmc.runtime.load(folder)
 
 
@@ -61,12 +72,46 @@ def test_top_k_needs_no_logits(model):
     assert len(model.generate_batch(PROMPTS, **options)) == len(PROMPTS)
 
 
-def test_top_k_draws_what_all_logits_give(model, monkeypatch):
-    options = {"temperature": 1.5, "top_k": 20, "top_p": 0.95, "seed": 1, "max_new_tokens": 8}
-    few = [model.generate(PROMPTS[0], **options), *model.generate_batch(PROMPTS, **options)]
+@pytest.mark.parametrize("filters", [{}, {"top_p": 0.8}, {"min_p": 0.2}], ids=str)
+@pytest.mark.parametrize("head", ["model", "screened", "tied"])
+def test_top_k_draws_what_all_logits_give(head, filters, request, monkeypatch):
+    """Drawn by the module, by the host from the largest logits, and by it from all of them."""
+    model = request.getfixturevalue(head)
+    options = {"temperature": 1.5, "top_k": 20, "seed": 1, "max_new_tokens": 12, **filters}
+
+    def texts() -> list[list[int]]:
+        alone, together = model.generate(PROMPTS[0], **options), PROMPTS
+        return [each.token_ids for each in (alone, *model.generate_batch(together, **options))]
+
+    by_module = texts()
+    monkeypatch.setattr(type(model.engine), "sample", lambda *_: [])
+    by_largest = texts()
     monkeypatch.setattr(SamplingOptions, "candidates", None)
-    whole = [model.generate(PROMPTS[0], **options), *model.generate_batch(PROMPTS, **options)]
-    assert [each.token_ids for each in few] == [each.token_ids for each in whole]
+    assert by_module == by_largest == texts()
+
+
+@pytest.mark.parametrize("sequences", [1, 3])
+def test_several_drawn_steps_are_those_of_single_ones(model, sequences):
+    engine, starts = model.engine, [0] * sequences
+    random = np.random.default_rng(0).random((7, sequences)).tolist()
+
+    def run(counts: list[int]) -> list[list[int]]:
+        engine.reset(sequences, 8)
+        steps = [list(range(5, 5 + sequences))]
+        for count in counts:
+            past = len(steps) - 1
+            drawing = 20, [1.5, 0.9, 0.0], random[past : past + count]
+            steps += engine.sample(steps[-1], past, starts, *drawing)
+        return steps
+
+    assert run([2, 5]) == run([7]) == run([1] * 7)
+    assert len({tuple(tokens) for tokens in run([7])}) > 5
+
+
+def test_what_ties_with_the_last_token_is_left_to_the_host(tied):
+    tied.engine.reset(1, 4)
+    assert tied.engine.sample([5], 0, [0], 3, [1.0, 1.0, 0.0], [[0.5]]) == [[UNDECIDED]]
+    assert tied.engine.sample([5], 0, [0], 10**6, [1.0, 1.0, 0.0], [[0.0]]) == [[0]]
 
 
 def test_a_step_takes_other_tokens_than_the_module_chose(model):
@@ -118,20 +163,26 @@ def positions(model, monkeypatch):
     """How many positions each sequence of a step has by its end."""
     reached = []
 
-    def recorded(run, tokens, past, starts, *count):
-        reached.extend(past + sum(count or [1]) - start for start in starts)
-        return run(tokens, past, starts, *count)
+    def recorded(count, run, tokens, past, starts, *more):
+        reached.extend(past + count(*more) - start for start in starts)
+        return run(tokens, past, starts, *more)
 
-    for name in ("decode", "greedy"):
-        monkeypatch.setattr(model.engine, name, partial(recorded, getattr(model.engine, name)))
+    counts = {
+        "decode": lambda: 1,
+        "greedy": lambda count: count,
+        "sample": lambda _top_k, _options, random: len(random),
+    }
+    for name, count in counts.items():
+        run = partial(recorded, count, getattr(model.engine, name))
+        monkeypatch.setattr(model.engine, name, run)
     return reached
 
 
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("sampling", [{}, {"temperature": 1.0}, {"temperature": 1.0, "top_k": 9}])
 @pytest.mark.parametrize("end", [None, 4])
-def test_no_sequence_of_a_batch_leaves_the_context(model, positions, temperature, end):
+def test_no_sequence_of_a_batch_leaves_the_context(model, positions, sampling, end):
     context, prompts = 24, [[5] * 24, [6] * 20, [7, 8], [9] * 23]
-    sampling = SamplingOptions(temperature=temperature, seed=1)
+    sampling = SamplingOptions(**sampling, seed=1)
     options = GenerationOptions(max_new_tokens=40, sampling=sampling)
 
     def alone(ids: list[int], eos: tuple[int, ...]) -> list[int]:

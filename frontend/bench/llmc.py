@@ -1,13 +1,14 @@
 """A module that IREE runs as a contender: llmc's own bundle."""
 
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 from llmc.frontend.bench.contender import Contender, Rows
 from llmc.runtime.archive import map_archive
 from llmc.runtime.engine import Engine
-from llmc.runtime.greedy_steps import GreedySteps
 from llmc.runtime.hal_device import cpu_device
+from llmc.runtime.queued_steps import QueuedSteps
 
 _EMBEDDING, _HEAD = "embed_tokens", "lm_head"
 # The bits of a head that are read for few tokens only: see `llmc.dialects.bit_planes`.
@@ -43,11 +44,12 @@ class Compiled(Contender):
 
     def generate(self, tokens: list[int], past: int, count: int) -> list[list[int]]:
         """As `llmc run` does it, some steps in a call."""
-        greedy_steps = GreedySteps(self._engine)
+        queued = QueuedSteps()
         starts = [0] * len(tokens)
         steps = [tokens]
         while (done := len(steps) - 1) < count:
-            steps += greedy_steps.run(steps[-1], past + done, starts, count - done)
+            call = partial(self._engine.greedy, steps[-1], past + done, starts)
+            steps += queued.run(call, count - done)
         return steps[1:]
 
 

@@ -2,6 +2,7 @@
 
 from llmc.pipelines.passes.add_early import AddEarly
 from llmc.pipelines.passes.add_greedy import AddGreedy
+from llmc.pipelines.passes.add_sampled import AddSampled
 from llmc.pipelines.passes.add_top_k import AddTopK
 from llmc.pipelines.passes.annotate_caches import AnnotateCaches
 from llmc.pipelines.passes.annotate_shardings import AnnotateShardings
@@ -71,6 +72,7 @@ PASSES: dict[str, type[Pass]] = {
     for pass_ in (
         AddEarly,
         AddGreedy,
+        AddSampled,
         AddTopK,
         AnnotateCaches,
         AnnotateShardings,

@@ -10,16 +10,10 @@ from torch_mlir.dialects import func
 from llmc.dialects import EmbeddingOp, ScreenedArgmaxOp
 from llmc.pipelines.clones import clone_with
 from llmc.pipelines.option_text import Range
-from llmc.pipelines.passes.base import (
-    PART,
-    Pass,
-    calls_of,
-    is_read,
-    set_type,
-    trunks,
-)
+from llmc.pipelines.passes.base import Pass, calls_of, is_read, trunks
 from llmc.pipelines.passes.bind_parameters import check_storage
 from llmc.pipelines.passes.output_head import EMBEDDINGS, head_of
+from llmc.pipelines.passes.parts import copy_as_part, return_instead
 from llmc.pipelines.passes.split_weights import Split, is_of_one_row, split_of
 from llmc.pipelines.passes.weight_expressions import computed_by, serves_only
 from llmc.pipelines.recipes.recipe import Recipe, recipe_of
@@ -185,20 +179,9 @@ def _can_be_split(weight: ir.Value, split: Split) -> bool:
 
 def _copy_for_best(step: func.FuncOp, symbols: ir.SymbolTable) -> func.FuncOp:
     """A private copy of `step` that returns the second of its results alone."""
-    copy = step.operation.clone(ip=ir.InsertionPoint(step)).opview
-    copy.attributes["sym_name"] = ir.StringAttr.get(f"{step.sym_name.value}.best")
-    symbols.insert(copy.operation)  # by another name, where that one is taken
-    copy.attributes["sym_visibility"] = ir.StringAttr.get("private")
-    copy.attributes[PART] = ir.UnitAttr.get()
-    return_ = copy.entry_block.operations[-1]
-    _, best = return_.operands
-    with ir.InsertionPoint(return_), return_.location:
-        func.ReturnOp([best])
-    return_.operation.erase()
-    set_type(copy, [best.type])
-    if "res_attrs" in copy.attributes:
-        _, kept = copy.attributes["res_attrs"]
-        copy.attributes["res_attrs"] = ir.ArrayAttr.get([kept])
+    copy = copy_as_part(step, f"{step.sym_name.value}.best", symbols)
+    _, best = copy.entry_block.operations[-1].operands
+    return_instead(copy, best, 1)
     return copy
 
 

@@ -3,7 +3,7 @@
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
-from llmc.runtime.abi import RESET, TOP_K
+from llmc.runtime.abi import RESET, SAMPLED, SAMPLED_BATCH, TOP_K
 
 
 def argument_names(function: func.FuncOp) -> list[tuple[str, ...]]:
@@ -14,6 +14,9 @@ def argument_names(function: func.FuncOp) -> list[tuple[str, ...]]:
         return [("sequences",), ("capacity",)]
     if function.sym_name.value == TOP_K and ranks == [2, None]:
         return [("batch", "vocabulary"), ("count",)]
+    if function.sym_name.value in (SAMPLED, SAMPLED_BATCH) and ranks == [2, 1, *[None] * 3, 1, 2]:
+        numbers = ("sequence",), ("past",), ("top_k",)
+        return [("batch", "tokens"), ("batch",), *numbers, ("options",), ("count", "batch")]
     if ranks in ([2, 2], [2, 1, *[None] * 2], [2, 1, *[None] * 3]) and _are_numbers(types):
         per_rank = {1: ("batch",), 2: ("batch", "tokens")}
         scalars = iter((("sequence",), ("past",), ("count",)))

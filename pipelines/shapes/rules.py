@@ -343,6 +343,7 @@ RULES: dict[str, Rule] = {
     "llmc.decode_attention": _decode_attention,
     "llmc.decode_attention_part": _decode_attention,
     "llmc.dequantize": _leading(0, but=1),
+    "llmc.draw": _leading(0),
     "llmc.embedding": _leading(0),
     "llmc.expert_linear": _leading(1),
     "llmc.group_rows": _leading(0),

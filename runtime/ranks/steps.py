@@ -11,7 +11,7 @@ from llmc.runtime.ranks.communicator import Communicator
 from llmc.runtime.ranks.interrupts import uninterrupted
 from llmc.runtime.runner import Output, Runner, Together
 
-_CALLS = frozenset({"reset", "prefill", "prefill_batch", "decode", "greedy"})
+_CALLS = frozenset({"reset", "prefill", "prefill_batch", "decode", "greedy", "sample"})
 _OUTPUT_CALLS: dict[str, Callable[..., Any]] = {
     "find_top": Output.find_top,
     "logits": lambda output: output.logits,

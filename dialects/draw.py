@@ -1,0 +1,157 @@
+"""`llmc.draw`: the next token, by chance, of the most likely ones."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+from torch_mlir.dialects import arith, ext, math, scf, tensor
+
+from llmc.dialects.argmax import equal
+from llmc.dialects.checks import element_is, same, shaped, tensor_of, verified
+from llmc.dialects.index_notation import as_value, constant, index, loop_index, pointwise, size
+from llmc.dialects.llmc import Operation
+
+_Float = arith.CmpFPredicate
+
+TIED = -2
+"""What is drawn where the last of those to draw from ties with the next."""
+
+
+class DrawOp(Operation, name="draw", traits=[ext.Pure]):
+    """One of the first `count` of each row of `tokens [R, C]`, by a number of `random [R]`.
+
+    `values [R, C]` are their logits, descending. `options` are a temperature above 0, top_p and
+    min_p: probabilities are the softmax of the logits divided by the first. The fewest tokens that
+    have `top_p` of all of it are kept, the most likely first, of these such as have `min_p` times
+    that of the first; of them the one is drawn up to which, in this order, there is more than
+    `random` of what they have, a number from 0 to 1. Where `best [R]` is negative, that is drawn.
+    Where logit `count`, if there is one, is equal to the one before, -2 is. `count` is at least 1.
+
+        %token = "llmc.draw"(%values, %tokens, %best, %random, %options, %count)
+          : (tensor<1x?xf32>, tensor<1x?xi64>, tensor<1xi64>, tensor<1xf32>, tensor<3xf32>, index)
+          -> tensor<1xi64>
+    """
+
+    values: ext.Operand[Any]
+    tokens: ext.Operand[Any]
+    best: ext.Operand[Any]
+    random: ext.Operand[Any]
+    options: ext.Operand[Any]
+    count: ext.Operand[ir.IndexType]
+    out: ext.Result[Any]
+
+    @verified
+    def verify_invariants(self) -> None:
+        """Checks extents and element types."""
+        rows, columns = tensor_of(self.values, "values", 2)
+        shaped("tokens", self.tokens, [rows, columns])
+        for name in ("best", "random", "out"):
+            same(name, "its length", tensor_of(getattr(self, name), name, 1)[0], rows)
+        shaped("options", self.options, [3])
+        for name in ("values", "random", "options"):
+            element_is(name, getattr(self, name), "f32")
+        for name in ("tokens", "best", "out"):
+            element_is(name, getattr(self, name), "i64")
+
+    @staticmethod
+    def reference(
+        values: np.ndarray,
+        tokens: np.ndarray,
+        best: np.ndarray,
+        random: np.ndarray,
+        options: np.ndarray,
+        count: int,
+    ) -> np.ndarray:
+        """`values`, `tokens` `[R, C]`, `best`, `random` `[R]`, `options [3]` -> int64 `[R]`."""
+        temperature, top_p, min_p = options
+        weights = np.exp((values[:, :count] - values[:, :1]) / temperature)
+        before = np.cumsum(weights, 1) - weights
+        kept = (before < top_p * weights.sum(1, keepdims=True)) & (weights >= min_p)
+        kept[:, 0] = True
+        sums = np.cumsum(np.where(kept, weights, 0), 1)
+        passed = (sums <= random[:, None] * sums[:, -1:]) & (sums < sums[:, -1:])
+        drawn = np.take_along_axis(tokens, passed.sum(1, keepdims=True), 1)[:, 0]
+        tied = values[:, count] == values[:, count - 1] if count < values.shape[1] else False
+        return np.where(best < 0, best, np.where(tied, TIED, drawn))
+
+    def lower(self) -> ir.Value:
+        """Loops over the candidates of a row: their weight, that of those kept, and the drawn."""
+        options = [tensor.extract(self.options, [index(at)]) for at in range(3)]
+        columns = as_value(size(self.values, 1))
+
+        def draw(best: ir.Value, random: ir.Value, _: ir.Value) -> ir.Value:
+            row = loop_index(0)
+            candidates = _Candidates(self.values, row, self.count, *options)
+            token = tensor.extract(self.tokens, [row, candidates.place(random)])
+            return _settled(token, best, candidates.tie(columns))
+
+        return pointwise("r,r->r", draw, self.best, self.random)
+
+
+@dataclass(frozen=True)
+class _Candidates:
+    """The first `count` logits of a row of `values [R, C]`, and how to choose among them."""
+
+    values: ir.Value
+    row: ir.Value
+    count: ir.Value
+    temperature: ir.Value
+    top_p: ir.Value
+    min_p: ir.Value
+
+    def place(self, random: ir.Value) -> ir.Value:
+        """That of the one which `random` draws."""
+        zero = constant(0.0, random.type)
+        (all_,) = self._fold([zero], lambda weight, sum_: [arith.addf(sum_, weight)])
+        border = arith.mulf(self.top_p, all_)
+
+        def keep(weight: ir.Value, before: ir.Value, kept: ir.Value) -> list[ir.Value]:
+            likely = arith.cmpf(_Float.OGE, weight, self.min_p)
+            first = arith.cmpf(_Float.OEQ, before, zero)
+            is_kept = arith.andi(likely, arith.ori(first, arith.cmpf(_Float.OLT, before, border)))
+            return [
+                arith.addf(before, weight),
+                arith.addf(kept, arith.select(is_kept, weight, zero)),
+            ]
+
+        _, kept = self._fold([zero, zero], keep)
+        wanted = arith.mulf(random, kept)
+
+        def pass_over(weight: ir.Value, before: ir.Value, place: ir.Value) -> list[ir.Value]:
+            sum_ = arith.addf(before, weight)
+            is_passed = arith.andi(
+                arith.cmpf(_Float.OLE, sum_, wanted), arith.cmpf(_Float.OLT, sum_, kept)
+            )
+            step = arith.select(is_passed, index(1), index(0))
+            return [sum_, arith.addi(place, step)]
+
+        return self._fold([zero, index(0)], pass_over)[1]
+
+    def tie(self, columns: ir.Value) -> ir.Value:
+        """Whether the last of them ties with the next, if there is one among so many `columns`."""
+        last = arith.subi(self.count, index(1))
+        after = arith.minui(self.count, arith.subi(columns, index(1)))
+        is_next = arith.cmpi(arith.CmpIPredicate.ult, self.count, columns)
+        return arith.andi(is_next, equal(self._logit(last), self._logit(after)))
+
+    def _fold(self, start: list[ir.Value], body: Callable[..., list[ir.Value]]) -> list[ir.Value]:
+        """What `body(weight, *results)` makes of one weight after the other."""
+        peak = self._logit(index(0))
+        loop = scf.ForOp(index(0), self.count, index(1), start)
+        with ir.InsertionPoint(loop.body):
+            less = arith.subf(self._logit(loop.induction_variable), peak)
+            weight = math.exp(arith.divf(less, self.temperature))
+            scf.yield_(body(weight, *loop.inner_iter_args))
+        return list(loop.results)
+
+    def _logit(self, place: ir.Value) -> ir.Value:
+        return tensor.extract(self.values, [self.row, place])
+
+
+def _settled(token: ir.Value, best: ir.Value, is_tied: ir.Value) -> ir.Value:
+    """The token, unless that is `best` or none."""
+    zero = constant(0, best.type)
+    drawn = arith.select(is_tied, constant(TIED, best.type), token)
+    return arith.select(arith.cmpi(arith.CmpIPredicate.slt, best, zero), best, drawn)

@@ -1,0 +1,90 @@
+"""`add-sampled`: lets the module continue a text by several tokens that chance chooses."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, func
+
+from llmc.dialects import DrawOp, TopKOp
+from llmc.dialects.index_notation import collapse, expand, index, size, slice_of
+from llmc.pipelines.passes.base import Pass, set_arguments, trunks
+from llmc.pipelines.passes.logits import is_logits
+from llmc.pipelines.passes.parts import copy_as_part, return_instead
+from llmc.pipelines.passes.repeated_steps import is_step, make_repeatable, repeat
+from llmc.runtime.abi import DECODE, DECODE_BATCH, SAMPLED, SAMPLED_BATCH
+
+_SAMPLED = {DECODE: SAMPLED, DECODE_BATCH: SAMPLED_BATCH}
+
+
+@dataclass(frozen=True)
+class AddSampled(Pass):
+    """Adds functions that run `decode` or `decode_batch` several times, on tokens that they draw.
+
+    `sampled(tokens, start, sequence, past, top_k, options, random)` draws each of the `top_k` most
+    likely ones, as `llmc.draw` does, by a number of `random [steps, B]`. It returns the tokens,
+    `[steps, B]`, and the last of them. What returns no logits and best tokens gets none.
+    """
+
+    name: ClassVar[str] = "add-sampled"
+
+    def apply(self, module: ir.Module) -> None:
+        """Adds the functions at the end of the module."""
+        taken = ir.SymbolTable(module.operation)
+        for trunk in trunks(module):
+            name = _SAMPLED.get(trunk.sym_name.value)
+            if name is not None and name not in taken and is_step(trunk) and _has_logits(trunk):
+                with ir.InsertionPoint(module.body), trunk.location:
+                    make_repeatable(trunk)
+                    _add(name, trunk, taken)
+
+
+def _has_logits(trunk: func.FuncOp) -> bool:
+    logits, _ = trunk.type.results
+    return is_logits(logits) and str(logits.element_type) == "f32"
+
+
+def _add(name: str, decode: func.FuncOp, symbols: ir.SymbolTable) -> None:
+    """Adds the function `name`, and before it that of its steps: `decode`, which then draws."""
+    tokens, *state = decode.type.inputs
+    dynamic, f32 = ir.ShapedType.get_dynamic_size(), ir.F32Type.get()
+    rows = tokens.shape[0]
+    numbers, options, random = (
+        ir.RankedTensorType.get(shape, f32) for shape in ([rows], [3], [dynamic, rows])
+    )
+    step = copy_as_part(decode, f"{name}.step", symbols)
+    given = list(range(len(decode.arguments)))
+    drawing = set_arguments(step, given, [tokens.element_type, options, numbers])
+    return_ = step.entry_block.operations[-1]
+    with ir.InsertionPoint(return_), return_.location:
+        drawn = _draw(*return_.operands, *drawing)
+    return_instead(step, drawn, 1)
+    found = ir.RankedTensorType.get(random.shape, tokens.element_type)
+    inputs = [tokens, *state, tokens.element_type, options, random]
+    function = func.FuncOp(name, (inputs, [found, tokens]))
+    places = [argument.location for argument in step.arguments]
+    with ir.InsertionPoint(function.add_entry_block(places)):
+        *arguments, top_k, options, random = function.arguments
+
+        def own(number: ir.Value) -> list[ir.Value]:
+            width = size(random, 1)
+            return [top_k, options, slice_of(random, [number, 0], [1, width], [width])]
+
+        func.ReturnOp(repeat(step, arguments, size(random, 0), own))
+
+
+def _draw(
+    logits: ir.Value, best: ir.Value, top_k: ir.Value, options: ir.Value, numbers: ir.Value
+) -> ir.Value:
+    """The tokens `[B, 1]` that `numbers [B]` draw."""
+    rows, vocabulary = logits.type.shape
+    i64 = best.type.element_type
+    candidates = arith.minui(arith.index_cast(ir.IndexType.get(), top_k), index(vocabulary))
+    # One more, which may tie with the last of them.
+    read = arith.minui(arith.addi(candidates, index(1)), index(vocabulary))
+    few = [rows, ir.ShapedType.get_dynamic_size()]
+    types = (ir.RankedTensorType.get(few, kind) for kind in (logits.type.element_type, i64))
+    top = TopKOp(logits, read, *types)
+    most = collapse(best, [2])
+    drawn = DrawOp(top.values, top.places, most, numbers, options, candidates, most.type).out
+    return expand(drawn, [[size(drawn, 0), 1]])
