@@ -18,6 +18,7 @@ from llmc.pipelines.passes import (
     BindParameters,
     GroupExpertRows,
     LowerLlmc,
+    OutlineExperts,
     OutlineQuantizedExperts,
     PackBlocks,
     PackWeights,
@@ -83,7 +84,10 @@ class Layer:
             *packing,
             BindParameters(self.storage),
             GroupExpertRows(TILE),
+            OutlineExperts(),
             LowerLlmc(keep_kernels=True),
+            "canonicalize,cse",
+            ScheduleKernels(),
         )
 
 

@@ -28,7 +28,7 @@ from llmc.dialects.index_notation import (
 )
 from llmc.dialects.quantize import times_inverse
 from llmc.pipelines.kernels.kernel import multiply_add
-from llmc.pipelines.schedules.handles import RESULT, STAGE
+from llmc.pipelines.schedules.handles import STAGE
 
 
 @dataclass(frozen=True)
@@ -320,11 +320,6 @@ def _inverse_roots(x: ir.Value, epsilon: float) -> ir.Value:
     _name("squares", squares)
     _name("norms", factors)
     return factors
-
-
-def name_result(value: ir.Value) -> None:
-    """Marks what computes the result of a kernel."""
-    value.owner.attributes[RESULT] = ir.UnitAttr.get()
 
 
 def _name(stage: str, value: ir.Value) -> None:

@@ -31,6 +31,7 @@ from llmc.pipelines.passes.lower_collectives import LowerCollectives
 from llmc.pipelines.passes.lower_collectives_to_flow import LowerCollectivesToFlow
 from llmc.pipelines.passes.lower_llmc import LowerLlmc
 from llmc.pipelines.passes.number_layers import NumberLayers
+from llmc.pipelines.passes.outline_experts import OutlineExperts
 from llmc.pipelines.passes.outline_kernels import OutlineKernels
 from llmc.pipelines.passes.outline_linears import OutlineLinears
 from llmc.pipelines.passes.outline_quantized_experts import OutlineQuantizedExperts
@@ -101,6 +102,7 @@ PASSES: dict[str, type[Pass]] = {
         LowerLlmc,
         NumberLayers,
         OutlineKernels,
+        OutlineExperts,
         OutlineLinears,
         OutlineQuantizedExperts,
         OutlineQuantizedLinears,

@@ -10,6 +10,8 @@ from llmc.pipelines.schedules.handles import KIND, RESULT
 from llmc.pipelines.walks import find, walk
 
 EXPERT_MATVEC, EXPERT_MATMUL = "quantized_expert_matvec", "quantized_expert_matmul"
+PANEL_EXPERTS = "panel_expert_matvec"
+OVER_EXPERTS = EXPERT_MATVEC, EXPERT_MATMUL, PANEL_EXPERTS
 """The kinds of kernels that are a loop over experts, or rows of them, before any schedule."""
 
 
@@ -24,7 +26,7 @@ def is_distributed(kernel: func.FuncOp) -> bool:
 
     One over experts is a grid before: its schedule leaves nothing that computes the result whole.
     """
-    is_over_experts = kind_of(kernel) in (EXPERT_MATVEC, EXPERT_MATMUL)
+    is_over_experts = kind_of(kernel) in OVER_EXPERTS
     if is_over_experts and any(RESULT in op.attributes for op in walk(kernel.operation)):
         return False
     return bool(find(kernel.operation, "scf.forall"))

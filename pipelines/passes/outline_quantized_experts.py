@@ -6,13 +6,21 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, scf, tensor
+from torch_mlir.dialects import arith
 
 from llmc.dialects import GroupedQuantizedExpertLinearOp, PackedQuantizedExpertLinearOp
 from llmc.dialects.embedding import look_up
-from llmc.dialects.index_notation import Size, collapse, index, size, slice_of
+from llmc.dialects.index_notation import index, size
 from llmc.pipelines.kernels.quantized_linear import QuantizedRows
 from llmc.pipelines.passes.base import Pass, made_by
+from llmc.pipelines.passes.expert_rows import (
+    Rows,
+    element,
+    for_each,
+    number_at,
+    part,
+    without_padding,
+)
 from llmc.pipelines.passes.kernel_functions import EXPERT_MATMUL, EXPERT_MATVEC, KernelFunctions
 from llmc.pipelines.passes.kernel_operands import KernelOperands, as_rows
 from llmc.pipelines.passes.linear_prologue import read_lengths_before
@@ -23,8 +31,6 @@ from llmc.pipelines.walks import find
 
 Linear: TypeAlias = PackedQuantizedExpertLinearOp | GroupedQuantizedExpertLinearOp
 Build: TypeAlias = Callable[..., list[ir.Value]]
-Rows: TypeAlias = tuple[ir.Value, Size, Size]
-"""Rows of a kernel's result, the first one's number, and how many they are."""
 
 
 @dataclass(frozen=True)
@@ -80,24 +86,10 @@ class _Layer(QuantizedLayer, ABC):
         def multiply(
             rows: QuantizedRows, expert: ir.Value, arguments: tuple[ir.Value, ...]
         ) -> ir.Value:
-            own, floats = (_element(read(arguments), expert) for read in (stored, halves))
+            own, floats = (element(read(arguments), expert) for read in (stored, halves))
             return self.compute(rows, [own], floats)
 
         return multiply
-
-    def for_each(
-        self, count: int, rows: Size, compute: Callable[[ir.Value], Rows]
-    ) -> list[ir.Value]:
-        """The `rows` rows that `compute` gives, in any order, for numbers up to `count`."""
-        f32 = ir.F32Type.get()
-        room = tensor.empty([rows, self.strand, self.columns], f32)
-        loop = scf.ForallOp([0], [count], [1], [room])
-        with ir.InsertionPoint(loop.body):
-            value, first, number = compute(loop.induction_variables[0])
-            end = loop.terminator()
-        with ir.InsertionPoint(end.block):
-            _insert(value, loop.inner_iter_args[0], first, number)
-        return list(loop.results)
 
 
 class _OneToken(_Layer):
@@ -123,10 +115,10 @@ class _OneToken(_Layer):
 
             def compute(row: ir.Value) -> Rows:
                 token = arith.divui(row, index(top_k))
-                activations = self.quantize(_part(rows, token, 1), None)
-                return multiply(activations, _number(chosen, row), arguments), row, 1
+                activations = self.quantize(part(rows, token, 1), None)
+                return multiply(activations, number_at(chosen, row), arguments), row, 1
 
-            return self.for_each(count, count, compute)
+            return for_each(count, [count, self.strand, self.columns], compute)
 
         return build
 
@@ -138,7 +130,7 @@ class _Groups(_Layer):
 
     def body(self, operands: KernelOperands, kernels: KernelFunctions) -> Build:
         """A loop over experts."""
-        readers = [operands.read(part) for part in self._quantized(kernels)]
+        readers = [operands.read(each) for each in self._quantized(kernels)]
         first = operands.read(self.linear.first)
         multiply = self.matrices(operands)
         experts, *_ = self.linear.weight.type.shape
@@ -147,12 +139,13 @@ class _Groups(_Layer):
             rows, firsts = [read(arguments) for read in readers], first(arguments)
 
             def compute(expert: ir.Value) -> Rows:
-                start = _number(firsts, expert)
-                count = arith.subi(_number(firsts, arith.addi(expert, index(1))), start)
-                own = QuantizedRows(*(_part(part, start, count) for part in rows))
+                start = number_at(firsts, expert)
+                count = arith.subi(number_at(firsts, arith.addi(expert, index(1))), start)
+                own = QuantizedRows(*(part(each, start, count) for each in rows))
                 return multiply(own, expert, arguments), start, count
 
-            return self.for_each(experts, size(rows[0], 0), compute)
+            shape = [size(rows[0], 0), self.strand, self.columns]
+            return for_each(experts, shape, compute)
 
         return build
 
@@ -169,7 +162,7 @@ class _Groups(_Layer):
             return [made.values, made.scales, made.shares]
 
         made = kernels.call(QUANTIZE, operands.values, build)
-        return [look_up(taken.operands[0], part) for part in made] if taken else made
+        return [look_up(taken.operands[0], each) for each in made] if taken else made
 
 
 _LAYERS: dict[str, type[_Layer]] = {
@@ -185,44 +178,5 @@ def _outline(layer: _Layer, kernels: KernelFunctions) -> None:
         operands = KernelOperands()
         build = layer.body(operands, kernels)
         (y,) = kernels.call(layer.kind, operands.values, build)
-        epilogue.result.replace_all_uses_with(_shaped(y, epilogue.result.type))
+        epilogue.result.replace_all_uses_with(without_padding(y, epilogue.result.type))
     epilogue.erase()
-
-
-def _shaped(y: ir.Value, type_: ir.RankedTensorType) -> ir.Value:
-    """`y [R, P, J]` as `[R, N]`: the last panel may be padded."""
-    y = collapse(y, [1, 2])
-    if y.type.shape[1] != type_.shape[1]:
-        extents = [size(y, 0), type_.shape[1]]
-        y = slice_of(y, [0, 0], extents, extents)
-    return y if y.type == type_ else tensor.cast(type_, y)
-
-
-def _part(value: ir.Value, first: Size, count: Size) -> ir.Value:
-    """`count` rows of `value [R, ...]` from number `first` on."""
-    _, *rest = value.type.shape
-    extents = [count, *rest]
-    return slice_of(value, [first, *[0] * len(rest)], extents, extents)
-
-
-def _insert(value: ir.Value, into: ir.Value, first: Size, count: Size) -> None:
-    """Makes `value` the rows of `into` from number `first` on, at the end of a loop."""
-    _, *rest = into.type.shape
-    dynamic = ir.ShapedType.get_dynamic_size()
-    offsets, extents = [dynamic, *[0] * len(rest)], [dynamic, *rest]
-    counts = [] if isinstance(count, int) else [count]
-    if isinstance(count, int):
-        extents[0] = count
-    ones = [1] * len(extents)
-    tensor.parallel_insert_slice(value, into, [first], counts, [], offsets, extents, ones)
-
-
-def _element(value: ir.Value, number: ir.Value) -> ir.Value:
-    """`value [E, ...]` at `number`."""
-    _, *rest = value.type.shape
-    return slice_of(value, [number, *[0] * len(rest)], [1, *rest], rest)
-
-
-def _number(values: ir.Value, place: ir.Value) -> ir.Value:
-    """An integer of `values [R]`, as an index."""
-    return arith.index_cast(ir.IndexType.get(), tensor.extract(values, [place]))

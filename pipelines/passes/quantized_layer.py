@@ -21,10 +21,10 @@ from llmc.pipelines.kernels.quantized_linear import (
     Panels,
     QuantizedRows,
     multiply,
-    name_result,
     quantize,
 )
 from llmc.pipelines.passes.linear_epilogue import Epilogue, find_epilogue, follow
+from llmc.pipelines.schedules.handles import name_result
 
 Linear = (
     PackedQuantizedLinearOp

@@ -31,6 +31,11 @@ RESULT = "llmc.result"
 """The attribute of the operation that computes a kernel's result, whatever its name."""
 
 
+def name_result(value: ir.Value) -> None:
+    """Marks what computes the result of a kernel."""
+    value.owner.attributes[RESULT] = ir.UnitAttr.get()
+
+
 @dataclass(frozen=True)
 class Handle:
     """Operations of the payload that a script has hold of, and a letter for each of their loops."""

@@ -6,6 +6,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from llmc.pipelines.divisor import divisor
+from llmc.pipelines.schedules.panel_experts import panel_expert_matvec
 from llmc.pipelines.schedules.panel_matmul import PanelMatmulParameters, panel_matmul
 from llmc.pipelines.schedules.panel_matvec import (
     PanelMatvecParameters,
@@ -17,6 +18,7 @@ from llmc.pipelines.schedules.schedule import MOST, PythonSchedule
 from llmc.pipelines.schedules.sum_apart import CHAIN
 from llmc.pipelines.schedules.workgroups import panels_of_workgroup
 from llmc.pipelines.targets.cpu import CACHE_LINE, CPUTarget
+from llmc.pipelines.walks import find
 
 _BYTES_AT_ONCE = 256
 """Bytes that `panel_matvec` reads in a step, from panels that lie apart."""
@@ -76,6 +78,11 @@ def choose_panel_matvec(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedul
     )
     parameters = replace(parameters, lanes=lanes, chain=chain, sums=sums)
     return PythonSchedule(panel_matvec, parameters)
+
+
+def choose_panel_experts(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
+    """What `choose_panel_matvec` has for one matrix."""
+    return replace(choose_panel_matvec(kernel, target), function=panel_expert_matvec)
 
 
 def choose_single_panel(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
@@ -144,8 +151,8 @@ def _rows_in(count: int, rows: list[int]) -> int:
 def _operands(kernel: func.FuncOp) -> list[ir.RankedTensorType]:
     """The types of the row and of the parts of the weight, of the first product in a kernel."""
     product = next(
-        op
-        for op in kernel.entry_block
-        if op.operation.name == "linalg.generic" and len(op.iterator_types) == len("tpjk")
+        op.opview
+        for op in find(kernel.operation, "linalg.generic")
+        if len(op.opview.iterator_types) == len("tpjk")
     )
     return [value.type for value in product.inputs]

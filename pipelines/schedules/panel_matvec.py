@@ -1,6 +1,6 @@
 """`panel_matvec`: the product of one row and a matrix that is laid out in panels."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, ClassVar
 
@@ -79,7 +79,7 @@ def panel_matvec(payload: Handle, parameters: PanelMatvecParameters) -> None:
     is a norm of the row, every workgroup computes it. Changes numerics: the order of sums.
     """
     with each(kernels(payload, "panel_matvec")) as kernel:
-        _multiply_row(kernel, parameters)
+        multiply_row(kernel, parameters)
         prefetch_first(kernel, ROWS, parameters.ahead)
         simplify(kernel)
 
@@ -101,14 +101,19 @@ def single_panel(payload: Handle, parameters: SinglePanelParameters) -> None:
     """
     alone = PanelMatvecParameters(panels=1, rounds=1, **asdict(parameters))
     with each(kernels(payload, "single_panel")) as kernel:
-        _multiply_row(kernel, alone)
+        multiply_row(kernel, alone)
 
 
-def _multiply_row(kernel: Handle, parameters: PanelMatvecParameters) -> None:
+def multiply_row(
+    kernel: Handle,
+    parameters: PanelMatvecParameters,
+    computed: Callable[[Handle], Handle] = returned,
+) -> None:
+    """Distributes the one product of a kernel, or what follows it: what is `computed` there."""
     panels = parameters.panels
     generalize(kernel)
     _normalise(kernel, parameters.lanes)
-    result = either(match(returned(kernel), "tpj"), match(returned(kernel), "tpjk", reduced="k"))
+    result = either(match(computed(kernel), "tpj"), match(computed(kernel), "tpjk", reduced="k"))
     result = distribute(result, p=panels * parameters.rounds, j=parameters.columns)
     simplify(kernel)
     fuse(result, p=panels)

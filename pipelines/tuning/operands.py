@@ -6,7 +6,7 @@ import iree.runtime as rt
 import numpy as np
 from torch_mlir import ir
 
-from llmc.pipelines.passes.kernel_functions import EXPERT_MATMUL, EXPERT_MATVEC
+from llmc.pipelines.passes.kernel_functions import OVER_EXPERTS
 from llmc.pipelines.tuning.subject import Subject
 from llmc.runtime.engine import PREFILL_CHUNK
 
@@ -28,7 +28,7 @@ _ELEMENTS = {
 
 def can_make(subject: Subject) -> bool:
     """Whether we have numbers of all the element types, and any will do: no names of experts."""
-    if subject.kind in (EXPERT_MATVEC, EXPERT_MATMUL):
+    if subject.kind in OVER_EXPERTS:
         return False
     return all(str(type_.element_type) in _ELEMENTS for _, type_ in subject.tensors())
 

@@ -1,0 +1,62 @@
+"""What kernels of layers over experts share: a loop of which each round computes some rows."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, scf, tensor
+
+from llmc.dialects.index_notation import Size, collapse, size, slice_of
+
+Rows: TypeAlias = tuple[ir.Value, Size, Size]
+"""Rows of a kernel's result, the first one's number, and how many they are."""
+
+
+def for_each(count: int, shape: list[Size], compute: Callable[[ir.Value], Rows]) -> list[ir.Value]:
+    """Rows, f32 of this `shape` in all, that `compute` gives for each number below `count`."""
+    loop = scf.ForallOp([0], [count], [1], [tensor.empty(shape, ir.F32Type.get())])
+    with ir.InsertionPoint(loop.body):
+        value, first, number = compute(loop.induction_variables[0])
+        end = loop.terminator()
+    with ir.InsertionPoint(end.block):
+        _insert(value, loop.inner_iter_args[0], first, number)
+    return list(loop.results)
+
+
+def part(value: ir.Value, first: Size, count: Size) -> ir.Value:
+    """`count` rows of `value [R, ...]` from number `first` on."""
+    _, *rest = value.type.shape
+    extents = [count, *rest]
+    return slice_of(value, [first, *[0] * len(rest)], extents, extents)
+
+
+def element(value: ir.Value, number: ir.Value) -> ir.Value:
+    """`value [E, ...]` at `number`."""
+    _, *rest = value.type.shape
+    return slice_of(value, [number, *[0] * len(rest)], [1, *rest], rest)
+
+
+def number_at(values: ir.Value, place: ir.Value) -> ir.Value:
+    """An integer of `values [R]`, as an index."""
+    return arith.index_cast(ir.IndexType.get(), tensor.extract(values, [place]))
+
+
+def without_padding(y: ir.Value, type_: ir.RankedTensorType) -> ir.Value:
+    """`y [R, P, J]` as `[R, N]`, of this type: the last panel may be padded."""
+    y = collapse(y, [1, 2])
+    if y.type.shape[1] != type_.shape[1]:
+        extents = [size(y, 0), type_.shape[1]]
+        y = slice_of(y, [0, 0], extents, extents)
+    return y if y.type == type_ else tensor.cast(type_, y)
+
+
+def _insert(value: ir.Value, into: ir.Value, first: Size, count: Size) -> None:
+    """Makes `value` the rows of `into` from number `first` on, at the end of a loop."""
+    _, *rest = into.type.shape
+    dynamic = ir.ShapedType.get_dynamic_size()
+    offsets, extents = [dynamic, *[0] * len(rest)], [dynamic, *rest]
+    counts = [] if isinstance(count, int) else [count]
+    if isinstance(count, int):
+        extents[0] = count
+    ones = [1] * len(extents)
+    tensor.parallel_insert_slice(value, into, [first], counts, [], offsets, extents, ones)
