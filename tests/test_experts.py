@@ -95,6 +95,8 @@ LAYERS = [
     Layer(experts=4, outputs=16),
     Layer(experts=64, outputs=40, top_k=8),  # an odd number of panels
     Layer(experts=8, outputs=30, top_k=2),  # the last panel is padded
+    Layer(experts=4, outputs=8, top_k=2),  # one panel
+    Layer(experts=4, outputs=3, storage="f16"),
     Layer(experts=5, outputs=16, storage="f16"),
     Layer(experts=5, outputs=32, storage="bf16", transposed=True),
     Layer(experts=6, outputs=20, top_k=3, transposed=True),

@@ -1,8 +1,8 @@
-"""The kernels of linear layers over experts: a matrix-vector and a matrix-matrix product.
+"""The kernel of linear layers over experts, for the rows of several tokens.
 
-Given as linalg that picks the matrix in its body, a row alone takes IREE three times as long and
-rows together seven times. Both kernels keep their sums in registers and read panels of J outputs,
-`[K, J]`, from end to end, a few panels at once. Weights may be narrower than x; sums are not.
+Given as linalg that picks the matrix in its body, rows together take IREE seven times as long. Sums
+are kept in registers, and panels of J outputs, `[K, J]`, read from end to end, a few panels at
+once. Weights may be narrower than x; sums are not.
 """
 
 from dataclasses import dataclass
@@ -16,45 +16,18 @@ from llmc.pipelines.kernels.kernel import Kernel, load_index, multiply_add
 from llmc.pipelines.kernels.splat import splat
 from llmc.pipelines.schedules.sum_apart import CHAIN
 
-# Panels at once: enough sums for a row alone that none waits for another, and for rows together
-# that what is read of x is used twice.
-_PANELS_OF_ONE_ROW = 4
-_PANELS_OF_ROWS = 2
-
-
-def expert_matvec(weight: ir.RankedTensorType, top_k: int, rows: int | None) -> Kernel:
-    """Operands `x [R/top_k, K]`, `expert [R]`, `weight [E, N/J, K, J]`, result `[R, N]`.
-
-    Row r is row r / top_k of x times the matrix `expert[r]`. `rows` is R, None where dynamic.
-    """
-    panels = divisor(weight.shape[1], _PANELS_OF_ONE_ROW)
-
-    def grid(extents: list[ir.Value]) -> tuple[Size, Size]:
-        return weight.shape[1] // panels, extents[-1] if rows is None else rows
-
-    def build(
-        group: ir.Value,
-        row: ir.Value,
-        _extents: list[ir.Value],
-        x: ir.Value,
-        expert: ir.Value,
-        matrices: ir.Value,
-        out: ir.Value,
-    ) -> None:
-        product = _Product(x, matrices, out, top_k)
-        product.compute([row], load_index(expert, row), _consecutive(group, panels))
-
-    return Kernel(f"expert_matvec_{top_k}", grid, build)
+# Panels at once, so that what is read of x is used twice.
+_PANELS = 2
 
 
 def expert_matmul(weight: ir.RankedTensorType, top_k: int, tile: int) -> Kernel:
     """Operands `x [R/top_k, K]`, `order [R]`, `first [E + 1]`, `weight`, result `[R, N]`.
 
-    As `expert_matvec`, with the rows of expert e in `order[first[e]]` to `order[first[e + 1] - 1]`.
-    A workgroup computes all of them, `tile` together, with a few panels that thus come from memory
-    once.
+    `weight [E, N/J, K, J]`. Row r is row r / top_k of x times the matrix of its expert, which is e
+    for the rows `order[first[e]]` to `order[first[e + 1] - 1]`. A workgroup computes all of them,
+    `tile` together, with a few panels that thus come from memory once.
     """
-    panels = divisor(weight.shape[1], _PANELS_OF_ROWS)
+    panels = divisor(weight.shape[1], _PANELS)
 
     def grid(_extents: list[ir.Value]) -> tuple[Size, Size]:
         return weight.shape[1] // panels, weight.shape[0]

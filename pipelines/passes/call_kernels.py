@@ -17,7 +17,6 @@ from llmc.dialects import (
     DecodeAttentionOp,
     GroupedExpertLinearOp,
     GroupRowsOp,
-    PackedExpertLinearOp,
     RotaryOp,
     RouteOp,
     ScreenedArgmaxOp,
@@ -35,7 +34,7 @@ from llmc.pipelines.kernels.byte_attention import byte_attention
 from llmc.pipelines.kernels.combine_experts import combine_experts
 from llmc.pipelines.kernels.counters import Counters
 from llmc.pipelines.kernels.decode_attention import DecodeShape, decode_attention
-from llmc.pipelines.kernels.expert_linear import expert_matmul, expert_matvec
+from llmc.pipelines.kernels.expert_linear import expert_matmul
 from llmc.pipelines.kernels.group_rows import group_rows
 from llmc.pipelines.kernels.kernel import Kernel, dispatch, module_around
 from llmc.pipelines.kernels.partial_attention import PARTS, room_size, room_type
@@ -230,28 +229,16 @@ def _group_rows(op: GroupRowsOp, _cpu: CallKernels) -> list[ir.Value]:
     return dispatch(group_rows(), [op.expert], types, _dynamic_rows(op.expert) * 2)
 
 
-def _matvec(op: PackedExpertLinearOp, _cpu: CallKernels) -> list[ir.Value]:
-    rows = size(op.expert, 0)
-    kernel = expert_matvec(op.weight.type, op.top_k.value, rows if isinstance(rows, int) else None)
-    return [_product(kernel, [op.x, op.expert, op.weight], op.expert, op.out.type)]
-
-
 def _matmul(op: GroupedExpertLinearOp, _cpu: CallKernels) -> list[ir.Value]:
     kernel = expert_matmul(op.weight.type, op.top_k.value, op.tile.value)
-    return [_product(kernel, [op.x, op.order, op.first, op.weight], op.order, op.out.type)]
-
-
-def _product(
-    kernel: Kernel, operands: list[ir.Value], per_row: ir.Value, out: ir.RankedTensorType
-) -> ir.Value:
-    """The columns of the kernel's result that `out` has: the last panel may be padded."""
-    _, panels, _, columns = operands[-1].type.shape
+    _, panels, _, columns = op.weight.type.shape
+    out, rows = op.out.type, _dynamic_rows(op.order)
     padded = ir.RankedTensorType.get([out.shape[0], panels * columns], out.element_type)
-    (y,) = dispatch(kernel, operands, [padded], _dynamic_rows(per_row))
+    (y,) = dispatch(kernel, [op.x, op.order, op.first, op.weight], [padded], rows)
     if padded == out:
-        return y
-    extents = [size(per_row, 0), out.shape[1]]
-    return slice_of(y, [0, 0], extents, extents)
+        return [y]
+    extents = [size(op.order, 0), out.shape[1]]  # the last panel is padded
+    return [slice_of(y, [0, 0], extents, extents)]
 
 
 def _dynamic_rows(per_row: ir.Value) -> list[ir.Value]:
@@ -318,7 +305,6 @@ KERNELS: dict[str, Callable[..., list[ir.Value]]] = {
     "llmc.decode_attention_part": _decode_attention,
     "llmc.group_rows": _group_rows,
     "llmc.grouped_expert_linear": _matmul,
-    "llmc.packed_expert_linear": _matvec,
     "llmc.rotary": _rotary,
     "llmc.route": _route,
     "llmc.screened_argmax": _screened_argmax,

@@ -32,7 +32,7 @@ class OutlineExperts(Pass):
     A `panel_expert_matvec` is a loop over the rows of one token, in which stands what
     `outline-linears` makes of a row and one matrix: the product by that of the row's expert, and
     the elementwise operations that follow, be they on two halves of the outputs. Layers on a
-    dynamic number of rows, or of one panel, are left alone.
+    dynamic number of rows are left alone.
     """
 
     name: ClassVar[str] = "outline-experts"
@@ -41,9 +41,8 @@ class OutlineExperts(Pass):
         """Rewrites layer by layer."""
         kernels = KernelFunctions(module)
         for op in find(module.operation, "llmc.packed_expert_linear"):
-            layer = op.opview
-            if layer.out.type.has_static_shape and layer.weight.type.shape[1] > 1:
-                _outline(layer, kernels)
+            if op.opview.out.type.has_static_shape:
+                _outline(op.opview, kernels)
 
 
 def _outline(layer: PackedExpertLinearOp, kernels: KernelFunctions) -> None:
@@ -60,7 +59,7 @@ def _epilogue(layer: PackedExpertLinearOp) -> Epilogue:
     found = find_epilogue(layer.out)
     strand, left = divmod(panels, len(found.strands))
     is_whole = panels * columns == layer.out.type.shape[1]
-    fits = is_whole and not left and strand > 1 and not found.others()
+    fits = is_whole and strand and not left and not found.others()
     return found if fits else Epilogue(layer.out, (layer.out,), ())
 
 

@@ -36,13 +36,13 @@ func.func @twice(%x: tensor<?x16xf32>, %order: tensor<?xi32>, %first: tensor<5xi
 
 // What the last panel has too much is cut off.
 // CHECK-LABEL: func.func @padded
-// CHECK-NEXT:    %[[Y:.+]] = "flow.dispatch"(%arg0, %arg1, %arg2)
+// CHECK-NEXT:    %[[Y:.+]] = "flow.dispatch"(%arg0, %arg1, %arg2, %arg3)
 // CHECK-SAME:      -> tensor<2x16xf32>
 // CHECK-NEXT:    tensor.extract_slice %[[Y]][0, 0] [2, 10] [1, 1]
-func.func @padded(%x: tensor<1x6xf32>, %expert: tensor<2xi64>, %w: tensor<4x2x6x8xf32>)
+func.func @padded(%x: tensor<1x6xf32>, %order: tensor<2xi32>, %first: tensor<5xi32>, %w: tensor<4x2x6x8xf32>)
     -> tensor<2x10xf32> {
-  %y = "llmc.packed_expert_linear"(%x, %expert, %w) {top_k = 2 : i64}
-     : (tensor<1x6xf32>, tensor<2xi64>, tensor<4x2x6x8xf32>) -> tensor<2x10xf32>
+  %y = "llmc.grouped_expert_linear"(%x, %order, %first, %w) {tile = 4 : i64, top_k = 2 : i64}
+     : (tensor<1x6xf32>, tensor<2xi32>, tensor<5xi32>, tensor<4x2x6x8xf32>) -> tensor<2x10xf32>
   return %y : tensor<2x10xf32>
 }
 
