@@ -64,6 +64,27 @@ func.func @padded(%x: tensor<1x64xf32>, %expert: tensor<2xi64>, %w: tensor<8x2x6
 
 // -----
 
+#map = affine_map<(d0, d1) -> (d0, d1)>
+
+// What reads something beside the product stays outside.
+// CHECK-LABEL: func.func @with_another(
+// CHECK:         call @panel_expert_matvec_0
+// CHECK:         linalg.generic {{.*}} ins(%{{.*}}, %arg3 :
+func.func @with_another(%x: tensor<1x64xf32>, %expert: tensor<2xi64>, %w: tensor<8x2x64x16xf32>, %r: tensor<2x32xf32>) -> tensor<2x32xf32> {
+  %y = "llmc.packed_expert_linear"(%x, %expert, %w) {top_k = 2 : i64}
+    : (tensor<1x64xf32>, tensor<2xi64>, tensor<8x2x64x16xf32>) -> tensor<2x32xf32>
+  %room = tensor.empty() : tensor<2x32xf32>
+  %z = linalg.generic {indexing_maps = [#map, #map, #map], iterator_types = ["parallel", "parallel"]}
+      ins(%y, %r : tensor<2x32xf32>, tensor<2x32xf32>) outs(%room : tensor<2x32xf32>) {
+  ^bb0(%v: f32, %s: f32, %o: f32):
+    %p = arith.addf %v, %s : f32
+    linalg.yield %p : f32
+  } -> tensor<2x32xf32>
+  return %z : tensor<2x32xf32>
+}
+
+// -----
+
 // Of any number of rows there is no kernel.
 // CHECK-LABEL: func.func @any_rows(
 // CHECK:         "llmc.packed_expert_linear"
