@@ -95,18 +95,21 @@ class ExpertLinearOp(Operation, name="expert_linear", traits=[ext.Pure]):
         weight = dequantize(self.weight) if is_blocks else self.weight
         _, *shape = weight.type.shape
         if self.transposed.value:
-            return contract_chosen(self, self.expert, weight, shape[1], lambda e, n, k: [e, k, n])
-        return contract_chosen(self, self.expert, weight, shape[0], lambda e, n, k: [e, n, k])
+            outputs, place = shape[1], lambda e, n, k: [e, k, n]
+        else:
+            outputs, place = shape[0], lambda e, n, k: [e, n, k]
+        return contract_chosen(self.x, self.top_k.value, self.expert, weight, outputs, place)
 
 
 def contract_chosen(
-    op: Any,
+    x: ir.Value,
+    top_k: int,
     expert: ir.Value,
     weight: ir.Value,
     outputs: int,
     place: Callable[[ir.Value, ir.Value, ir.Value], list[ir.Value]],
 ) -> ir.Value:
-    """Row r of `op.x [R, K]`, `top_k` times, through the matrix that `expert [R * top_k]` says.
+    """Row r of `x [R, K]`, `top_k` times, through the matrix that `expert [R * top_k]` says.
 
     Element n, k of matrix e is that of `weight` at `place(e, n, k)`; there are `outputs` n.
     """
@@ -118,10 +121,10 @@ def contract_chosen(
             element = arith.extf(x.type, element)
         return arith.addf(sum_, arith.mulf(x, element))
 
-    count, top_k = size(expert, 0), op.top_k.value
-    rows = count // top_k if isinstance(count, int) else as_value(size(op.x, 0))
+    count = size(expert, 0)
+    rows = count // top_k if isinstance(count, int) else as_value(size(x, 0))
     chosen = expand(expert, [[rows, top_k]])
-    y = reduce("rk,rc->rcn", multiply_add, 0.0, op.x, chosen, n=outputs)
+    y = reduce("rk,rc->rcn", multiply_add, 0.0, x, chosen, n=outputs)
     return collapse(y, [2, 1])
 
 

@@ -68,6 +68,29 @@ class GroupRowsOp(Operation, name="group_rows", traits=[ext.Pure]):
         return [inverse(place), first, place]
 
 
+def check_groups(op: Any) -> None:
+    """Checks that `first` has a number for each matrix of `weight [E, ...]`, and one more."""
+    experts = tensor_of(op.weight, "weight")[0]
+    same("first", "its length", tensor_of(op.first, "first", 1)[0], experts + 1)
+    integers("first", op.first)
+
+
+def expert_of_rows(first: np.ndarray) -> np.ndarray:
+    """The group of each row, where that of expert e are `first[e]` to `first[e + 1] - 1`."""
+    return np.repeat(np.arange(len(first) - 1), np.diff(first))
+
+
+def find_experts(op: Any) -> ir.Value:
+    """The group of each row of `op.x`: how many begin there or before, but for one."""
+    i64 = ir.IntegerType.get_signless(64)
+
+    def count(first: ir.Value, sum_: ir.Value) -> ir.Value:
+        first = arith.index_cast(ir.IndexType.get(), first)
+        return add_if(arith.cmpi(arith.CmpIPredicate.sle, first, loop_index(0)), sum_)
+
+    return reduce("e->r", count, -1, op.first, element=i64, r=size(op.x, 0))
+
+
 def inverse(order: ir.Value) -> ir.Value:
     """The inverse of the permutation `order [R]` of 0 to R - 1."""
 

@@ -6,10 +6,18 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext
 
-from llmc.dialects.checks import counts, floats, integers, same, static, tensor_of, verified
+from llmc.dialects.checks import (
+    floats,
+    same,
+    same_element,
+    shaped,
+    static,
+    tensor_of,
+    verified,
+)
 from llmc.dialects.expert_linear import ExpertLinearOp, check_expert_rows, contract_chosen
-from llmc.dialects.group_rows import add_if, inverse
-from llmc.dialects.index_notation import index, reduce
+from llmc.dialects.group_rows import check_groups, expert_of_rows, find_experts
+from llmc.dialects.index_notation import index
 from llmc.dialects.llmc import Operation
 from llmc.dialects.packed_linear import check_panels, unpack_panels
 
@@ -32,7 +40,8 @@ class PackedExpertLinearOp(Operation, name="packed_expert_linear", traits=[ext.P
     @verified
     def verify_invariants(self) -> None:
         """Checks rows, K and N across operands."""
-        _check_product(self, "expert")
+        inputs, outputs = _check_panels(self)
+        check_expert_rows(self, "expert", inputs, outputs)
 
     @staticmethod
     def reference(
@@ -43,69 +52,47 @@ class PackedExpertLinearOp(Operation, name="packed_expert_linear", traits=[ext.P
 
     def lower(self) -> ir.Value:
         """A contraction that reads the chosen matrix where it lies."""
-        return _contract_packed(self, self.expert)
+        return _contract_packed(self, self.top_k.value, self.expert)
 
 
 class GroupedExpertLinearOp(Operation, name="grouped_expert_linear", traits=[ext.Pure]):
-    """`llmc.packed_expert_linear` for rows that `llmc.group_rows` has grouped by expert.
+    """`llmc.packed_expert_linear` of rows that lie one expert's after another's.
 
-    A matrix is read once for all its rows, `tile` of which are computed together. The result's rows
-    are in the order of `expert`, not in that of the groups. Gale et al., "MegaBlocks", 2022.
+    Row r of the result is row r of `x [R, K]` through the matrix e for which r is from `first[e]`
+    to `first[e + 1] - 1`, as `llmc.group_rows` gives them: each matrix is read once, for all its
+    rows. Gale et al., "MegaBlocks", 2022.
 
-        %y = "llmc.grouped_expert_linear"(%x, %order, %first, %w) {tile = 8 : i64, top_k = 8 : i64}
-           : (tensor<?x64xf32>, tensor<?xi32>, tensor<17xi32>, tensor<16x16x64x16xf32>)
-           -> tensor<?x256xf32>
+        %y = "llmc.grouped_expert_linear"(%x, %first, %w)
+           : (tensor<?x64xf32>, tensor<17xi32>, tensor<16x16x64x16xf32>) -> tensor<?x256xf32>
     """
 
     x: ext.Operand[Any]
-    order: ext.Operand[Any]
     first: ext.Operand[Any]
     weight: ext.Operand[Any]
-    tile: ir.IntegerAttr
-    top_k: ir.IntegerAttr
     out: ext.Result[Any]
 
     @verified
     def verify_invariants(self) -> None:
-        """Checks rows, K, N and E across operands."""
-        _check_product(self, "order")
-        experts = tensor_of(self.weight, "weight", 4)[0]
-        same("first", "its length", tensor_of(self.first, "first", 1)[0], experts + 1)
-        integers("first", self.first)
-        counts("tile", self.tile)
+        """Checks rows, K, N and E across operands, and element types."""
+        inputs, outputs = _check_panels(self)
+        rows, width = tensor_of(self.x, "x", 2)
+        same("x", "its last dimension", width, inputs)
+        shaped("out", self.out, [rows, outputs])
+        same_element("out", self.out, self.x)
+        check_groups(self)
 
     @staticmethod
-    def reference(
-        x: np.ndarray,
-        order: np.ndarray,
-        first: np.ndarray,
-        weight: np.ndarray,
-        top_k: int,
-        outputs: int,
-    ) -> np.ndarray:
-        """`x [R, K]`, `order [C]`, `first [E + 1]`, `weight [E, N/J, K, J]` -> `[C, N]`."""
-        expert = np.empty_like(order)
-        for number in range(len(first) - 1):
-            expert[order[first[number] : first[number + 1]]] = number
-        return PackedExpertLinearOp.reference(x, expert, weight, top_k, outputs)
+    def reference(x: np.ndarray, first: np.ndarray, weight: np.ndarray, outputs: int) -> np.ndarray:
+        """`x [R, K]`, `first [E + 1]`, `weight [E, N/J, K, J]` -> `[R, N]`."""
+        return PackedExpertLinearOp.reference(x, expert_of_rows(first), weight, 1, outputs)
 
     def lower(self) -> ir.Value:
         """The expert of each row, and the same contraction as without groups."""
-        return _contract_packed(self, self._expert())
-
-    def _expert(self) -> ir.Value:
-        """The group of the place that each row has in `order`: those that begin there or before."""
-
-        def count(place: ir.Value, first: ir.Value, sum_: ir.Value) -> ir.Value:
-            place, first = (arith.index_cast(ir.IndexType.get(), each) for each in (place, first))
-            return add_if(arith.cmpi(arith.CmpIPredicate.sle, first, place), sum_)
-
-        i64 = ir.IntegerType.get_signless(64)
-        return reduce("r,e->r", count, -1, inverse(self.order), self.first, element=i64)
+        return _contract_packed(self, 1, find_experts(self))
 
 
-def _check_product(op: Any, per_row: str) -> None:
-    """Checks `x`, `weight`, `out` and the operand that has an integer for each row of `out`."""
+def _check_panels(op: Any) -> tuple[int, int]:
+    """Checks the element types of `x` and `weight`, and the panels of this; returns K and N."""
     inputs = tensor_of(op.weight, "weight", 4)[2]
     tensor_of(op.x, "x", 2)
     floats("x", op.x)
@@ -113,14 +100,14 @@ def _check_product(op: Any, per_row: str) -> None:
     _, outputs = tensor_of(op.out, "out", 2)
     static("out", op.out, 1)
     check_panels(op.weight, outputs)
-    check_expert_rows(op, per_row, inputs, outputs)
+    return inputs, outputs
 
 
-def _contract_packed(op: Any, expert: ir.Value) -> ir.Value:
+def _contract_packed(op: Any, top_k: int, expert: ir.Value) -> ir.Value:
     columns = op.weight.type.shape[3]
 
     def place(expert: ir.Value, n: ir.Value, k: ir.Value) -> list[ir.Value]:
         width = index(columns)
         return [expert, arith.divui(n, width), k, arith.remui(n, width)]
 
-    return contract_chosen(op, expert, op.weight, op.out.type.shape[1], place)
+    return contract_chosen(op.x, top_k, expert, op.weight, op.out.type.shape[1], place)

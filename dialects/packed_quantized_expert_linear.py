@@ -4,14 +4,13 @@ from typing import Any
 
 import numpy as np
 from torch_mlir import ir
-from torch_mlir.dialects import arith, ext
+from torch_mlir.dialects import ext
 
 from llmc.dialects.block_product import first_outputs, multiply_blocks
 from llmc.dialects.blocks import FORMATS
 from llmc.dialects.checks import (
     element_is,
     filled,
-    integers,
     same,
     shaped,
     static,
@@ -20,8 +19,8 @@ from llmc.dialects.checks import (
 )
 from llmc.dialects.embedding import look_up
 from llmc.dialects.expert_linear import check_expert_rows
-from llmc.dialects.group_rows import add_if
-from llmc.dialects.index_notation import collapse, loop_index, pointwise, reduce, size
+from llmc.dialects.group_rows import check_groups, expert_of_rows, find_experts
+from llmc.dialects.index_notation import collapse, pointwise
 from llmc.dialects.llmc import Operation
 from llmc.dialects.packed_quantized_linear import PackedQuantizedLinearOp
 from llmc.dialects.panel_checks import check_block_panels
@@ -94,28 +93,18 @@ class GroupedQuantizedExpertLinearOp(
         rows, width = tensor_of(self.x, "x", 2)
         same("x", "its last dimension", width, inputs)
         shaped("out", self.out, [rows, outputs])
-        experts = tensor_of(self.weight, "weight", 4)[0]
-        same("first", "its length", tensor_of(self.first, "first", 1)[0], experts + 1)
-        integers("first", self.first)
+        check_groups(self)
 
     @staticmethod
     def reference(
         x: np.ndarray, first: np.ndarray, weight: np.ndarray, format: str, outputs: int
     ) -> np.ndarray:
         """`x [R, K]`, `first [E + 1]`, int8 `[E, N/J, K/G, S]` -> `[R, N]`."""
-        expert = np.repeat(np.arange(len(weight)), np.diff(first))
-        return _multiplied(x, expert, weight, format, outputs)
+        return _multiplied(x, expert_of_rows(first), weight, format, outputs)
 
     def lower(self) -> ir.Value:
         """The expert of each row, and the same sums as without groups."""
-        i64 = ir.IntegerType.get_signless(64)
-
-        def count(first: ir.Value, sum_: ir.Value) -> ir.Value:
-            first = arith.index_cast(ir.IndexType.get(), first)
-            return add_if(arith.cmpi(arith.CmpIPredicate.sle, first, loop_index(0)), sum_)
-
-        expert = reduce("e->r", count, -1, self.first, element=i64, r=size(self.x, 0))
-        return _lower(self, self.x, expert)
+        return _lower(self, self.x, find_experts(self))
 
 
 def _check_product(op: Any) -> tuple[int, int]:

@@ -277,7 +277,7 @@ class LinalgStage(Stage):
         if isinstance(target, GPUTarget):
             return gpu_linalg(self.target, target)
         return (
-            GroupExpertRows(tile=target.rows // 2),  # two panels are computed together
+            GroupExpertRows(),
             AddEarly(),
             AttendInPlace(),
             FuseDecodeAttention(),

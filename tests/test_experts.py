@@ -83,7 +83,7 @@ class Layer:
         return (
             *packing,
             BindParameters(self.storage),
-            GroupExpertRows(TILE),
+            GroupExpertRows(),
             OutlineExperts(),
             LowerLlmc(keep_kernels=True),
             "canonicalize,cse",
@@ -97,6 +97,7 @@ LAYERS = [
     Layer(experts=8, outputs=30, top_k=2),  # the last panel is padded
     Layer(experts=4, outputs=8, top_k=2),  # one panel
     Layer(experts=4, outputs=3, storage="f16"),
+    Layer(experts=1, outputs=16),  # no loop over experts
     Layer(experts=5, outputs=16, storage="f16"),
     Layer(experts=5, outputs=32, storage="bf16", transposed=True),
     Layer(experts=6, outputs=20, top_k=3, transposed=True),
@@ -106,6 +107,7 @@ LAYERS = [
     Layer(experts=5, outputs=40, inputs=64, top_k=3, format="q8_0"),  # the last panel is padded
     Layer(experts=3, outputs=48, inputs=256, format="int4_g128"),
     Layer(experts=4, outputs=4, inputs=32, top_k=2, format="q4_1"),  # one panel: no kernel
+    Layer(experts=1, outputs=64, inputs=64, format="q8_0"),
 ]
 
 

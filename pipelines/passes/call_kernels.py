@@ -15,7 +15,6 @@ from llmc.dialects import (
     CachedAttentionOp,
     CombineExpertsOp,
     DecodeAttentionOp,
-    GroupedExpertLinearOp,
     GroupRowsOp,
     RotaryOp,
     RouteOp,
@@ -24,7 +23,7 @@ from llmc.dialects import (
 )
 from llmc.dialects.block_bytes import to_blocks, to_bytes
 from llmc.dialects.block_types import cell_format
-from llmc.dialects.index_notation import as_value, expand, index, size, slice_of
+from llmc.dialects.index_notation import as_value, expand, index, size
 from llmc.dialects.kv_cache import channels
 from llmc.pipelines.kernels.append import append
 from llmc.pipelines.kernels.argmax import argmax
@@ -34,7 +33,6 @@ from llmc.pipelines.kernels.byte_attention import byte_attention
 from llmc.pipelines.kernels.combine_experts import combine_experts
 from llmc.pipelines.kernels.counters import Counters
 from llmc.pipelines.kernels.decode_attention import DecodeShape, decode_attention
-from llmc.pipelines.kernels.expert_linear import expert_matmul
 from llmc.pipelines.kernels.group_rows import group_rows
 from llmc.pipelines.kernels.kernel import Kernel, dispatch, module_around
 from llmc.pipelines.kernels.partial_attention import PARTS, room_size, room_type
@@ -229,18 +227,6 @@ def _group_rows(op: GroupRowsOp, _cpu: CallKernels) -> list[ir.Value]:
     return dispatch(group_rows(), [op.expert], types, _dynamic_rows(op.expert) * 2)
 
 
-def _matmul(op: GroupedExpertLinearOp, _cpu: CallKernels) -> list[ir.Value]:
-    kernel = expert_matmul(op.weight.type, op.top_k.value, op.tile.value)
-    _, panels, _, columns = op.weight.type.shape
-    out, rows = op.out.type, _dynamic_rows(op.order)
-    padded = ir.RankedTensorType.get([out.shape[0], panels * columns], out.element_type)
-    (y,) = dispatch(kernel, [op.x, op.order, op.first, op.weight], [padded], rows)
-    if padded == out:
-        return [y]
-    extents = [size(op.order, 0), out.shape[1]]  # the last panel is padded
-    return [slice_of(y, [0, 0], extents, extents)]
-
-
 def _dynamic_rows(per_row: ir.Value) -> list[ir.Value]:
     return [size(per_row, 0)] if per_row.type.is_dynamic_dim(0) else []
 
@@ -304,7 +290,6 @@ KERNELS: dict[str, Callable[..., list[ir.Value]]] = {
     "llmc.decode_attention": _decode_attention,
     "llmc.decode_attention_part": _decode_attention,
     "llmc.group_rows": _group_rows,
-    "llmc.grouped_expert_linear": _matmul,
     "llmc.rotary": _rotary,
     "llmc.route": _route,
     "llmc.screened_argmax": _screened_argmax,

@@ -1,7 +1,7 @@
 """`group-expert-rows`: lets rows that chose the same expert share what is read of it."""
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import ClassVar, TypeAlias
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith
@@ -14,14 +14,15 @@ from llmc.dialects import (
     PackedExpertLinearOp,
     PackedQuantizedExpertLinearOp,
 )
-from llmc.dialects.attributes import i64
 from llmc.dialects.index_notation import constant, pointwise
-from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass, made_by
 from llmc.pipelines.passes.linear_epilogue import Epilogue, find_epilogue
 from llmc.pipelines.passes.linear_prologue import read_lengths_before
 from llmc.pipelines.walks import find
 
+Layer: TypeAlias = PackedExpertLinearOp | PackedQuantizedExpertLinearOp
+
+_LAYERS = ("llmc.packed_expert_linear", "llmc.packed_quantized_expert_linear")
 _EXPERT = 1
 """The number of the operand of a layer that has an integer for each row of its result."""
 
@@ -30,51 +31,30 @@ _EXPERT = 1
 class GroupExpertRows(Pass):
     """Turns packed layers over experts, on a dynamic number of rows, into their grouped forms.
 
-    A static number of rows is one token's: its experts differ, and there is nothing to group. CSE
-    leaves one `llmc.group_rows` to the layers that follow the same choice. Of
-    `llmc.packed_expert_linear`, `tile` rows are computed together. Around
-    `llmc.packed_quantized_expert_linear` rows are put in the order of the groups, and back after
-    the elementwise operations that follow it; a layer on rows that were put back takes them as they
-    lay.
+    A static number of rows is one token's: its experts differ, and there is nothing to group. Rows
+    are put in the order of the groups before a layer, and back after the elementwise operations
+    that follow it; a layer on rows that were put back takes them as they lay. Layers that follow
+    the same choice share one `llmc.group_rows`.
     """
 
     name: ClassVar[str] = "group-expert-rows"
-    tile: Annotated[int, Range(1, 4096)] = 8
 
     def apply(self, module: ir.Module) -> None:
         """Rewrites every layer whose number of rows is dynamic."""
-        for op in find(module.operation, "llmc.packed_expert_linear"):
-            if op.opview.out.type.is_dynamic_dim(0):
-                self._group(op.opview)
         groups: dict[ir.Value, GroupRowsOp] = {}
-        for op in find(module.operation, "llmc.packed_quantized_expert_linear"):
+        for op in find(module.operation, *_LAYERS):
             if op.opview.out.type.is_dynamic_dim(0):
                 _sort(op.opview, groups)
 
-    def _group(self, layer: PackedExpertLinearOp) -> None:
-        with ir.InsertionPoint(layer), layer.location:
-            groups = _groups(layer)
-            new = GroupedExpertLinearOp(
-                layer.x,
-                groups.order,
-                groups.first,
-                layer.weight,
-                i64(self.tile),
-                layer.top_k,
-                layer.out.type,
-            )
-        layer.out.replace_all_uses_with(new.out)
-        layer.operation.erase()
 
-
-def _groups(layer: PackedExpertLinearOp | PackedQuantizedExpertLinearOp) -> GroupRowsOp:
+def _groups(layer: Layer) -> GroupRowsOp:
     """The groups of the layer's rows, found here."""
     i32, (experts, *_) = ir.IntegerType.get_signless(32), layer.weight.type.shape
     order = ir.RankedTensorType.get(layer.expert.type.shape, i32)
     return GroupRowsOp(layer.expert, order, ir.RankedTensorType.get([experts + 1], i32), order)
 
 
-def _sort(layer: PackedQuantizedExpertLinearOp, groups: dict[ir.Value, GroupRowsOp]) -> None:
+def _sort(layer: Layer, groups: dict[ir.Value, GroupRowsOp]) -> None:
     """Multiplies rows in the order of their groups; `groups` has those that are known."""
     read_lengths_before(layer.operation, _EXPERT)
     epilogue = find_epilogue(layer.out)
@@ -85,9 +65,7 @@ def _sort(layer: PackedQuantizedExpertLinearOp, groups: dict[ir.Value, GroupRows
             groups[layer.expert] = _groups(layer)
         group = groups[layer.expert]
         x = _sorted(layer, group)
-        new = GroupedQuantizedExpertLinearOp(
-            x, group.first, layer.weight, layer.format, layer.out.type
-        )
+        new = _grouped(layer, x, group)
     is_alone = epilogue.result == layer.out
     layer.out.replace_all_uses_with(new.out)
     result = new.out if is_alone else epilogue.result
@@ -99,7 +77,17 @@ def _sort(layer: PackedQuantizedExpertLinearOp, groups: dict[ir.Value, GroupRows
     layer.operation.erase()
 
 
-def _sorted(layer: PackedQuantizedExpertLinearOp, group: GroupRowsOp) -> ir.Value:
+def _grouped(
+    layer: Layer, x: ir.Value, group: GroupRowsOp
+) -> GroupedExpertLinearOp | GroupedQuantizedExpertLinearOp:
+    """The layer on its rows `x` in the order of `group`."""
+    operands = x, group.first, layer.weight
+    if isinstance(layer, PackedQuantizedExpertLinearOp):
+        return GroupedQuantizedExpertLinearOp(*operands, layer.format, layer.out.type)
+    return GroupedExpertLinearOp(*operands, layer.out.type)
+
+
+def _sorted(layer: Layer, group: GroupRowsOp) -> ir.Value:
     """The layer's rows, each as often as it has experts, in the order of the groups."""
     top_k, put_back = layer.top_k.value, made_by(layer.x, "llmc.embedding")
     if put_back and top_k == 1 and put_back.operands[0] == group.place:

@@ -10,8 +10,8 @@ from llmc.pipelines.schedules.handles import KIND, RESULT
 from llmc.pipelines.walks import find, walk
 
 EXPERT_MATVEC, EXPERT_MATMUL = "quantized_expert_matvec", "quantized_expert_matmul"
-PANEL_EXPERTS = "panel_expert_matvec"
-OVER_EXPERTS = EXPERT_MATVEC, EXPERT_MATMUL, PANEL_EXPERTS
+PANEL_EXPERT_MATVEC, PANEL_EXPERT_MATMUL = "panel_expert_matvec", "panel_expert_matmul"
+OVER_EXPERTS = EXPERT_MATVEC, EXPERT_MATMUL, PANEL_EXPERT_MATVEC, PANEL_EXPERT_MATMUL
 """The kinds of kernels that are a loop over experts, or rows of them, before any schedule."""
 
 

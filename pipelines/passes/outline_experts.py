@@ -1,13 +1,14 @@
 """`outline-experts`: makes kernels of layers over experts with packed weights."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
-from llmc.dialects import PackedExpertLinearOp
-from llmc.dialects.index_notation import index
+from llmc.dialects import GroupedExpertLinearOp, PackedExpertLinearOp
+from llmc.dialects.index_notation import index, size
 from llmc.pipelines.kernels.panel_linear import panel_linear
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.expert_rows import (
@@ -18,21 +19,31 @@ from llmc.pipelines.passes.expert_rows import (
     part,
     without_padding,
 )
-from llmc.pipelines.passes.kernel_functions import PANEL_EXPERTS, KernelFunctions
+from llmc.pipelines.passes.kernel_functions import (
+    PANEL_EXPERT_MATMUL,
+    PANEL_EXPERT_MATVEC,
+    KernelFunctions,
+)
 from llmc.pipelines.passes.kernel_operands import KernelOperands
 from llmc.pipelines.passes.linear_epilogue import Epilogue, find_epilogue, follow
+from llmc.pipelines.passes.linear_prologue import read_lengths_before
 from llmc.pipelines.schedules.handles import name_result
 from llmc.pipelines.walks import find
+
+Layer: TypeAlias = PackedExpertLinearOp | GroupedExpertLinearOp
+Multiply: TypeAlias = Callable[[ir.Value, ir.Value], ir.Value]
+"""What the layer makes of rows by the matrix of an expert."""
 
 
 @dataclass(frozen=True)
 class OutlineExperts(Pass):
-    """Turns `llmc.packed_expert_linear` into calls of kernels that schedules work on.
+    """Turns layers over experts into calls of kernels that schedules work on.
 
-    A `panel_expert_matvec` is a loop over the rows of one token, in which stands what
-    `outline-linears` makes of a row and one matrix: the product by that of the row's expert, and
-    the elementwise operations that follow, be they on two halves of the outputs. Layers on a
-    dynamic number of rows are left alone.
+    In a loop stands what `outline-linears` makes of one matrix: the product, and the elementwise
+    operations that follow, be they on two halves of the outputs. `llmc.packed_expert_linear` on a
+    static number of rows is a `panel_expert_matvec`, a loop over rows;
+    `llmc.grouped_expert_linear` is a `panel_expert_matmul`, a loop over experts, of which there are
+    several.
     """
 
     name: ClassVar[str] = "outline-experts"
@@ -42,18 +53,43 @@ class OutlineExperts(Pass):
         kernels = KernelFunctions(module)
         for op in find(module.operation, "llmc.packed_expert_linear"):
             if op.opview.out.type.has_static_shape:
-                _outline(op.opview, kernels)
+                _outline(op.opview, PANEL_EXPERT_MATVEC, _rows_of_token, kernels)
+        for op in find(module.operation, "llmc.grouped_expert_linear"):
+            if op.opview.weight.type.shape[0] > 1:
+                read_lengths_before(op)
+                _outline(op.opview, PANEL_EXPERT_MATMUL, _groups, kernels)
 
 
-def _outline(layer: PackedExpertLinearOp, kernels: KernelFunctions) -> None:
+def _outline(
+    layer: Layer, kind: str, loop: Callable[..., list[ir.Value]], kernels: KernelFunctions
+) -> None:
+    """Replaces a layer, and what follows it in its kernel, by a call."""
     epilogue = _epilogue(layer)
+    chosen = layer.expert if isinstance(layer, PackedExpertLinearOp) else layer.first
+    _, panels, _, columns = layer.weight.type.shape
+    strands = len(epilogue.strands)
     with ir.InsertionPoint(epilogue.end), epilogue.end.location:
-        (y,) = _call(layer, epilogue, kernels)
+        operands = KernelOperands()
+        x, numbers, weight = map(operands.read, (layer.x, chosen, layer.weight))
+
+        def build(*arguments: ir.Value) -> list[ir.Value]:
+            matrices = weight(arguments)
+
+            def multiply(rows: ir.Value, expert: ir.Value) -> ir.Value:
+                products = panel_linear(rows, [element(matrices, expert)], None, strands)
+                result = follow(epilogue, products, [])
+                name_result(result)
+                return result
+
+            shape = [panels // strands, columns]
+            return loop(layer, x(arguments), numbers(arguments), multiply, shape)
+
+        (y,) = kernels.call(kind, operands.values, build)
         epilogue.result.replace_all_uses_with(without_padding(y, epilogue.result.type))
     epilogue.erase()
 
 
-def _epilogue(layer: PackedExpertLinearOp) -> Epilogue:
+def _epilogue(layer: Layer) -> Epilogue:
     """What follows the layer in its kernel: it reads nothing beside, and whole panels."""
     _, panels, _, columns = layer.weight.type.shape
     found = find_epilogue(layer.out)
@@ -63,26 +99,35 @@ def _epilogue(layer: PackedExpertLinearOp) -> Epilogue:
     return found if fits else Epilogue(layer.out, (layer.out,), ())
 
 
-def _call(
-    layer: PackedExpertLinearOp, epilogue: Epilogue, kernels: KernelFunctions
+def _rows_of_token(
+    layer: PackedExpertLinearOp,
+    x: ir.Value,
+    expert: ir.Value,
+    multiply: Multiply,
+    shape: list[int],
 ) -> list[ir.Value]:
-    """Calls, here, a kernel for layer and epilogue, which gives `[R, P, J]`."""
-    operands, strands = KernelOperands(), len(epilogue.strands)
-    x, expert, weight = map(operands.read, (layer.x, layer.expert, layer.weight))
-    _, panels, _, columns = layer.weight.type.shape
+    """A loop over rows, each of which reads a matrix of its own."""
     count = layer.out.type.shape[0]
 
-    def build(*arguments: ir.Value) -> list[ir.Value]:
-        rows, chosen, matrices = (read(arguments) for read in (x, expert, weight))
+    def compute(row: ir.Value) -> Rows:
+        token = arith.divui(row, index(layer.top_k.value))
+        return multiply(part(x, token, 1), number_at(expert, row)), row, 1
 
-        def compute(row: ir.Value) -> Rows:
-            token = arith.divui(row, index(layer.top_k.value))
-            matrix = element(matrices, number_at(chosen, row))
-            products = panel_linear(part(rows, token, 1), [matrix], None, strands)
-            result = follow(epilogue, products, [])
-            name_result(result)
-            return result, row, 1
+    return for_each(count, [count, *shape], compute)
 
-        return for_each(count, [count, panels // strands, columns], compute)
 
-    return kernels.call(PANEL_EXPERTS, operands.values, build)
+def _groups(
+    layer: GroupedExpertLinearOp,
+    x: ir.Value,
+    first: ir.Value,
+    multiply: Multiply,
+    shape: list[int],
+) -> list[ir.Value]:
+    """A loop over experts, of which each has rows that lie together."""
+
+    def compute(expert: ir.Value) -> Rows:
+        start = number_at(first, expert)
+        count = arith.subi(number_at(first, arith.addi(expert, index(1))), start)
+        return multiply(part(x, start, count), expert), start, count
+
+    return for_each(layer.weight.type.shape[0], [size(x, 0), *shape], compute)

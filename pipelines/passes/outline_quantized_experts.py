@@ -41,8 +41,8 @@ class OutlineQuantizedExperts(Pass):
     makes of one matrix. `llmc.packed_quantized_expert_linear` on a static number of rows is a
     `quantized_expert_matvec`, which quantises each row too. `llmc.grouped_quantized_expert_linear`
     is a `quantized_expert_matmul` on rows that a `quantize_rows` has quantised, before they are put
-    in the order of their groups. Layers of one panel, and rows longer than a workgroup's stack
-    holds, are left alone.
+    in the order of their groups. Layers of one panel, groups of one expert, and rows longer than a
+    workgroup's stack holds, are left alone.
     """
 
     name: ClassVar[str] = "outline-quantized-experts"
@@ -127,6 +127,11 @@ class _Groups(_Layer):
     """A layer on rows that lie one expert's after another's."""
 
     kind, per_row = EXPERT_MATMUL, 0
+
+    @property
+    def has_kernel(self) -> bool:
+        """Whether there are several experts to loop over."""
+        return bool(self.linear.weight.type.shape[0] > 1)
 
     def body(self, operands: KernelOperands, kernels: KernelFunctions) -> Build:
         """A loop over experts."""

@@ -6,7 +6,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from llmc.pipelines.divisor import divisor
-from llmc.pipelines.schedules.panel_experts import panel_expert_matvec
+from llmc.pipelines.schedules.panel_experts import panel_expert_matmul, panel_expert_matvec
 from llmc.pipelines.schedules.panel_matmul import PanelMatmulParameters, panel_matmul
 from llmc.pipelines.schedules.panel_matvec import (
     PanelMatvecParameters,
@@ -80,7 +80,7 @@ def choose_panel_matvec(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedul
     return PythonSchedule(panel_matvec, parameters)
 
 
-def choose_panel_experts(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
+def choose_panel_expert_matvec(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
     """What `choose_panel_matvec` has for one matrix."""
     return replace(choose_panel_matvec(kernel, target), function=panel_expert_matvec)
 
@@ -133,9 +133,14 @@ def choose_panel_matmul(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedul
     panels, columns = kernel.type.results[0].shape[-2:]
     _, *weight = _operands(kernel)
     rows = 6 if target.columns == _COLUMNS_OF_AVX2 else 12
-    together = divisor(panels, min(2, panels // 2))
+    together = divisor(panels, max(1, min(2, panels // 2)))
     ahead = _rows_in(_BYTES_AHEAD_OF_ROWS, _bytes_of_rows(weight, columns))
     return PythonSchedule(panel_matmul, PanelMatmulParameters(rows, together, ahead=ahead))
+
+
+def choose_panel_expert_matmul(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
+    """What `choose_panel_matmul` has for one matrix."""
+    return replace(choose_panel_matmul(kernel, target), function=panel_expert_matmul)
 
 
 def _bytes_of_rows(weight: list[ir.RankedTensorType], columns: int) -> list[int]:

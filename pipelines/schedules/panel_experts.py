@@ -1,9 +1,8 @@
-"""`panel_expert_matvec`: rows times the matrices of their experts, laid out in panels."""
+"""`panel_expert_matvec`, `panel_expert_matmul`: rows times the matrices of experts, in panels."""
 
 from llmc.pipelines.schedules.handles import Handle, each, kernels, result
+from llmc.pipelines.schedules.panel_matmul import PanelMatmulParameters, multiply_rows
 from llmc.pipelines.schedules.panel_matvec import PanelMatvecParameters, multiply_row
-from llmc.pipelines.schedules.prefetch import ROWS
-from llmc.pipelines.schedules.verbs import prefetch_first, simplify
 
 
 def panel_expert_matvec(payload: Handle, parameters: PanelMatvecParameters) -> None:
@@ -13,5 +12,12 @@ def panel_expert_matvec(payload: Handle, parameters: PanelMatvecParameters) -> N
     """
     with each(kernels(payload, "panel_expert_matvec")) as kernel:
         multiply_row(kernel, parameters, lambda kernel: result(kernel, ""))
-        prefetch_first(kernel, ROWS, parameters.ahead)
-        simplify(kernel)
+
+
+def panel_expert_matmul(payload: Handle, parameters: PanelMatmulParameters) -> None:
+    """What `panel_matmul` does, for each expert by its rows.
+
+    Changes numerics: the order of sums.
+    """
+    with each(kernels(payload, "panel_expert_matmul")) as kernel:
+        multiply_rows(kernel, parameters, lambda kernel: result(kernel, ""))

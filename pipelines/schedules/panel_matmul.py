@@ -1,6 +1,6 @@
 """`panel_matmul`: the product of any number of rows and a matrix that is laid out in panels."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -77,27 +77,34 @@ def panel_matmul(payload: Handle, parameters: PanelMatmulParameters) -> None:
     with a row of each panel. Changes numerics: the order of a sum.
     """
     with each(kernels(payload, "panel_matmul")) as kernel:
-        generalize(kernel)
-        result = either(
-            match(returned(kernel), "tpj"), match(returned(kernel), "tpjk", reduced="k")
-        )
-        result = distribute(result, p=parameters.panels)
+        multiply_rows(kernel, parameters)
+
+
+def multiply_rows(
+    kernel: Handle,
+    parameters: PanelMatmulParameters,
+    computed: Callable[[Handle], Handle] = returned,
+) -> None:
+    """Distributes the one product of a kernel, or what follows it: what is `computed` there."""
+    generalize(kernel)
+    result = either(match(computed(kernel), "tpj"), match(computed(kernel), "tpjk", reduced="k"))
+    result = distribute(result, p=parameters.panels)
+    simplify(kernel)
+    for rows in parameters.micro_kernels():
+        _, loops = fuse(result, t=rows)
+        whole = loops["t"]
+        if rows > 1:
+            whole, rest = part(whole)
+            result = inserted(rest, "tpj")
         simplify(kernel)
-        for rows in parameters.micro_kernels():
-            _, loops = fuse(result, t=rows)
-            whole = loops["t"]
-            if rows > 1:
-                whole, rest = part(whole)
-                result = inserted(rest, "tpj")
-            simplify(kernel)
-            _micro_kernel(whole, parameters)
-        simplify(kernel)
-        splat_reads(kernel)
-        read_in_place(kernel)
-        keep_in_registers(kernel)
-        prefetch(kernel, ROWS, parameters.ahead)
-        prefetch_first(kernel, ROWS, parameters.ahead)
-        simplify(kernel)
+        _micro_kernel(whole, parameters)
+    simplify(kernel)
+    splat_reads(kernel)
+    read_in_place(kernel)
+    keep_in_registers(kernel)
+    prefetch(kernel, ROWS, parameters.ahead)
+    prefetch_first(kernel, ROWS, parameters.ahead)
+    simplify(kernel)
 
 
 def _micro_kernel(loop: Handle, parameters: PanelMatmulParameters) -> None:

@@ -80,8 +80,6 @@ def panel_matvec(payload: Handle, parameters: PanelMatvecParameters) -> None:
     """
     with each(kernels(payload, "panel_matvec")) as kernel:
         multiply_row(kernel, parameters)
-        prefetch_first(kernel, ROWS, parameters.ahead)
-        simplify(kernel)
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,7 @@ def single_panel(payload: Handle, parameters: SinglePanelParameters) -> None:
     """
     alone = PanelMatvecParameters(panels=1, rounds=1, **asdict(parameters))
     with each(kernels(payload, "single_panel")) as kernel:
-        multiply_row(kernel, alone)
+        _multiply_panels(kernel, alone, returned)
 
 
 def multiply_row(
@@ -110,6 +108,14 @@ def multiply_row(
     computed: Callable[[Handle], Handle] = returned,
 ) -> None:
     """Distributes the one product of a kernel, or what follows it: what is `computed` there."""
+    _multiply_panels(kernel, parameters, computed)
+    prefetch_first(kernel, ROWS, parameters.ahead)
+    simplify(kernel)
+
+
+def _multiply_panels(
+    kernel: Handle, parameters: PanelMatvecParameters, computed: Callable[[Handle], Handle]
+) -> None:
     panels = parameters.panels
     generalize(kernel)
     _normalise(kernel, parameters.lanes)

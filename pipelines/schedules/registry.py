@@ -9,7 +9,7 @@ from llmc.pipelines.schedules.elementwise import elementwise
 from llmc.pipelines.schedules.matmul import matmul
 from llmc.pipelines.schedules.matvec import matvec
 from llmc.pipelines.schedules.matvec_q4 import matvec_q4
-from llmc.pipelines.schedules.panel_experts import panel_expert_matvec
+from llmc.pipelines.schedules.panel_experts import panel_expert_matmul, panel_expert_matvec
 from llmc.pipelines.schedules.panel_matmul import panel_matmul
 from llmc.pipelines.schedules.panel_matvec import panel_matvec, single_panel
 from llmc.pipelines.schedules.quantize_rows import quantize_rows
@@ -31,6 +31,7 @@ SCHEDULES: dict[str, Callable[..., None]] = {
         matmul,
         matvec,
         matvec_q4,
+        panel_expert_matmul,
         panel_expert_matvec,
         panel_matmul,
         panel_matvec,

@@ -8,7 +8,8 @@ from torch_mlir.dialects import func
 
 from llmc.pipelines.divisor import divisor
 from llmc.pipelines.schedules.panel_choices import (
-    choose_panel_experts,
+    choose_panel_expert_matmul,
+    choose_panel_expert_matvec,
     choose_panel_matmul,
     choose_panel_matvec,
     choose_single_panel,
@@ -158,7 +159,8 @@ def _values_ahead(target: CPUTarget) -> int:
 
 
 RULES: dict[str, tuple[Rule, ...]] = {
-    "panel_expert_matvec": (choose_panel_experts,),
+    "panel_expert_matmul": (choose_panel_expert_matmul,),
+    "panel_expert_matvec": (choose_panel_expert_matvec,),
     "panel_matmul": (choose_panel_matmul,),
     "panel_matvec": (choose_panel_matvec,),
     "quantize_rows": (_quantize_rows,),

@@ -347,7 +347,7 @@ RULES: dict[str, Rule] = {
     "llmc.embedding": _leading(0),
     "llmc.expert_linear": _leading(1),
     "llmc.group_rows": _leading(0),
-    "llmc.grouped_expert_linear": _leading(1),
+    "llmc.grouped_expert_linear": _leading(0),
     "llmc.grouped_quantized_expert_linear": _leading(0),
     "llmc.join_float": _elementwise,
     "llmc.layer_norm": _leading(0),

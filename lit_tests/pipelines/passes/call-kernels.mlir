@@ -1,49 +1,26 @@
 // RUN: llmc-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(call-kernels,cse,canonicalize)' | filecheck %s
 // RUN: llmc-opt %s --split-input-file --verify-diagnostics --call-kernels=lanes=8 | filecheck %s --check-prefix=LANES
 
-// A kernel stands in the module once, however often it is called. Its grid: the two panels in one
-// workgroup, and a row of workgroups for each expert.
+// A kernel stands in the module once, however often it is called. Its grid: a workgroup for each row.
 // CHECK:       "stream.executable"() ({
 // CHECK-NEXT:    "stream.executable.export"() ({
-// CHECK-NEXT:    ^bb0(%{{.+}}: index, %{{.+}}: index, %{{.+}}: index):
-// CHECK-DAG:       %[[ONE:.+]] = arith.constant 1 : index
-// CHECK-DAG:       %[[FOUR:.+]] = arith.constant 4 : index
-// CHECK:           "stream.return"(%[[ONE]], %[[FOUR]], %[[ONE]])
+// CHECK-NEXT:    ^bb0(%[[ROWS:[a-z0-9]+]]: index, %{{.+}}: index, %{{.+}}: index):
+// CHECK:           %[[ONE:.+]] = arith.constant 1 : index
+// CHECK:           "stream.return"(%[[ROWS]], %[[ONE]], %[[ONE]])
 // CHECK:         builtin.module {
-// CHECK-NEXT:      func.func @[[MATMUL:expert_matmul_1_4_[a-z0-9_A-Z]+]](
-// CHECK:             scf.for
-// CHECK:               vector.load {{.+}} : memref<4x2x16x8xf16>, vector<8xf16>
-// CHECK:               arith.extf {{.+}} : vector<8xf16> to vector<8xf32>
-// CHECK:               arith.mulf {{.+}} fastmath<contract>
-// CHECK:             vector.store
+// CHECK-NEXT:      func.func @[[ROUTE:route_Dx[a-z0-9_A-Z]+]](
+// CHECK:             memref.alloca
+// CHECK:             vector.load
 // CHECK:       "stream.executable.end"
-
+// CHECK-NOT:   func.func @route_
 // CHECK-LABEL: func.func @twice
-// CHECK:         %[[R:.+]] = tensor.dim %arg1
-// CHECK:         %[[T:.+]] = tensor.dim %arg0
-// CHECK:         %[[Y:.+]] = "flow.dispatch"(%[[T]], %[[R]], %[[R]], %[[T]], %[[R]], %[[R]], %arg0, %arg1, %arg2, %arg3, %[[T]], %[[R]], %[[R]])
-// CHECK-SAME:      entry_points = [@[[MATMUL]]::@[[MATMUL]]]
-// CHECK-SAME:      operandSegmentSizes = array<i32: 3, 7, 2, 1>
-// CHECK:         "flow.dispatch"({{.+}}, %[[Y]], %arg1, %arg2, %arg3, {{.+}}) {entry_points = [@[[MATMUL]]::@[[MATMUL]]]
-func.func @twice(%x: tensor<?x16xf32>, %order: tensor<?xi32>, %first: tensor<5xi32>,
-                 %w: tensor<4x2x16x8xf16>) -> tensor<?x16xf32> {
-  %y = "llmc.grouped_expert_linear"(%x, %order, %first, %w) {tile = 4 : i64, top_k = 1 : i64}
-     : (tensor<?x16xf32>, tensor<?xi32>, tensor<5xi32>, tensor<4x2x16x8xf16>) -> tensor<?x16xf32>
-  %z = "llmc.grouped_expert_linear"(%y, %order, %first, %w) {tile = 4 : i64, top_k = 1 : i64}
-     : (tensor<?x16xf32>, tensor<?xi32>, tensor<5xi32>, tensor<4x2x16x8xf16>) -> tensor<?x16xf32>
-  return %z : tensor<?x16xf32>
-}
-
-// What the last panel has too much is cut off.
-// CHECK-LABEL: func.func @padded
-// CHECK-NEXT:    %[[Y:.+]] = "flow.dispatch"(%arg0, %arg1, %arg2, %arg3)
-// CHECK-SAME:      -> tensor<2x16xf32>
-// CHECK-NEXT:    tensor.extract_slice %[[Y]][0, 0] [2, 10] [1, 1]
-func.func @padded(%x: tensor<1x6xf32>, %order: tensor<2xi32>, %first: tensor<5xi32>, %w: tensor<4x2x6x8xf32>)
-    -> tensor<2x10xf32> {
-  %y = "llmc.grouped_expert_linear"(%x, %order, %first, %w) {tile = 4 : i64, top_k = 2 : i64}
-     : (tensor<1x6xf32>, tensor<2xi32>, tensor<5xi32>, tensor<4x2x6x8xf32>) -> tensor<2x10xf32>
-  return %y : tensor<2x10xf32>
+// CHECK:         "flow.dispatch"({{.+}}) {entry_points = [@[[ROUTE]]::@[[ROUTE]]]
+// CHECK:         "flow.dispatch"({{.+}}) {entry_points = [@[[ROUTE]]::@[[ROUTE]]]
+func.func @twice(%x: tensor<?x100xf32>, %y: tensor<?x100xf32>)
+    -> (tensor<?x4xf32>, tensor<?x4xi64>, tensor<?x4xf32>, tensor<?x4xi64>) {
+  %w, %e = "llmc.route"(%x) {normalised = 0 : i64} : (tensor<?x100xf32>) -> (tensor<?x4xf32>, tensor<?x4xi64>)
+  %v, %f = "llmc.route"(%y) {normalised = 0 : i64} : (tensor<?x100xf32>) -> (tensor<?x4xf32>, tensor<?x4xi64>)
+  return %w, %e, %v, %f : tensor<?x4xf32>, tensor<?x4xi64>, tensor<?x4xf32>, tensor<?x4xi64>
 }
 
 // CHECK-LABEL: func.func @group

@@ -1,20 +1,20 @@
-// RUN: llmc-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(group-expert-rows{tile=4},cse)' | filecheck %s
-// RUN: not llmc-opt %s --pass-pipeline='builtin.module(group-expert-rows{tile=0})' 2>&1 | filecheck %s --check-prefix=ZERO
-
-// ZERO: error: option 'tile' of pass 'group-expert-rows' must be from 1 to 4096, not 0
+// RUN: llmc-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(group-expert-rows,cse)' | filecheck %s
 
 #map = affine_map<(d0, d1) -> (d0, d1)>
 
-// Both layers follow one choice of experts and share its groups.
+// Both layers follow one choice of experts and share its groups. Rows are put in their order once,
+// and put back at the end.
 // CHECK-LABEL: func.func @many_tokens
-// CHECK-NEXT:    %[[G:.+]]:3 = "llmc.group_rows"(%arg1)
+// CHECK:         %[[G:.+]]:3 = "llmc.group_rows"(%arg1)
 // CHECK-SAME:      (tensor<?xi64>) -> (tensor<?xi32>, tensor<5xi32>, tensor<?xi32>)
-// CHECK-NEXT:    %[[UP:.+]] = "llmc.grouped_expert_linear"(%arg0, %[[G]]#0, %[[G]]#1, %arg2)
-// CHECK-SAME:      tile = 4 : i64, top_k = 2 : i64
+// CHECK:         %[[TOKENS:.+]] = linalg.generic {{.+}} ins(%[[G]]#0 : tensor<?xi32>)
+// CHECK:           arith.divui %{{.+}}, %c2
+// CHECK:         %[[X:.+]] = "llmc.embedding"(%[[TOKENS]], %arg0)
+// CHECK-NEXT:    %[[UP:.+]] = "llmc.grouped_expert_linear"(%[[X]], %[[G]]#1, %arg2)
 // CHECK-SAME:      -> tensor<?x10xf32>
-// CHECK-NEXT:    "llmc.grouped_expert_linear"(%[[UP]], %[[G]]#0, %[[G]]#1, %arg3)
-// CHECK-SAME:      tile = 4 : i64, top_k = 1 : i64
-// CHECK-NOT:     llmc.packed_expert_linear
+// CHECK-NEXT:    %[[DOWN:.+]] = "llmc.grouped_expert_linear"(%[[UP]], %[[G]]#1, %arg3)
+// CHECK-NEXT:    %[[BACK:.+]] = "llmc.embedding"(%[[G]]#2, %[[DOWN]])
+// CHECK-NEXT:    return %[[BACK]]
 func.func @many_tokens(%x: tensor<?x6xf32>, %expert: tensor<?xi64>, %up: tensor<4x2x6x8xf32>,
                        %down: tensor<4x1x10x8xf16>) -> tensor<?x6xf32> {
   %y = "llmc.packed_expert_linear"(%x, %expert, %up) {top_k = 2 : i64}
@@ -35,8 +35,7 @@ func.func @one_token(%x: tensor<1x6xf32>, %expert: tensor<2xi64>, %up: tensor<4x
   return %y : tensor<2x10xf32>
 }
 
-// Blocks: rows are put in the order of their groups once, stay so for what is done to them one by
-// one and for the layer after it, and are put back.
+// Blocks: rows stay in the order of their groups for what is done to them one by one, too.
 // CHECK-LABEL: func.func @blocks
 // CHECK-NOT:     llmc.packed_quantized_expert_linear
 // CHECK:         %[[G:.+]]:3 = "llmc.group_rows"(%arg1)

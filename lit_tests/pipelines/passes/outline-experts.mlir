@@ -13,10 +13,10 @@
 // CHECK-SAME:    llmc.kernel = "panel_expert_matvec"
 // CHECK:         scf.forall (%[[ROW:.*]]) in (6)
 // CHECK:           %[[TOKEN:.*]] = arith.divui %[[ROW]], %c3
+// CHECK:           tensor.extract_slice %[[X]][%[[TOKEN]], 0] [1, 64]
 // CHECK:           %[[WHICH:.*]] = tensor.extract %[[EXPERT]][%[[ROW]]]
 // CHECK:           %[[NUMBER:.*]] = arith.index_cast %[[WHICH]]
 // CHECK:           %[[MATRIX:.*]] = tensor.extract_slice %{{.*}}[%[[NUMBER]], 0, 0, 0] [1, 4, 64, 16]
-// CHECK:           tensor.extract_slice %[[X]][%[[TOKEN]], 0] [1, 64]
 // CHECK:           tensor.extract_slice %[[MATRIX]][0, 0, 0] [2, 64, 16]
 // CHECK:           %[[GATE:.*]] = linalg.generic
 // CHECK:           tensor.extract_slice %[[MATRIX]][2, 0, 0] [2, 64, 16]
@@ -91,5 +91,26 @@ func.func @with_another(%x: tensor<1x64xf32>, %expert: tensor<2xi64>, %w: tensor
 func.func @any_rows(%x: tensor<?x64xf32>, %expert: tensor<?xi64>, %w: tensor<8x2x64x16xf32>) -> tensor<?x32xf32> {
   %y = "llmc.packed_expert_linear"(%x, %expert, %w) {top_k = 2 : i64}
     : (tensor<?x64xf32>, tensor<?xi64>, tensor<8x2x64x16xf32>) -> tensor<?x32xf32>
+  return %y : tensor<?x32xf32>
+}
+
+// -----
+
+// Groups: an expert's rows lie together.
+// CHECK-LABEL: func.func @many_tokens(
+// CHECK:         call @panel_expert_matmul_0({{.*}}) : {{.*}} -> tensor<?x2x16xf32>
+// CHECK-LABEL: func.func private @panel_expert_matmul_0
+// CHECK-SAME:    %[[X:[^:]*]]: tensor<?x64xf32>, %[[FIRST:[^:]*]]: tensor<9xi32>, %[[W:[^:]*]]: tensor<8x2x64x16xf32>
+// CHECK-SAME:    llmc.kernel = "panel_expert_matmul"
+// CHECK:         scf.forall (%[[E:.*]]) in (8)
+// CHECK:           tensor.extract %[[FIRST]][%[[E]]]
+// CHECK:           %[[COUNT:.*]] = arith.subi
+// CHECK:           tensor.extract_slice %[[X]][%[[START:.*]], 0] [%[[COUNT]], 64]
+// CHECK:           tensor.extract_slice %[[W]][%[[E]], 0, 0, 0] [1, 2, 64, 16]
+// CHECK:           linalg.generic {{.*}} attrs =  {llmc.result}
+// CHECK:           tensor.parallel_insert_slice %{{.*}} into %{{.*}}[%[[START]], 0, 0] [%[[COUNT]], 2, 16]
+func.func @many_tokens(%x: tensor<?x64xf32>, %first: tensor<9xi32>, %w: tensor<8x2x64x16xf32>) -> tensor<?x32xf32> {
+  %y = "llmc.grouped_expert_linear"(%x, %first, %w)
+    : (tensor<?x64xf32>, tensor<9xi32>, tensor<8x2x64x16xf32>) -> tensor<?x32xf32>
   return %y : tensor<?x32xf32>
 }
