@@ -61,21 +61,11 @@ def _routes(module: nn.Module, biases: int) -> Iterator[_Route]:
     """All ways to choose that a router with so many biases, none or one, may have."""
     flags = (False, True)
     if not biases:
-        yield from (partial(_unbiased, normalised=normalised) for normalised in flags)
+        yield from (partial(torch_ops.route, normalised=normalised) for normalised in flags)
         return
     scales = {1.0, *(float(value) for name, value in vars(module).items() if "scaling" in name)}
     for sigmoid, normalised, scale in product(flags, flags, scales):
-        yield partial(_biased, sigmoid=sigmoid, normalised=normalised, scale=scale)
-
-
-def _unbiased(logits: Tensor, count: int, normalised: bool) -> tuple[Tensor, Tensor]:
-    return torch_ops.route(logits, count, normalised)
-
-
-def _biased(
-    logits: Tensor, bias: Tensor, count: int, sigmoid: bool, normalised: bool, scale: float
-) -> tuple[Tensor, Tensor]:
-    return torch_ops.biased_route(logits, bias, count, sigmoid, normalised, scale)
+        yield partial(torch_ops.biased_route, sigmoid=sigmoid, normalised=normalised, scale=scale)
 
 
 def _agree(theirs: Any, logits: Tensor, ours: tuple[Tensor, Tensor]) -> bool:

@@ -45,7 +45,9 @@ def biased_route(op: BiasedRouteOp, lanes: int) -> Kernel:
         for rank, weight in enumerate(chosen):
             memref.store(arith.mulf(weight, factor), weights, [row, index(rank)])
 
-    name = f"biased_route_{in_symbol(by_sigmoid, normalised, scale)}".lower()
+    kind = "sigmoid" if by_sigmoid else "softmax"
+    kind += "_normalised" if normalised else ""
+    name = f"biased_route_{kind}_{in_symbol(scale)}"
     return kernel_of_rows(name, op.logits.type, lanes, build)
 
 
