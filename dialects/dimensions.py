@@ -70,6 +70,7 @@ _DIMENSIONS = {
     "llmc.draw": {
         "values": "rc",
         "tokens": "rc",
+        "rest": "r",
         "best": "r",
         "random": "r",
         "options": ".",

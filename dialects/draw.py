@@ -15,8 +15,8 @@ from llmc.dialects.llmc import Operation
 
 _Float = arith.CmpFPredicate
 
-TIED = -2
-"""What is drawn where the last of those to draw from ties with the next."""
+UNDECIDED = -2
+"""What is drawn where these tokens do not tell which."""
 
 
 class DrawOp(Operation, name="draw", traits=[ext.Pure]):
@@ -26,16 +26,19 @@ class DrawOp(Operation, name="draw", traits=[ext.Pure]):
     min_p: probabilities are the softmax of the logits divided by the first. The fewest tokens that
     have `top_p` of all of it are kept, the most likely first, of these such as have `min_p` times
     that of the first; of them the one is drawn up to which, in this order, there is more than
-    `random` of what they have, a number from 0 to 1. Where `best [R]` is negative, that is drawn.
-    Where logit `count`, if there is one, is equal to the one before, -2 is. `count` is at least 1.
+    `random` of what they have, a number from 0 to 1. `rest [R]` is what less likely tokens have,
+    which may be drawn, too, where the first one has 1. Where `best [R]` is negative, that is drawn;
+    where it would be one of the rest, or depends on what each of them has, or where logit `count`,
+    if there is one, is equal to the one before, -2 is. `count` is at least 1.
 
-        %token = "llmc.draw"(%values, %tokens, %best, %random, %options, %count)
-          : (tensor<1x?xf32>, tensor<1x?xi64>, tensor<1xi64>, tensor<1xf32>, tensor<3xf32>, index)
-          -> tensor<1xi64>
+        %token = "llmc.draw"(%values, %tokens, %rest, %best, %random, %options, %count)
+          : (tensor<1x?xf32>, tensor<1x?xi64>, tensor<1xf32>, tensor<1xi64>, tensor<1xf32>,
+             tensor<3xf32>, index) -> tensor<1xi64>
     """
 
     values: ext.Operand[Any]
     tokens: ext.Operand[Any]
+    rest: ext.Operand[Any]
     best: ext.Operand[Any]
     random: ext.Operand[Any]
     options: ext.Operand[Any]
@@ -47,10 +50,10 @@ class DrawOp(Operation, name="draw", traits=[ext.Pure]):
         """Checks extents and element types."""
         rows, columns = tensor_of(self.values, "values", 2)
         shaped("tokens", self.tokens, [rows, columns])
-        for name in ("best", "random", "out"):
+        for name in ("rest", "best", "random", "out"):
             same(name, "its length", tensor_of(getattr(self, name), name, 1)[0], rows)
         shaped("options", self.options, [3])
-        for name in ("values", "random", "options"):
+        for name in ("values", "rest", "random", "options"):
             element_is(name, getattr(self, name), "f32")
         for name in ("tokens", "best", "out"):
             element_is(name, getattr(self, name), "i64")
@@ -59,35 +62,46 @@ class DrawOp(Operation, name="draw", traits=[ext.Pure]):
     def reference(
         values: np.ndarray,
         tokens: np.ndarray,
+        rest: np.ndarray,
         best: np.ndarray,
         random: np.ndarray,
         options: np.ndarray,
         count: int,
     ) -> np.ndarray:
-        """`values`, `tokens` `[R, C]`, `best`, `random` `[R]`, `options [3]` -> int64 `[R]`."""
+        """`values`, `tokens` `[R, C]`, three `[R]`, `options [3]` -> int64 `[R]`."""
         temperature, top_p, min_p = options
         weights = np.exp((values[:, :count] - values[:, :1]) / temperature)
         before = np.cumsum(weights, 1) - weights
-        kept = (before < top_p * weights.sum(1, keepdims=True)) & (weights >= min_p)
+        border = top_p * (weights.sum(1) + rest)
+        kept = (before < border[:, None]) & (weights >= min_p)
         kept[:, 0] = True
         sums = np.cumsum(np.where(kept, weights, 0), 1)
-        passed = (sums <= random[:, None] * sums[:, -1:]) & (sums < sums[:, -1:])
-        drawn = np.take_along_axis(tokens, passed.sum(1, keepdims=True), 1)[:, 0]
+        goes_on = (rest > 0) & (weights.sum(1) < border) & (weights[:, -1] >= min_p)
+        takes_all = top_p >= 1 and min_p <= 0
+        total = sums[:, -1] + np.where(goes_on & takes_all, rest, 0)
+        passed = (sums <= (random * total)[:, None]) & (sums < total[:, None])
+        place = passed.sum(1)
+        drawn = np.take_along_axis(tokens, np.minimum(place, count - 1)[:, None], 1)[:, 0]
         tied = values[:, count] == values[:, count - 1] if count < values.shape[1] else False
-        return np.where(best < 0, best, np.where(tied, TIED, drawn))
+        undecided = tied | (place == count) | (goes_on & (not takes_all))
+        return np.where(best < 0, best, np.where(undecided, UNDECIDED, drawn))
 
     def lower(self) -> ir.Value:
         """Loops over the candidates of a row: their weight, that of those kept, and the drawn."""
         options = [tensor.extract(self.options, [index(at)]) for at in range(3)]
         columns = as_value(size(self.values, 1))
 
-        def draw(best: ir.Value, random: ir.Value, _: ir.Value) -> ir.Value:
+        def draw(rest: ir.Value, best: ir.Value, random: ir.Value, _: ir.Value) -> ir.Value:
             row = loop_index(0)
             candidates = _Candidates(self.values, row, self.count, *options)
-            token = tensor.extract(self.tokens, [row, candidates.place(random)])
-            return _settled(token, best, candidates.tie(columns))
+            place, is_undecided = candidates.draw(rest, random)
+            token = tensor.extract(self.tokens, [row, candidates.within(place)])
+            is_undecided = arith.ori(is_undecided, candidates.tie(columns))
+            return _settled(token, best, is_undecided)
 
-        return pointwise("r,r->r", draw, self.best, self.random)
+        return pointwise(
+            "r,r,r->r", draw, self.rest, self.best, self.random, element=self.best.type.element_type
+        )
 
 
 @dataclass(frozen=True)
@@ -101,33 +115,55 @@ class _Candidates:
     top_p: ir.Value
     min_p: ir.Value
 
-    def place(self, random: ir.Value) -> ir.Value:
-        """That of the one which `random` draws."""
+    def draw(self, rest: ir.Value, random: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """The place of the one which `random` draws, and whether they do not tell."""
         zero = constant(0.0, random.type)
-        (all_,) = self._fold([zero], lambda weight, sum_: [arith.addf(sum_, weight)])
-        border = arith.mulf(self.top_p, all_)
+        (sum_,) = self._fold([zero], lambda weight, sum_: [arith.addf(sum_, weight)])
+        border = arith.mulf(self.top_p, arith.addf(sum_, rest))
 
-        def keep(weight: ir.Value, before: ir.Value, kept: ir.Value) -> list[ir.Value]:
+        def keep(
+            weight: ir.Value, before: ir.Value, kept: ir.Value, _last: ir.Value
+        ) -> list[ir.Value]:
             likely = arith.cmpf(_Float.OGE, weight, self.min_p)
             first = arith.cmpf(_Float.OEQ, before, zero)
             is_kept = arith.andi(likely, arith.ori(first, arith.cmpf(_Float.OLT, before, border)))
             return [
                 arith.addf(before, weight),
                 arith.addf(kept, arith.select(is_kept, weight, zero)),
+                likely,
             ]
 
-        _, kept = self._fold([zero, zero], keep)
-        wanted = arith.mulf(random, kept)
+        false = constant(0, ir.IntegerType.get_signless(1))
+        _, kept, is_last_likely = self._fold([zero, zero, false], keep)
+        # Some of the rest are kept: all, or nobody knows which.
+        goes_on = arith.andi(
+            arith.cmpf(_Float.OGT, rest, zero),
+            arith.andi(is_last_likely, arith.cmpf(_Float.OLT, sum_, border)),
+        )
+        takes_all = arith.andi(
+            arith.cmpf(_Float.OGE, self.top_p, constant(1.0, zero.type)),
+            arith.cmpf(_Float.OLE, self.min_p, zero),
+        )
+        more = arith.select(arith.andi(goes_on, takes_all), rest, zero)
+        total = arith.addf(kept, more)
+        wanted = arith.mulf(random, total)
 
         def pass_over(weight: ir.Value, before: ir.Value, place: ir.Value) -> list[ir.Value]:
             sum_ = arith.addf(before, weight)
             is_passed = arith.andi(
-                arith.cmpf(_Float.OLE, sum_, wanted), arith.cmpf(_Float.OLT, sum_, kept)
+                arith.cmpf(_Float.OLE, sum_, wanted), arith.cmpf(_Float.OLT, sum_, total)
             )
             step = arith.select(is_passed, index(1), index(0))
             return [sum_, arith.addi(place, step)]
 
-        return self._fold([zero, index(0)], pass_over)[1]
+        _, place = self._fold([zero, index(0)], pass_over)
+        is_of_rest = arith.cmpi(arith.CmpIPredicate.uge, place, self.count)
+        is_unknown = arith.andi(goes_on, arith.cmpi(arith.CmpIPredicate.eq, takes_all, false))
+        return place, arith.ori(is_of_rest, is_unknown)
+
+    def within(self, place: ir.Value) -> ir.Value:
+        """`place`, or that of the last of them."""
+        return arith.minui(place, arith.subi(self.count, index(1)))
 
     def tie(self, columns: ir.Value) -> ir.Value:
         """Whether the last of them ties with the next, if there is one among so many `columns`."""
@@ -150,8 +186,8 @@ class _Candidates:
         return tensor.extract(self.values, [self.row, place])
 
 
-def _settled(token: ir.Value, best: ir.Value, is_tied: ir.Value) -> ir.Value:
+def _settled(token: ir.Value, best: ir.Value, is_undecided: ir.Value) -> ir.Value:
     """The token, unless that is `best` or none."""
     zero = constant(0, best.type)
-    drawn = arith.select(is_tied, constant(TIED, best.type), token)
+    drawn = arith.select(is_undecided, constant(UNDECIDED, best.type), token)
     return arith.select(arith.cmpi(arith.CmpIPredicate.slt, best, zero), best, drawn)

@@ -19,11 +19,11 @@ They return the logits after the last one and the first token whose logit is the
 is NaN or infinite. Sequence b counts its columns from `start[b]` on. `greedy` runs `count` steps of
 `decode`, and `greedy_batch` of `decode_batch`, each but the first on the tokens that the one before
 returned; they return all of these, and the last as the next step takes them. `sampled` and
-`sampled_batch` do so on tokens drawn from the `top_k` most likely ones, 1 at least, by `random`
-numbers from 0 to 1; `options` are temperature, top_p and min_p, as `llmc.draw` has them. A token is
--1 as in `decode`, and -2 where the last of the most likely ones ties with the next. `top_k` finds
-the `count` largest of such logits, V at most, in descending order, and the tokens that they are of;
-those with the same logit are in the order of their numbers.
+`sampled_batch` do so on tokens drawn from the `top_k` most likely ones, or with 0 from all, by
+`random` numbers from 0 to 1; `options` are temperature, top_p and min_p, as `llmc.draw` has them. A
+token is -1 as in `decode`, and -2 where the most likely ones do not tell which is drawn. `top_k`
+finds the `count` largest of such logits, V at most, in descending order, and the tokens that they
+are of; those with the same logit are in the order of their numbers.
 """
 
 RESET = "reset"
@@ -49,6 +49,9 @@ FUNCTIONS = (
 
 UNDECIDED = -2
 """The token where the most likely ones do not tell which is drawn."""
+
+CANDIDATES = 256
+"""How many of the most likely tokens are told apart where all may be drawn."""
 
 PARAMETER_SCOPE = "model"
 

@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import takewhile
 
 from llmc.runtime.abi import UNDECIDED
 from llmc.runtime.errors import UserError
@@ -13,6 +12,13 @@ from llmc.runtime.runner import Output, Runner
 from llmc.runtime.sampling import Sampler, SamplingOptions, require_finite
 from llmc.runtime.text_stream import TextStream
 from llmc.runtime.tokenizer import Tokenizer
+
+# How many tokens are drawn at once from all that there are: what follows one that the module cannot
+# draw is computed in vain.
+_OF_ALL = 4
+
+# How many tokens the host draws after one that the module could not, though asked for it alone.
+_PAUSE = 16
 
 
 @dataclass(frozen=True)
@@ -122,7 +128,9 @@ class _Stepper:
         self._writers = writers
         self._starts = starts
         self._sampling = writers[0].sampling
-        self._queued = QueuedSteps()
+        is_of_all = self._sampling.is_drawn and self._sampling.top_k == 0
+        self._queued = QueuedSteps(_OF_ALL) if is_of_all else QueuedSteps()
+        self._by_host = 0  # how many steps are left to it before the module draws again
 
     def step(self, past: int, left: int) -> list[list[int]]:
         """Runs the last token of each in column `past`; the next ones, at most `left`, of each.
@@ -132,7 +140,9 @@ class _Stepper:
         last = [writer.history[-1] for writer in self._writers]
         if self._sampling.greedy:
             return self._queued.run(partial(self._engine.greedy, last, past, self._starts), left)
-        if self._sampling.candidates is not None and (steps := self._draw(last, past, left)):
+        if self._by_host:
+            self._by_host -= 1
+        elif self._sampling.is_drawn and (steps := self._draw(last, past, left)):
             return steps
         output = self._engine.decode(last, past, self._starts)
         return [
@@ -151,9 +161,11 @@ class _Stepper:
             random = list(map(list, zip(*numbers, strict=True)))
             return self._engine.sample(last, past, self._starts, *options, random)
 
-        steps = list(takewhile(self._is_decided, self._queued.run(draw, left)))
+        steps, made = self._queued.run_while(self._is_decided, draw, left)
         for writer in self._writers:
             writer.sampler.take(len(steps))
+        if len(steps) < made:
+            self._by_host = 1 if made > 1 else _PAUSE
         return steps
 
     def _is_decided(self, tokens: list[int]) -> bool:

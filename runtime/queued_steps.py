@@ -3,6 +3,10 @@
 import math
 import time
 from collections.abc import Callable
+from itertools import takewhile
+
+Steps = list[list[int]]
+"""For each step, the token of each sequence."""
 
 # More would make the text jerk, and be computed in vain where it ends.
 _MOST = 8
@@ -15,14 +19,28 @@ class QueuedSteps:
     Between calls the device waits for the host.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = _MOST) -> None:
         self._step_s = math.inf
+        self._limit = self._most = most
 
-    def run(self, call: Callable[[int], list[list[int]]], left: int) -> list[list[int]]:
-        """The tokens of each step that `call` makes of as many as it is told, at most `left`."""
-        count = max(min(_MOST, left, int(_SECONDS / self._step_s)), 1)
+    def run(self, call: Callable[[int], Steps], left: int) -> Steps:
+        """The steps that `call` makes of as many as it is told, at most `left`."""
+        count = max(min(self._most, left, int(_SECONDS / self._step_s)), 1)
         begin = time.perf_counter()
         steps = call(count)
         if steps:
             self._step_s = (time.perf_counter() - begin) / len(steps)
         return steps
+
+    def run_while(
+        self, is_good: Callable[[list[int]], bool], call: Callable[[int], Steps], left: int
+    ) -> tuple[Steps, int]:
+        """The steps before the first that is not good, and how many were made.
+
+        It asks for as many the next time, or where they were all for more.
+        """
+        steps = self.run(call, left)
+        good = list(takewhile(is_good, steps))
+        is_all = len(good) == len(steps)
+        self._most = min(2 * self._most, self._limit) if is_all else max(len(good), 1)
+        return good, len(steps)

@@ -148,11 +148,11 @@ class Runner(ABC):
         options: list[float],
         random: list[list[float]],
     ) -> list[list[int]]:
-        """Like `greedy`, with tokens drawn from the `top_k` most likely ones.
+        """Like `greedy`, with tokens drawn from the `top_k` most likely ones, or with 0 from all.
 
         `random` are numbers from 0 to 1 for each step and sequence, `options` a temperature above
-        0, top_p and min_p. A token is UNDECIDED where it must be drawn from all logits; those after
-        it are of no use. Returns no steps where the module has no function for them.
+        0, top_p and min_p. A token is UNDECIDED where the host must draw it; those after it are of
+        no use. Returns no steps where the module has no function for them.
         """
         return []
 

@@ -65,6 +65,11 @@ class SamplingOptions:
         return self.top_k + 1 if few else None
 
     @property
+    def is_drawn(self) -> bool:
+        """Whether a module can draw the tokens."""
+        return self.temperature > 0 and self.top_k <= _FEW and self.repetition_penalty == 1
+
+    @property
     def drawing(self) -> list[float]:
         """Temperature, top_p and min_p, for float32 to hold; without a temperature of 0."""
         return [max(self.temperature, _LEAST), self.top_p, self.min_p]

@@ -255,23 +255,36 @@ def test_biased_route(arrays):
 
 
 def test_draw(arrays):
-    """By all, by the few that top_p or min_p leave, of all columns, and where the last ones tie."""
+    """By all, by the few that top_p or min_p leave, of all columns, where the last ones tie, and
+    with less likely ones: all that are left, or some of them.
+    """
     values = np.sort(arrays.uniform(5, 9) * 3, axis=1)[:, ::-1].copy()
     values[4, 5:7] = values[4, 5]
     tokens = np.argsort(arrays.uniform(5, 9), axis=1)
     best = np.array([7, 7, -1, 7, 7])
     random = np.array([0.0, 0.5, 0.5, 1 - 2.0**-24, 0.9], np.float32)
     cases = []
-    for number, (*options, count) in enumerate(
-        [(0.7, 1, 0, 6), (2, 0.8, 0, 6), (2, 1, 0.2, 9), (1e-38, 0, 0, 1), (0.5, 0.9, 0.05, 5)]
+    for number, (*options, count, left, undecided) in enumerate(
+        [
+            (0.7, 1, 0, 6, 0, 1),
+            (2, 0.8, 0, 6, 0, 1),
+            (2, 1, 0.2, 9, 0, 0),
+            (1e-38, 0, 0, 1, 0, 0),
+            (0.5, 0.9, 0.05, 5, 0, 0),
+            (0.7, 1, 0, 9, 0.5, 2),
+            (0.7, 0.5, 0, 9, 0.5, 0),
+            (2, 0.99, 0, 9, 0.5, 4),
+            (0.7, 1, 0.2, 9, 0.5, 0),
+        ]
     ):
-        given = values, tokens, best, random, np.array(options, np.float32)
+        rest = np.full(5, left, np.float32)
+        given = values, tokens, rest, best, random, np.array(options, np.float32)
         drawn = dialects.DrawOp.reference(*given, count)
-        assert (drawn == -2).any() == (count == 6)
+        assert (drawn == -2).sum() == undecided
         cases += Case(
             f"kind{number}",
             "llmc.draw",
-            [*map(Operand, given, ("rc", "rc", "r", "r", "o")), Operand(count)],
+            [*map(Operand, given, ("rc", "rc", "r", "r", "r", "o")), Operand(count)],
             "",
             Operand(drawn, "r"),
         ).in_both("rc")

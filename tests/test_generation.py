@@ -8,8 +8,9 @@ import pytest
 import llmc.runtime
 from llmc.frontend.compile import compile_model
 from llmc.frontend.options import CompileOptions
-from llmc.runtime.abi import UNDECIDED
+from llmc.runtime.abi import CANDIDATES, UNDECIDED
 from llmc.runtime.generation import GenerationOptions, generate, generate_batch
+from llmc.runtime.queued_steps import QueuedSteps
 from llmc.runtime.runner import Output
 from llmc.runtime.sampling import SamplingOptions
 from tests.in_memory import as_loaded
@@ -72,9 +73,11 @@ def test_top_k_needs_no_logits(model):
     assert len(model.generate_batch(PROMPTS, **options)) == len(PROMPTS)
 
 
-@pytest.mark.parametrize("filters", [{}, {"top_p": 0.8}, {"min_p": 0.2}], ids=str)
+@pytest.mark.parametrize(
+    "filters", [{}, {"top_p": 0.8}, {"min_p": 0.2}, {"top_k": 0, "top_p": 0.7}], ids=str
+)
 @pytest.mark.parametrize("head", ["model", "screened", "tied"])
-def test_top_k_draws_what_all_logits_give(head, filters, request, monkeypatch):
+def test_modules_draw_what_all_logits_give(head, filters, request, monkeypatch):
     """Drawn by the module, by the host from the largest logits, and by it from all of them."""
     model = request.getfixturevalue(head)
     options = {"temperature": 1.5, "top_k": 20, "seed": 1, "max_new_tokens": 12, **filters}
@@ -106,6 +109,26 @@ def test_several_drawn_steps_are_those_of_single_ones(model, sequences):
 
     assert run([2, 5]) == run([7]) == run([1] * 7)
     assert len({tuple(tokens) for tokens in run([7])}) > 5
+
+
+@pytest.mark.parametrize("options", [(2.0, 1.0, 0.0), (2.0, 0.6, 0.0), (2.0, 1.0, 0.1)])
+def test_all_tokens_are_drawn_from(model, options):
+    """Those after the most likely ones count, but are left to the host."""
+    temperature, top_p, min_p = options
+    model.engine.reset(1, 4)
+    logits = model.engine.decode([5], 0, [0]).logits[0].astype(np.float64)
+    order = np.argsort(-logits, kind="stable")
+    weights = np.exp((logits[order] - logits[order[0]]) / temperature)
+    kept = (np.cumsum(weights) - weights < top_p * weights.sum()) & (weights >= min_p)
+    sums = np.cumsum(weights * kept)
+    found, expected = [], []
+    for number in np.random.default_rng(0).random(200):
+        found += model.engine.sample([5], 0, [0], 0, list(options), [[float(number)]])
+        place = int((sums <= number * sums[-1]).sum())
+        is_known = place < CANDIDATES and (kept.sum() <= CANDIDATES or top_p == 1)
+        expected.append([order[place] if is_known else UNDECIDED])
+    # But for numbers so near a border that a sum in float32 is on the other side of it.
+    assert sum(a != b for a, b in zip(found, expected, strict=True)) <= 1
 
 
 def test_what_ties_with_the_last_token_is_left_to_the_host(tied):
@@ -146,6 +169,22 @@ def test_a_single_greedy_step_computes_no_logits(model, monkeypatch):
     model.engine.reset(1, 4)
     monkeypatch.setattr(type(model.engine), "decode", None)  # which returns them
     assert len(model.engine.greedy([5], 0, [0], 1)) == 1
+
+
+def test_fewer_steps_are_queued_where_some_were_in_vain():
+    queued, asked = QueuedSteps(), []
+
+    def steps_before(bad: int) -> int:
+        def call(count: int) -> list[list[int]]:
+            asked.append(count)
+            return [[number] for number in range(count)]
+
+        good, made = queued.run_while(lambda step: step[0] < bad, call, 100)
+        assert made == asked[-1]
+        return len(good)
+
+    assert [steps_before(bad) for bad in (9, 3, 9, 9, 9, 0, 9)] == [1, 3, 3, 6, 8, 0, 1]
+    assert asked == [1, 8, 3, 6, 8, 8, 1]
 
 
 @pytest.mark.parametrize("end", [2, 3, 4, 9])

@@ -20,6 +20,10 @@ def run(engine: Engine) -> np.ndarray:
     return engine.decode([3, 4], CAPACITY - 1, [0, 1]).logits
 
 
+def sampled(engine, past: int, count: int) -> list[list[int]]:
+    return engine.sample([3, 4], past, [0, 1], 5, [1.0, 1.0, 0.0], [[0.5, 0.5]] * count)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -31,6 +35,8 @@ def run(engine: Engine) -> np.ndarray:
         (lambda e: e.decode([3, -1], 3, [0, 0]), "token -1 is not in the vocabulary"),
         (lambda e: e.greedy([3, 4], CAPACITY - 2, [0, 1], 3), "3 from column 4 on"),
         (lambda e: e.greedy([3, 4], 3, [0, 1], 0), "0 from column 3 on"),
+        (lambda e: sampled(e, CAPACITY - 2, 3), "3 from column 4 on"),
+        (lambda e: sampled(e, 3, 0), "0 from column 3 on"),
         (lambda e: e.prefill([5] * (CAPACITY + 1), 0), "7 from column 0 on"),
         (lambda e: e.prefill([5, 5], CAPACITY - 1), "2 from column 5 on"),
         (lambda e: e.prefill([], 0), "0 from column 0 on"),
@@ -50,6 +56,7 @@ def test_what_does_not_fit_is_refused(model, call, message):
         call(engine)
     np.testing.assert_array_equal(run(engine), expected)
     engine.greedy([3, 4], CAPACITY - 2, [0, 1], 2)  # as many as fit
+    sampled(engine, CAPACITY - 2, 2)
 
 
 def test_the_engine_has_no_room_before_it_is_told(endless_bundle):

@@ -4,15 +4,28 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, func
+from torch_mlir.dialects import arith, func, math, scf, tensor
 
 from llmc.dialects import DrawOp, TopKOp
-from llmc.dialects.index_notation import collapse, expand, index, size, slice_of
+from llmc.dialects.index_notation import (
+    collapse,
+    constant,
+    expand,
+    filled,
+    index,
+    reduce,
+    size,
+    slice_of,
+)
+from llmc.pipelines.divisor import divisor
 from llmc.pipelines.passes.base import Pass, set_arguments, trunks
 from llmc.pipelines.passes.logits import is_logits
 from llmc.pipelines.passes.parts import copy_as_part, return_instead
 from llmc.pipelines.passes.repeated_steps import is_step, make_repeatable, repeat
-from llmc.runtime.abi import DECODE, DECODE_BATCH, SAMPLED, SAMPLED_BATCH
+from llmc.runtime.abi import CANDIDATES, DECODE, DECODE_BATCH, SAMPLED, SAMPLED_BATCH
+
+_PART = 512
+"""How many logits are weighed at a time, at most."""
 
 _SAMPLED = {DECODE: SAMPLED, DECODE_BATCH: SAMPLED_BATCH}
 
@@ -22,8 +35,9 @@ class AddSampled(Pass):
     """Adds functions that run `decode` or `decode_batch` several times, on tokens that they draw.
 
     `sampled(tokens, start, sequence, past, top_k, options, random)` draws each of the `top_k` most
-    likely ones, as `llmc.draw` does, by a number of `random [steps, B]`. It returns the tokens,
-    `[steps, B]`, and the last of them. What returns no logits and best tokens gets none.
+    likely ones, or with 0 of all, as `llmc.draw` does, by a number of `random [steps, B]`. It
+    returns the tokens, `[steps, B]`, and the last of them. What returns no logits and best tokens
+    gets none.
     """
 
     name: ClassVar[str] = "add-sampled"
@@ -78,13 +92,41 @@ def _draw(
 ) -> ir.Value:
     """The tokens `[B, 1]` that `numbers [B]` draw."""
     rows, vocabulary = logits.type.shape
-    i64 = best.type.element_type
-    candidates = arith.minui(arith.index_cast(ir.IndexType.get(), top_k), index(vocabulary))
+    f32, i64 = logits.type.element_type, best.type.element_type
+    top_k = arith.index_cast(ir.IndexType.get(), top_k)
+    is_limited = arith.cmpi(arith.CmpIPredicate.ne, top_k, index(0))
+    wanted = arith.select(is_limited, top_k, index(CANDIDATES))
+    candidates = arith.minui(wanted, index(vocabulary))
     # One more, which may tie with the last of them.
     read = arith.minui(arith.addi(candidates, index(1)), index(vocabulary))
     few = [rows, ir.ShapedType.get_dynamic_size()]
-    types = (ir.RankedTensorType.get(few, kind) for kind in (logits.type.element_type, i64))
-    top = TopKOp(logits, read, *types)
+    top = TopKOp(logits, read, *(ir.RankedTensorType.get(few, kind) for kind in (f32, i64)))
     most = collapse(best, [2])
-    drawn = DrawOp(top.values, top.places, most, numbers, options, candidates, most.type).out
+    rest = scf.IfOp(is_limited, [ir.RankedTensorType.get([rows], f32)], has_else=True)
+    with ir.InsertionPoint(rest.then_block):
+        scf.yield_([filled([size(logits, 0)], 0.0, f32)])
+    with ir.InsertionPoint(rest.else_block):
+        scf.yield_([_weigh_rest(logits, top.values, candidates, options)])
+    drawn = DrawOp(
+        top.values, top.places, rest.results[0], most, numbers, options, candidates, most.type
+    ).out
     return expand(drawn, [[size(drawn, 0), 1]])
+
+
+def _weigh_rest(
+    logits: ir.Value, values: ir.Value, candidates: ir.Value, options: ir.Value
+) -> ir.Value:
+    """What the tokens weigh that are less likely than the candidates, `[B]`, the first being 1."""
+    rows = size(logits, 0)
+    last = arith.subi(candidates, index(1))
+    first, least = (slice_of(values, [0, at], [rows, 1], [rows]) for at in (0, last))
+    temperature = tensor.extract(options, [index(0)])
+
+    def add(logit: ir.Value, first: ir.Value, least: ir.Value, sum_: ir.Value) -> ir.Value:
+        weight = math.exp(arith.divf(arith.subf(logit, first), temperature))
+        is_of_rest = arith.cmpf(arith.CmpFPredicate.OLT, logit, least)
+        return arith.addf(sum_, arith.select(is_of_rest, weight, constant(0.0, weight.type)))
+
+    width = divisor(logits.type.shape[1], _PART)
+    parts = expand(logits, [[rows], [logits.type.shape[1] // width, width]])
+    return reduce("bp->b", arith.addf, 0.0, reduce("bpv,b,b->bp", add, 0.0, parts, first, least))

@@ -1,7 +1,8 @@
 // RUN: llmc-opt %s --split-input-file --add-sampled | filecheck %s
 
 // A copy of the step draws one of its most likely tokens, of which it finds one more than asked
-// for, and returns it alone. The loop hands it its own row of random numbers.
+// for, and returns it alone. Where none are asked for these are 256, and what all others weigh counts.
+// The loop hands it its own row of random numbers.
 // CHECK-LABEL: func.func private @sampled.step(
 // CHECK-SAME:    %[[GIVEN:[^:]+]]: tensor<1x1xi64>, %{{[^:]+}}: tensor<1xi64>, %{{[^:]+}}: i64, %{{[^:]+}}: i64, %[[K:[^:]+]]: i64, %[[OPTIONS:[^:]+]]: tensor<3xf32>, %[[NUMBERS:[^:]+]]: tensor<1xf32>) -> tensor<1x1xi64>
 // CHECK-SAME:    attributes {llmc.part, noinline}
@@ -9,12 +10,18 @@
 // CHECK:           arith.maxsi
 // CHECK:         %[[STEP:.+]]:2 = call @layers(%[[ROWS]])
 // CHECK:         %[[TOP:.+]] = arith.index_cast %[[K]]
-// CHECK:         %[[CANDIDATES:.+]] = arith.minui %[[TOP]], %{{.+}}
+// CHECK:         %[[LIMITED:.+]] = arith.cmpi ne, %[[TOP]],
+// CHECK:         %[[WANTED:.+]] = arith.select %[[LIMITED]], %[[TOP]], %c256
+// CHECK:         %[[CANDIDATES:.+]] = arith.minui %[[WANTED]], %{{.+}}
 // CHECK:         %[[MORE:.+]] = arith.addi %[[CANDIDATES]],
 // CHECK:         %[[READ:.+]] = arith.minui %[[MORE]],
 // CHECK:         %[[FEW:.+]]:2 = "llmc.top_k"(%[[STEP]]#0, %[[READ]])
 // CHECK:         %[[BEST:.+]] = tensor.collapse_shape %[[STEP]]#1
-// CHECK:         %[[DRAWN:.+]] = "llmc.draw"(%[[FEW]]#0, %[[FEW]]#1, %[[BEST]], %[[NUMBERS]], %[[OPTIONS]], %[[CANDIDATES]])
+// CHECK:         %[[REST:.+]] = scf.if %[[LIMITED]] -> (tensor<1xf32>)
+// CHECK:         } else {
+// CHECK:           linalg.generic {{.+}} ins(%{{.+}}, %{{.+}}, %{{.+}} : tensor<1x1x10xf32>, tensor<1xf32>, tensor<1xf32>)
+// CHECK:             arith.cmpf olt
+// CHECK:         %[[DRAWN:.+]] = "llmc.draw"(%[[FEW]]#0, %[[FEW]]#1, %[[REST]], %[[BEST]], %[[NUMBERS]], %[[OPTIONS]], %[[CANDIDATES]])
 // CHECK:         %[[NEXT:.+]] = tensor.expand_shape %[[DRAWN]]
 // CHECK:         return %[[NEXT]] : tensor<1x1xi64>
 // CHECK-LABEL: func.func @decode(
@@ -41,7 +48,7 @@ func.func @decode(%tokens: tensor<1x1xi64>, %start: tensor<1xi64>, %sequence: i6
 // A batch has functions of its own.
 // CHECK-LABEL: func.func private @sampled_batch.step(
 // CHECK-SAME:    %{{[^:]+}}: tensor<?xf32>) -> tensor<?x1xi64>
-// CHECK:         "llmc.draw"({{.+}}) : (tensor<?x?xf32>, tensor<?x?xi64>, tensor<?xi64>, tensor<?xf32>, tensor<3xf32>, index) -> tensor<?xi64>
+// CHECK:         "llmc.draw"({{.+}}) : (tensor<?x?xf32>, tensor<?x?xi64>, tensor<?xf32>, tensor<?xi64>, tensor<?xf32>, tensor<3xf32>, index) -> tensor<?xi64>
 // CHECK-LABEL: func.func @sampled_batch(
 // CHECK-SAME:    %{{[^:]+}}: tensor<?x?xf32>) -> (tensor<?x?xi64>, tensor<?x1xi64>)
 // CHECK:           tensor.extract_slice %{{.+}}[%{{.+}}, 0] [1, %{{.+}}] [1, 1] : tensor<?x?xf32> to tensor<?xf32>
