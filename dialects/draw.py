@@ -117,36 +117,37 @@ class _Candidates:
 
     def draw(self, rest: ir.Value, random: ir.Value) -> tuple[ir.Value, ir.Value]:
         """The place of the one which `random` draws, and whether they do not tell."""
-        zero = constant(0.0, random.type)
+        total, is_unknown = self._weigh_kept(rest)
+        place = self._reach(arith.mulf(random, total), total)
+        is_of_rest = arith.cmpi(arith.CmpIPredicate.uge, place, self.count)
+        return place, arith.ori(is_of_rest, is_unknown)
+
+    def _weigh_kept(self, rest: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """What those kept weigh, and whether it depends on what each of the rest does."""
+        zero = constant(0.0, rest.type)
         (sum_,) = self._fold([zero], lambda weight, sum_: [arith.addf(sum_, weight)])
         border = arith.mulf(self.top_p, arith.addf(sum_, rest))
 
-        def keep(
-            weight: ir.Value, before: ir.Value, kept: ir.Value, _last: ir.Value
-        ) -> list[ir.Value]:
+        def keep(weight: ir.Value, before: ir.Value, kept: ir.Value, _: ir.Value) -> list[ir.Value]:
             likely = arith.cmpf(_Float.OGE, weight, self.min_p)
             first = arith.cmpf(_Float.OEQ, before, zero)
             is_kept = arith.andi(likely, arith.ori(first, arith.cmpf(_Float.OLT, before, border)))
-            return [
-                arith.addf(before, weight),
-                arith.addf(kept, arith.select(is_kept, weight, zero)),
-                likely,
-            ]
+            more = arith.select(is_kept, weight, zero)
+            return [arith.addf(before, weight), arith.addf(kept, more), likely]
 
         false = constant(0, ir.IntegerType.get_signless(1))
         _, kept, is_last_likely = self._fold([zero, zero, false], keep)
-        # Some of the rest are kept: all, or nobody knows which.
-        goes_on = arith.andi(
-            arith.cmpf(_Float.OGT, rest, zero),
-            arith.andi(is_last_likely, arith.cmpf(_Float.OLT, sum_, border)),
+        is_within = arith.andi(is_last_likely, arith.cmpf(_Float.OLT, sum_, border))
+        goes_on = arith.andi(is_within, arith.cmpf(_Float.OGT, rest, zero))
+        is_filtered = arith.ori(
+            arith.cmpf(_Float.OLT, self.top_p, constant(1.0, zero.type)),
+            arith.cmpf(_Float.OGT, self.min_p, zero),
         )
-        takes_all = arith.andi(
-            arith.cmpf(_Float.OGE, self.top_p, constant(1.0, zero.type)),
-            arith.cmpf(_Float.OLE, self.min_p, zero),
-        )
-        more = arith.select(arith.andi(goes_on, takes_all), rest, zero)
-        total = arith.addf(kept, more)
-        wanted = arith.mulf(random, total)
+        more = arith.select(goes_on, rest, zero)
+        return arith.addf(kept, more), arith.andi(goes_on, is_filtered)
+
+    def _reach(self, wanted: ir.Value, total: ir.Value) -> ir.Value:
+        """How many are passed over until they have more than `wanted` of the `total`."""
 
         def pass_over(weight: ir.Value, before: ir.Value, place: ir.Value) -> list[ir.Value]:
             sum_ = arith.addf(before, weight)
@@ -156,10 +157,7 @@ class _Candidates:
             step = arith.select(is_passed, index(1), index(0))
             return [sum_, arith.addi(place, step)]
 
-        _, place = self._fold([zero, index(0)], pass_over)
-        is_of_rest = arith.cmpi(arith.CmpIPredicate.uge, place, self.count)
-        is_unknown = arith.andi(goes_on, arith.cmpi(arith.CmpIPredicate.eq, takes_all, false))
-        return place, arith.ori(is_of_rest, is_unknown)
+        return self._fold([constant(0.0, total.type), index(0)], pass_over)[1]
 
     def within(self, place: ir.Value) -> ir.Value:
         """`place`, or that of the last of them."""
