@@ -38,7 +38,7 @@ _LARGEST = 32 * 1024 * 1024
 """Bytes of a weight that so many workgroups share that not each should quantise the row.
 
 A layer with such a weight does not persist, since how many rows are quantised is not static there:
-as phases its workgroups, which go to threads in turns, take some 6% longer than as dispatches.
+as phases its workgroups, which go to threads in turns, take up to 3% longer than as dispatches.
 """
 
 Quantized = Callable[[Sequence[ir.Value]], QuantizedRows]
