@@ -5,6 +5,7 @@ operations. It may have a bias of its own, or be given one.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from operator import attrgetter
@@ -26,35 +27,76 @@ _Route = Callable[..., tuple[Tensor, Tensor]]
 def routers(model: PreTrainedModel) -> Iterator[tuple[nn.Module, Callable[..., tuple[Any, ...]]]]:
     """The modules of `model` that an operation routes as they do, each with its new `forward`."""
     for module in model.modules():
-        if "Router" in type(module).__name__ and (found := _recognise(module)) is not None:
-            yield module, _forward(module, *found)
+        router = _Router.of(module)
+        if router is not None and (route := router.find_route()) is not None:
+            yield module, router.forward(route)
 
 
-def _recognise(module: nn.Module) -> tuple[_Route, str | None] | None:
-    """How a router chooses, and the name of its bias, if it has one; None where nothing agrees."""
-    state = {**dict(module.named_parameters()), **dict(module.named_buffers())}
-    weight, count = state.pop("weight", None), getattr(module, "top_k", None)
-    if weight is None or weight.ndim != 2 or not isinstance(count, int) or len(state) > 1:
+@dataclass(frozen=True)
+class _Router:
+    """A module that chooses `top_k` experts by a matrix `weight`, and perhaps a `bias` of its own.
+
+    These are the names of its tensors.
+    """
+
+    module: Any
+    weight: str
+    bias: str | None
+
+    @classmethod
+    def of(cls, module: nn.Module) -> "_Router | None":
+        """None where it is none by its name, has other tensors, or says no number of experts."""
+        if not any(word in type(module).__name__ for word in ("Router", "Gate")):
+            return None
+        tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+        matrices = [name for name, tensor in tensors.items() if _is_matrix(tensor)]
+        if len(matrices) != 1 or not isinstance(getattr(module, "top_k", None), int):
+            return None
+        (weight,) = matrices
+        biases = [name for name in tensors if name != weight]
+        experts = len(tensors[weight])
+        if any(tuple(tensors[name].shape) not in ((experts,), (1, experts)) for name in biases):
+            return None
+        return cls(module, weight, biases[0] if biases else None) if len(biases) <= 1 else None
+
+    def find_route(self) -> _Route | None:
+        """The way to choose that gives what the module gives; None where none does."""
+        read = attrgetter(self.weight)(self.module)
+        experts, columns = read.shape
+        generator = torch.Generator().manual_seed(0)
+        x, weight = (torch.randn(n, columns, generator=generator) for n in (_TRIALS, experts))
+        weight /= columns**0.5  # or one expert would have all the weight
+        bias, logits = torch.randn(experts, generator=generator) / experts, x @ weight.T
+        own = {self.weight: weight}
+        if self.bias is not None:
+            own[self.bias] = bias.view(attrgetter(self.bias)(self.module).shape)
+        # Some want rows, some tokens of sequences; some are given a bias.
+        for hidden, given in product((x, x[None]), [()] if self.bias else [(), (bias,)]):
+            try:
+                theirs = torch.func.functional_call(self.module, own, (hidden, *given))
+            except (TypeError, RuntimeError, ValueError):  # another signature
+                continue
+            biases = [bias] if self.bias or given else []
+            for route in _routes(self.module, len(biases)):
+                if _agree(theirs, logits, route(logits, *biases, self.module.top_k)):
+                    return route
         return None
-    generator = torch.Generator().manual_seed(0)
-    experts, columns = weight.shape
-    x, trial = (torch.randn(n, columns, generator=generator) for n in (_TRIALS, experts))
-    trial /= columns**0.5  # or one expert would have all the weight
-    bias = torch.randn(experts, generator=generator) / experts
-    name = next(iter(state), None)
-    if name is not None and tuple(state[name].shape) not in ((experts,), (1, experts)):
-        return None
-    own = {name: bias.view(state[name].shape)} if name is not None else {}
-    for given in [()] if own else [(), (bias,)]:
-        try:
-            theirs = torch.func.functional_call(module, {"weight": trial, **own}, (x, *given))
-        except (TypeError, RuntimeError, ValueError):  # another signature
-            continue
-        biases = [bias] if own or given else []
-        for route in _routes(module, len(biases)):
-            if _agree(theirs, x @ trial.T, route(x @ trial.T, *biases, count)):
-                return route, name
-    return None
+
+    def forward(self, route: _Route) -> Callable[..., tuple[Any, ...]]:
+        """What takes the place of the module's own."""
+        module = self.module
+
+        def forward(hidden: Tensor, *given: Tensor) -> tuple[Tensor, ...]:
+            rows = hidden.reshape(-1, hidden.shape[-1])
+            logits = torch_ops.linear(rows, attrgetter(self.weight)(module), None, False)
+            biases = given if self.bias is None else (attrgetter(self.bias)(module),)
+            return logits, *route(logits, *(each.reshape(-1) for each in biases), module.top_k)
+
+        return forward
+
+
+def _is_matrix(tensor: Tensor) -> bool:
+    return tensor.ndim == 2 and len(tensor) > 1
 
 
 def _routes(module: nn.Module, biases: int) -> Iterator[_Route]:
@@ -63,7 +105,7 @@ def _routes(module: nn.Module, biases: int) -> Iterator[_Route]:
     if not biases:
         yield from (partial(torch_ops.route, normalised=normalised) for normalised in flags)
         return
-    scales = {1.0, *(float(value) for name, value in vars(module).items() if "scaling" in name)}
+    scales = {1.0, *(float(value) for name, value in vars(module).items() if "scal" in name)}
     for sigmoid, normalised, scale in product(flags, flags, scales):
         yield partial(torch_ops.biased_route, sigmoid=sigmoid, normalised=normalised, scale=scale)
 
@@ -87,13 +129,3 @@ def _by_expert(chosen: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     weights, experts = chosen
     order = experts.argsort(-1)
     return weights.gather(-1, order), experts.gather(-1, order)
-
-
-def _forward(module: Any, route: _Route, bias: str | None) -> Callable[..., tuple[Any, ...]]:
-    def forward(hidden: Tensor, *given: Tensor) -> tuple[Tensor, ...]:
-        rows = hidden.reshape(-1, hidden.shape[-1])
-        logits = torch_ops.linear(rows, module.weight, None, False)
-        biases = given if bias is None else (attrgetter(bias)(module),)
-        return logits, *route(logits, *(each.reshape(-1) for each in biases), module.top_k)
-
-    return forward

@@ -230,11 +230,22 @@ def test_routers_are_recognised(normalised):
         torch.testing.assert_close(ours, theirs)
 
 
-@pytest.mark.parametrize("family", ["glm4_moe", "ernie4_5_moe", "minimax_m2"])
-def test_routers_with_a_bias_are_recognised(family):
-    """A bias that is a buffer, one in a module of its own, and one that the caller gives."""
+@pytest.mark.parametrize(
+    ("family", "shape"),
+    [
+        ("glm4_moe", (50, 64)),
+        ("ernie4_5_moe", (50, 64)),
+        ("minimax_m2", (50, 64)),
+        ("afmoe", (1, 50, 64)),
+    ],
+)
+def test_routers_with_a_bias_are_recognised(family, shape):
+    """A bias that is a buffer, one in a module of its own, and two that the caller gives.
+
+    Of the last the matrix is in a module of its own, and it wants tokens of sequences.
+    """
     router, given = biased_router(family)
-    x = torch.randn(50, 64) / 8
+    x = torch.randn(shape) / 8
     logits, weights, experts = router(x, *given)
     with llmc_operations(router):
         assert "forward" in vars(router)
@@ -254,16 +265,18 @@ def biased_router(family: str) -> tuple[torch.nn.Module, tuple[Tensor, ...]]:
         num_experts=32,
         num_experts_per_tok=4,
         routed_scaling_factor=2.5,
+        route_scale=2.5,
         n_group=1,
         topk_group=1,
         norm_topk_prob=True,
     )
     namespace = sys.modules[AutoModelForCausalLM._model_mapping[type(config)].__module__]
-    name = next(name for name in vars(namespace) if name.lower().endswith("topkrouter"))
+    name = next(name for name in vars(namespace) if name.endswith("Router"))
     router = getattr(namespace, name)(config).requires_grad_(False)
     bias = torch.randn(32) / 8
-    router.weight.normal_(0, 1)
-    own = [*dict(router.named_buffers()).values(), *list(router.parameters())[1:]]
+    weight, *more = router.parameters()
+    weight.normal_(0, 1)
+    own = [*router.buffers(), *more]
     for tensor in own:
         tensor.copy_(bias)
     return router, () if own else (bias,)
