@@ -1,26 +1,58 @@
 """What kernels of layers over experts share: a loop of which each round computes some rows."""
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, scf, tensor
 
-from llmc.dialects.index_notation import Size, collapse, size, slice_of
+from llmc.dialects.index_notation import Size, collapse, index, size, slice_of
 
-Rows: TypeAlias = tuple[ir.Value, Size, Size]
+_T = TypeVar("_T")
+
+_Rows: TypeAlias = tuple[ir.Value, Size, Size]
 """Rows of a kernel's result, the first one's number, and how many they are."""
 
 
-def for_each(count: int, shape: list[Size], compute: Callable[[ir.Value], Rows]) -> list[ir.Value]:
-    """Rows, f32 of this `shape` in all, that `compute` gives for each number below `count`."""
-    loop = scf.ForallOp([0], [count], [1], [tensor.empty(shape, ir.F32Type.get())])
-    with ir.InsertionPoint(loop.body):
-        value, first, number = compute(loop.induction_variables[0])
-        end = loop.terminator()
-    with ir.InsertionPoint(end.block):
-        _insert(value, loop.inner_iter_args[0], first, number)
-    return list(loop.results)
+def for_each_row(
+    expert: ir.Value,
+    count: int,
+    top_k: int,
+    shape: list[int],
+    rows_of: Callable[[ir.Value], _T],
+    multiply: Callable[[_T, ir.Value], ir.Value],
+) -> list[ir.Value]:
+    """`count` rows of this `shape`, f32, of which every token has `top_k`.
+
+    `multiply(rows_of(token), number)` is one, the number being what `expert` has for it.
+    """
+
+    def compute(row: ir.Value) -> _Rows:
+        rows = rows_of(arith.divui(row, index(top_k)))
+        return multiply(rows, _number_at(expert, row)), row, 1
+
+    return _for_each(count, [count, *shape], compute)
+
+
+def for_each_group(
+    first: ir.Value,
+    experts: int,
+    count: Size,
+    shape: list[int],
+    rows_of: Callable[[ir.Value, ir.Value], _T],
+    multiply: Callable[[_T, ir.Value], ir.Value],
+) -> list[ir.Value]:
+    """`count` rows of this `shape`, f32, of which those of each of the `experts` lie together.
+
+    `multiply(rows_of(start, count), number)` are those of one, which `first` says where they begin.
+    """
+
+    def compute(expert: ir.Value) -> _Rows:
+        start = _number_at(first, expert)
+        own = arith.subi(_number_at(first, arith.addi(expert, index(1))), start)
+        return multiply(rows_of(start, own), expert), start, own
+
+    return _for_each(experts, [count, *shape], compute)
 
 
 def part(value: ir.Value, first: Size, count: Size) -> ir.Value:
@@ -36,11 +68,6 @@ def element(value: ir.Value, number: ir.Value) -> ir.Value:
     return slice_of(value, [number, *[0] * len(rest)], [1, *rest], rest)
 
 
-def number_at(values: ir.Value, place: ir.Value) -> ir.Value:
-    """An integer of `values [R]`, as an index."""
-    return arith.index_cast(ir.IndexType.get(), tensor.extract(values, [place]))
-
-
 def without_padding(y: ir.Value, type_: ir.RankedTensorType) -> ir.Value:
     """`y [R, P, J]` as `[R, N]`, of this type: the last panel may be padded."""
     y = collapse(y, [1, 2])
@@ -48,6 +75,19 @@ def without_padding(y: ir.Value, type_: ir.RankedTensorType) -> ir.Value:
         extents = [size(y, 0), type_.shape[1]]
         y = slice_of(y, [0, 0], extents, extents)
     return y if y.type == type_ else tensor.cast(type_, y)
+
+
+def _for_each(
+    count: int, shape: list[Size], compute: Callable[[ir.Value], _Rows]
+) -> list[ir.Value]:
+    """Rows, f32 of this `shape` in all, that `compute` gives for each number below `count`."""
+    loop = scf.ForallOp([0], [count], [1], [tensor.empty(shape, ir.F32Type.get())])
+    with ir.InsertionPoint(loop.body):
+        value, first, number = compute(loop.induction_variables[0])
+        end = loop.terminator()
+    with ir.InsertionPoint(end.block):
+        _insert(value, loop.inner_iter_args[0], first, number)
+    return list(loop.results)
 
 
 def _insert(value: ir.Value, into: ir.Value, first: Size, count: Size) -> None:
@@ -60,3 +100,8 @@ def _insert(value: ir.Value, into: ir.Value, first: Size, count: Size) -> None:
         extents[0] = count
     ones = [1] * len(extents)
     tensor.parallel_insert_slice(value, into, [first], counts, [], offsets, extents, ones)
+
+
+def _number_at(values: ir.Value, place: ir.Value) -> ir.Value:
+    """An integer of `values [R]`, as an index."""
+    return arith.index_cast(ir.IndexType.get(), tensor.extract(values, [place]))

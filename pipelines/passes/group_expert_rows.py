@@ -16,7 +16,7 @@ from llmc.dialects import (
 )
 from llmc.dialects.index_notation import constant, pointwise
 from llmc.pipelines.passes.base import Pass, made_by
-from llmc.pipelines.passes.linear_epilogue import Epilogue, find_epilogue
+from llmc.pipelines.passes.linear_epilogue import find_epilogue, no_epilogue
 from llmc.pipelines.passes.linear_prologue import read_lengths_before
 from llmc.pipelines.walks import find
 
@@ -59,7 +59,7 @@ def _sort(layer: Layer, groups: dict[ir.Value, GroupRowsOp]) -> None:
     read_lengths_before(layer.operation, _EXPERT)
     epilogue = find_epilogue(layer.out)
     if epilogue.others():
-        epilogue = Epilogue(layer.out, (layer.out,), ())
+        epilogue = no_epilogue(layer.out)
     with ir.InsertionPoint(layer), layer.location:
         if layer.expert not in groups:
             groups[layer.expert] = _groups(layer)

@@ -76,7 +76,7 @@ def find_epilogue(layer: ir.Value) -> Epilogue:
     layer computes later is not waited for: that layer can have the operation follow it.
     """
     halves = halves_of(layer)
-    best = Epilogue(layer, (layer,), ())
+    best = no_epilogue(layer)
     strands, members = halves or (layer,), list[ir.Operation]()
     while len(members) < _MOST:
         following = _next(strands, members)
@@ -87,6 +87,25 @@ def find_epilogue(layer: ir.Value) -> Epilogue:
         if _read_outside(grown) == [grown.result]:
             best = grown
     return best
+
+
+def no_epilogue(layer: ir.Value) -> Epilogue:
+    """The epilogue of a layer that nothing follows in its kernel."""
+    return Epilogue(layer, (layer,), ())
+
+
+def find_epilogue_of_panels(
+    layer: ir.Value, panels: int, columns: int, fewest: int = 2
+) -> Epilogue:
+    """The epilogue of a layer with so many panels of so many columns.
+
+    It is empty where these have more than the layer gives, or are not for each strand as many, and
+    the `fewest` at least: a strand of a single panel would make no grid of workgroups.
+    """
+    found = find_epilogue(layer)
+    strand, left = divmod(panels, len(found.strands))
+    is_whole = panels * columns == layer.type.shape[-1]
+    return found if is_whole and not left and strand >= fewest else no_epilogue(layer)
 
 
 def follow(epilogue: Epilogue, strands: list[ir.Value], others: list[ir.Value]) -> ir.Value:

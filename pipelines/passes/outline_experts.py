@@ -2,20 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, TypeAlias
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith
 
 from llmc.dialects import GroupedExpertLinearOp, PackedExpertLinearOp
-from llmc.dialects.index_notation import index, size
+from llmc.dialects.index_notation import size
 from llmc.pipelines.kernels.panel_linear import panel_linear
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.expert_rows import (
-    Rows,
     element,
-    for_each,
-    number_at,
+    for_each_group,
+    for_each_row,
     part,
     without_padding,
 )
@@ -25,7 +24,12 @@ from llmc.pipelines.passes.kernel_functions import (
     KernelFunctions,
 )
 from llmc.pipelines.passes.kernel_operands import KernelOperands
-from llmc.pipelines.passes.linear_epilogue import Epilogue, find_epilogue, follow
+from llmc.pipelines.passes.linear_epilogue import (
+    Epilogue,
+    find_epilogue_of_panels,
+    follow,
+    no_epilogue,
+)
 from llmc.pipelines.passes.linear_prologue import read_lengths_before
 from llmc.pipelines.schedules.handles import name_result
 from llmc.pipelines.walks import find
@@ -92,11 +96,8 @@ def _outline(
 def _epilogue(layer: Layer) -> Epilogue:
     """What follows the layer in its kernel: it reads nothing beside, and whole panels."""
     _, panels, _, columns = layer.weight.type.shape
-    found = find_epilogue(layer.out)
-    strand, left = divmod(panels, len(found.strands))
-    is_whole = panels * columns == layer.out.type.shape[1]
-    fits = is_whole and strand and not left and not found.others()
-    return found if fits else Epilogue(layer.out, (layer.out,), ())
+    found = find_epilogue_of_panels(layer.out, panels, columns, fewest=1)
+    return no_epilogue(layer.out) if found.others() else found
 
 
 def _rows_of_token(
@@ -106,14 +107,11 @@ def _rows_of_token(
     multiply: Multiply,
     shape: list[int],
 ) -> list[ir.Value]:
-    """A loop over rows, each of which reads a matrix of its own."""
+    def rows_of(token: ir.Value) -> ir.Value:
+        return part(x, token, 1)
+
     count = layer.out.type.shape[0]
-
-    def compute(row: ir.Value) -> Rows:
-        token = arith.divui(row, index(layer.top_k.value))
-        return multiply(part(x, token, 1), number_at(expert, row)), row, 1
-
-    return for_each(count, [count, *shape], compute)
+    return for_each_row(expert, count, layer.top_k.value, shape, rows_of, multiply)
 
 
 def _groups(
@@ -123,11 +121,5 @@ def _groups(
     multiply: Multiply,
     shape: list[int],
 ) -> list[ir.Value]:
-    """A loop over experts, of which each has rows that lie together."""
-
-    def compute(expert: ir.Value) -> Rows:
-        start = number_at(first, expert)
-        count = arith.subi(number_at(first, arith.addi(expert, index(1))), start)
-        return multiply(part(x, start, count), expert), start, count
-
-    return for_each(layer.weight.type.shape[0], [size(x, 0), *shape], compute)
+    experts = layer.weight.type.shape[0]
+    return for_each_group(first, experts, size(x, 0), shape, partial(part, x), multiply)

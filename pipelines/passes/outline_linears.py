@@ -21,7 +21,11 @@ from llmc.pipelines.passes.kernel_operands import (
     as_rows,
     from_panels,
 )
-from llmc.pipelines.passes.linear_epilogue import Epilogue, find_epilogue, follow, is_screened
+from llmc.pipelines.passes.linear_epilogue import (
+    find_epilogue_of_panels,
+    follow,
+    is_screened,
+)
 from llmc.pipelines.passes.linear_prologue import norm_before, read_lengths_before_norm
 from llmc.pipelines.walks import find
 
@@ -76,11 +80,7 @@ class _Layer:
         # their numbers are the same, whether a layer or a screened search of its best reads it.
         norms = self.is_one_row and self.inputs <= _LONGEST and not _is_joined(linear.weight)
         self.norm = norm_before(linear) if norms else None
-        found = find_epilogue(linear.out)
-        # A strand of a single panel would make no grid of workgroups.
-        count, left = divmod(self.panels, len(found.strands))
-        fits = self.is_whole and not left and count > 1
-        self.epilogue = found if fits else Epilogue(linear.out, (linear.out,), ())
+        self.epilogue = find_epilogue_of_panels(linear.out, self.panels, self.columns)
 
     def call(self, kernels: KernelFunctions) -> ir.Value:
         """Calls, here, a kernel; returns what takes the place of the epilogue's result."""

@@ -1,23 +1,21 @@
 """`outline-quantized-experts`: makes kernels of quantised layers over experts."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith
 
 from llmc.dialects import GroupedQuantizedExpertLinearOp, PackedQuantizedExpertLinearOp
 from llmc.dialects.embedding import look_up
-from llmc.dialects.index_notation import index, size
+from llmc.dialects.index_notation import size
 from llmc.pipelines.kernels.quantized_linear import QuantizedRows
 from llmc.pipelines.passes.base import Pass, made_by
 from llmc.pipelines.passes.expert_rows import (
-    Rows,
     element,
-    for_each,
-    number_at,
+    for_each_group,
+    for_each_row,
     part,
     without_padding,
 )
@@ -30,6 +28,8 @@ from llmc.pipelines.targets.parse import parse_cpu
 from llmc.pipelines.walks import find
 
 Linear: TypeAlias = PackedQuantizedExpertLinearOp | GroupedQuantizedExpertLinearOp
+Multiply: TypeAlias = Callable[[QuantizedRows, ir.Value], ir.Value]
+"""What the layer makes of rows by the matrix of an expert."""
 Build: TypeAlias = Callable[..., list[ir.Value]]
 
 
@@ -78,18 +78,19 @@ class _Layer(QuantizedLayer, ABC):
     def body(self, operands: KernelOperands, kernels: KernelFunctions) -> Build:
         """What the kernel computes of its operands, which are added here: `[R, P, J]`."""
 
-    def matrices(self, operands: KernelOperands) -> Callable[..., ir.Value]:
-        """Gives, in a kernel, what the layer makes of rows by the matrix of an expert."""
+    def matrices(self, operands: KernelOperands) -> Callable[[Sequence[ir.Value]], Multiply]:
+        """Gives, in a kernel of these arguments, what the layer makes of rows."""
         stored = operands.read(self.linear.weight)
         halves = operands.read(self.linear.weight, as_halves)
 
-        def multiply(
-            rows: QuantizedRows, expert: ir.Value, arguments: tuple[ir.Value, ...]
-        ) -> ir.Value:
-            own, floats = (element(read(arguments), expert) for read in (stored, halves))
-            return self.compute(rows, [own], floats)
+        def reading(arguments: Sequence[ir.Value]) -> Multiply:
+            def multiply(rows: QuantizedRows, expert: ir.Value) -> ir.Value:
+                own, floats = (element(read(arguments), expert) for read in (stored, halves))
+                return self.compute(rows, [own], floats)
 
-        return multiply
+            return multiply
+
+        return reading
 
 
 class _OneToken(_Layer):
@@ -109,16 +110,16 @@ class _OneToken(_Layer):
         expert = operands.read(self.linear.expert)
         multiply = self.matrices(operands)
         count, top_k = self.linear.out.type.shape[0], self.linear.top_k.value
+        shape = [self.strand, self.columns]
 
         def build(*arguments: ir.Value) -> list[ir.Value]:
-            rows, chosen = x(arguments), expert(arguments)
+            rows = x(arguments)
 
-            def compute(row: ir.Value) -> Rows:
-                token = arith.divui(row, index(top_k))
-                activations = self.quantize(part(rows, token, 1), None)
-                return multiply(activations, number_at(chosen, row), arguments), row, 1
+            def rows_of(token: ir.Value) -> QuantizedRows:
+                return self.quantize(part(rows, token, 1), None)
 
-            return for_each(count, [count, self.strand, self.columns], compute)
+            chosen = expert(arguments)
+            return for_each_row(chosen, count, top_k, shape, rows_of, multiply(arguments))
 
         return build
 
@@ -139,18 +140,16 @@ class _Groups(_Layer):
         first = operands.read(self.linear.first)
         multiply = self.matrices(operands)
         experts, *_ = self.linear.weight.type.shape
+        shape = [self.strand, self.columns]
 
         def build(*arguments: ir.Value) -> list[ir.Value]:
             rows, firsts = [read(arguments) for read in readers], first(arguments)
 
-            def compute(expert: ir.Value) -> Rows:
-                start = number_at(firsts, expert)
-                count = arith.subi(number_at(firsts, arith.addi(expert, index(1))), start)
-                own = QuantizedRows(*(part(each, start, count) for each in rows))
-                return multiply(own, expert, arguments), start, count
+            def rows_of(start: ir.Value, count: ir.Value) -> QuantizedRows:
+                return QuantizedRows(*(part(each, start, count) for each in rows))
 
-            shape = [size(rows[0], 0), self.strand, self.columns]
-            return for_each(experts, shape, compute)
+            total = size(rows[0], 0)
+            return for_each_group(firsts, experts, total, shape, rows_of, multiply(arguments))
 
         return build
 

@@ -23,7 +23,7 @@ from llmc.pipelines.kernels.quantized_linear import (
     multiply,
     quantize,
 )
-from llmc.pipelines.passes.linear_epilogue import Epilogue, find_epilogue, follow
+from llmc.pipelines.passes.linear_epilogue import find_epilogue_of_panels, follow
 from llmc.pipelines.schedules.handles import name_result
 
 Linear = (
@@ -54,10 +54,7 @@ class QuantizedLayer:
         *_, self.panels, _, cell = self.weights[0].type.shape
         self.columns = cell // bytes_
         self.is_whole = self.panels * self.columns == self.outputs
-        found = find_epilogue(linear.out)
-        panels, left = divmod(self.panels, len(found.strands))
-        fits = self.is_whole and panels > 1 and left == 0
-        self.epilogue = found if fits else Epilogue(linear.out, (linear.out,), ())
+        self.epilogue = find_epilogue_of_panels(linear.out, self.panels, self.columns)
 
     def _offset(self) -> int:
         """How much too large the weight's integers are, where they are multiplied without a sign.
