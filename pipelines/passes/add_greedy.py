@@ -6,8 +6,8 @@ from typing import ClassVar
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func
 
-from llmc.pipelines.passes.base import Pass, trunks
-from llmc.pipelines.passes.repeated_steps import is_step, make_repeatable, repeat
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.passes.repeated_steps import make_repeatable, repeat, steps_to_repeat
 from llmc.runtime.abi import DECODE, DECODE_BATCH, GREEDY, GREEDY_BATCH
 
 _GREEDY = {DECODE: GREEDY, DECODE_BATCH: GREEDY_BATCH}
@@ -25,13 +25,10 @@ class AddGreedy(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Adds the functions at the end of the module."""
-        taken = ir.SymbolTable(module.operation)
-        for trunk in trunks(module):
-            name = _GREEDY.get(trunk.sym_name.value)
-            if name is not None and name not in taken and is_step(trunk):
-                with ir.InsertionPoint(module.body), trunk.location:
-                    make_repeatable(trunk)
-                    _add(name, trunk)
+        for name, step in steps_to_repeat(module, _GREEDY):
+            with ir.InsertionPoint(module.body), step.location:
+                make_repeatable(step)
+                _add(name, step)
 
 
 def _add(name: str, step: func.FuncOp) -> None:

@@ -18,10 +18,10 @@ from llmc.dialects.index_notation import (
     slice_of,
 )
 from llmc.pipelines.divisor import divisor
-from llmc.pipelines.passes.base import Pass, set_arguments, trunks
+from llmc.pipelines.passes.base import Pass, set_arguments
 from llmc.pipelines.passes.logits import is_logits
 from llmc.pipelines.passes.parts import copy_as_part, return_instead
-from llmc.pipelines.passes.repeated_steps import is_step, make_repeatable, repeat
+from llmc.pipelines.passes.repeated_steps import make_repeatable, repeat, steps_to_repeat
 from llmc.runtime.abi import CANDIDATES, DECODE, DECODE_BATCH, SAMPLED, SAMPLED_BATCH
 
 _PART = 512
@@ -44,13 +44,12 @@ class AddSampled(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Adds the functions at the end of the module."""
-        taken = ir.SymbolTable(module.operation)
-        for trunk in trunks(module):
-            name = _SAMPLED.get(trunk.sym_name.value)
-            if name is not None and name not in taken and is_step(trunk) and _has_logits(trunk):
-                with ir.InsertionPoint(module.body), trunk.location:
-                    make_repeatable(trunk)
-                    _add(name, trunk, taken)
+        symbols = ir.SymbolTable(module.operation)
+        for name, step in steps_to_repeat(module, _SAMPLED):
+            if _has_logits(step):
+                with ir.InsertionPoint(module.body), step.location:
+                    make_repeatable(step)
+                    _add(name, step, symbols)
 
 
 def _has_logits(trunk: func.FuncOp) -> bool:

@@ -1,18 +1,29 @@
 """Functions that run a step of generation several times, on tokens that it gave itself."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, scf, tensor
 
 from llmc.dialects.index_notation import collapse, constant, index, insert, pointwise, size
+from llmc.pipelines.passes.base import trunks
 
 # Of what is inlined into a loop, IREE 3.13 may lay what the loop carries over each other.
 _APART = "noinline"
 
 
-def is_step(trunk: func.FuncOp) -> bool:
+def steps_to_repeat(module: ir.Module, names: Mapping[str, str]) -> list[tuple[str, func.FuncOp]]:
+    """The functions of these `names` that are steps, each after the name of what is to repeat it.
+
+    That is what `names` has for it, and nothing bears yet.
+    """
+    taken = ir.SymbolTable(module.operation)
+    found = ((names.get(trunk.sym_name.value), trunk) for trunk in trunks(module))
+    return [(name, step) for name, step in found if name and name not in taken and _is_step(step)]
+
+
+def _is_step(trunk: func.FuncOp) -> bool:
     """Whether `trunk` takes tokens, start, sequence and past, and returns tokens like these too."""
     i64 = ir.IntegerType.get_signless(64)
     inputs, results = list(trunk.type.inputs), list(trunk.type.results)
