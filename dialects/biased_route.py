@@ -1,6 +1,5 @@
 """`llmc.biased_route`: experts chosen with the help of a bias that keeps their load even."""
 
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from torch_mlir.dialects import arith, ext, math, tensor
 from llmc.dialects.checks import element_is, flag, same, tensor_of, verified
 from llmc.dialects.index_notation import constant, loop_index, pointwise, reduce
 from llmc.dialects.llmc import Operation
-from llmc.dialects.route import chosen_of
+from llmc.dialects.route import chosen_of, powers_of
 from llmc.dialects.top_k import TopKOp, select_largest
 
 
@@ -90,7 +89,6 @@ def _sigmoid(x: ir.Value) -> ir.Value:
 
 
 def _softmax(x: ir.Value) -> ir.Value:
-    most = reduce("re->r", arith.maximumf, -inf, x)
-    powers = pointwise("re,r->re", lambda x, most, _: math.exp(arith.subf(x, most)), x, most)
+    powers = powers_of(x)
     total = reduce("re->r", arith.addf, 0.0, powers)
     return pointwise("re,r->re", lambda x, sum_, _: arith.divf(x, sum_), powers, total)

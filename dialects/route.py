@@ -57,14 +57,17 @@ class RouteOp(Operation, name="route", traits=[ext.Pure]):
     def lower(self) -> list[ir.Value]:
         """Powers of e, the largest of them, and the sum of these or of all."""
         _, count = self.weights.type.shape
-        most = reduce("re->r", arith.maximumf, -inf, self.logits)
-        powers = pointwise(
-            "re,r->re", lambda x, most, _: math.exp(arith.subf(x, most)), self.logits, most
-        )
+        powers = powers_of(self.logits)
         largest, experts = select_largest(powers, count)
         total = reduce("rc->r", arith.addf, 0.0, largest if self.normalised.value else powers)
         weights = pointwise("rc,r->rc", lambda x, sum_, _: arith.divf(x, sum_), largest, total)
         return [weights, experts]
+
+
+def powers_of(x: ir.Value) -> ir.Value:
+    """e to each number of `x [R, E]` less the largest of its row."""
+    most = reduce("re->r", arith.maximumf, -inf, x)
+    return pointwise("re,r->re", lambda x, most, _: math.exp(arith.subf(x, most)), x, most)
 
 
 def chosen_of(logits: ir.Value, weights: ir.Value, experts: ir.Value) -> int:

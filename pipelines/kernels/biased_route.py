@@ -4,14 +4,14 @@ from collections.abc import Callable
 from functools import reduce
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, math, memref, scf, vector
+from torch_mlir.dialects import arith, math, memref, vector
 
 from llmc.dialects import BiasedRouteOp
 from llmc.dialects.biased_route import sigmoid
 from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.kernels.first_largest import first_largest, kernel_of_rows, read_row
 from llmc.pipelines.kernels.kernel import Kernel, in_symbol
-from llmc.pipelines.kernels.route import sum_of_powers, take_largest
+from llmc.pipelines.kernels.route import made_of_row, sum_of_powers, take_largest
 
 Score = Callable[[ir.Value], ir.Value]
 """From a logit, or a vector of them, to the scores."""
@@ -36,7 +36,11 @@ def biased_route(op: BiasedRouteOp, lanes: int) -> Kernel:
         experts: ir.Value,
     ) -> None:
         score = _score_by_sigmoid if by_sigmoid else _softmax(x, row, numbers)
-        left = _sums(x, row, biases, extents[-1], numbers, score)
+
+        def add_bias(logits: ir.Value, at: ir.Value) -> ir.Value:
+            return arith.addf(score(logits), vector.load(numbers, biases, [extents[-1], at]))
+
+        left = made_of_row(x, row, numbers, add_bias)
         places = [take_largest(left, numbers, experts, row, rank)[1] for rank in range(count)]
         chosen = [score(memref.load(x, [row, place])) for place in places]
         factor = constant(scale, chosen[0].type)
@@ -73,23 +77,3 @@ def _like(logit: ir.Value, number: ir.Value) -> ir.Value:
     """`number`, or a vector of it where `logit` is one."""
     is_vector = isinstance(logit.type, ir.VectorType)
     return vector.broadcast(logit.type, number) if is_vector else number
-
-
-def _sums(
-    x: ir.Value,
-    row: ir.Value,
-    biases: ir.Value,
-    layer: ir.Value,
-    numbers: ir.VectorType,
-    score: Score,
-) -> ir.Value:
-    """Each score of a row of `x [R, E]` with its bias, as a buffer `[1, E]` of this workgroup's."""
-    (width,), columns = numbers.shape, x.type.shape[1]
-    sums = memref.alloca(ir.MemRefType.get([1, columns], numbers.element_type), [], [])
-    for at in scf.for_(index(0), index(columns), index(width)):
-        at = arith.minui(at, index(columns - width))
-        scores = score(vector.load(numbers, x, [row, at]))
-        sum_ = arith.addf(scores, vector.load(numbers, biases, [layer, at]))
-        vector.store(sum_, sums, [index(0), at])
-        scf.yield_([])
-    return sums

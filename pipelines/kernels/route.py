@@ -3,6 +3,7 @@
 There are a hundred of them, not a vocabulary: each is found by a look at all that are left.
 """
 
+from collections.abc import Callable
 from math import inf
 
 from torch_mlir import ir
@@ -24,7 +25,7 @@ def route(logits: ir.RankedTensorType, count: int, normalised: bool, lanes: int)
         weights: ir.Value,
         experts: ir.Value,
     ) -> None:
-        left = _copy_of(x, row, numbers)
+        left = made_of_row(x, row, numbers, lambda logits, _: logits)
         largest, _ = take_largest(left, numbers, experts, row, 0)
         powers = [constant(1.0, largest.type)]
         for rank in range(1, count):
@@ -41,15 +42,20 @@ def route(logits: ir.RankedTensorType, count: int, normalised: bool, lanes: int)
     return kernel_of_rows(name, logits, lanes, build)
 
 
-def _copy_of(x: ir.Value, row: ir.Value, numbers: ir.VectorType) -> ir.Value:
-    """A row of `x [R, E]` as a buffer `[1, E]` of this workgroup's own."""
+def made_of_row(
+    x: ir.Value, row: ir.Value, numbers: ir.VectorType, make: Callable[..., ir.Value]
+) -> ir.Value:
+    """A buffer `[1, E]` of this workgroup's own, made of a row of `x [R, E]`.
+
+    `make(vector, at)` gives what takes the place of the numbers from `at` on.
+    """
     (width,), columns = numbers.shape, x.type.shape[1]
-    copy = memref.alloca(ir.MemRefType.get([1, columns], numbers.element_type), [], [])
+    buffer = memref.alloca(ir.MemRefType.get([1, columns], numbers.element_type), [], [])
     for at in scf.for_(index(0), index(columns), index(width)):
         at = arith.minui(at, index(columns - width))
-        vector.store(vector.load(numbers, x, [row, at]), copy, [index(0), at])
+        vector.store(make(vector.load(numbers, x, [row, at]), at), buffer, [index(0), at])
         scf.yield_([])
-    return copy
+    return buffer
 
 
 def take_largest(
