@@ -61,8 +61,7 @@ class SamplingOptions:
 
         They are one more than `top_k`, which may tie with the last of those.
         """
-        few = 0 < self.top_k <= _FEW and self.repetition_penalty == 1
-        return self.top_k + 1 if few else None
+        return self.top_k + 1 if self.is_drawn and self.top_k else None
 
     @property
     def is_drawn(self) -> bool:
