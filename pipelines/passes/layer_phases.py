@@ -1,19 +1,25 @@
 """The dispatches of a layer function as the phases of a persistent kernel."""
 
 from functools import partial
-from math import prod
 
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
+from llmc.dialects.index_notation import Size, as_value
 from llmc.pipelines.clones import clone_with
 from llmc.pipelines.kernels.kernel import ALLOCA, Kernel, binding_under, hoist_buffers
 from llmc.pipelines.kernels.persistent import Phase, run_phases
 from llmc.pipelines.passes.asked_first import asked_first
 from llmc.pipelines.passes.dispatch_chain import Dispatch, DispatchChain
 from llmc.pipelines.passes.number_layers import layer_argument
+from llmc.pipelines.passes.phase_room import PhaseRoom, bytes_of
 from llmc.pipelines.walks import find
 from llmc.runtime.abi import MOST_STACK_BYTES
+
+_MOST_BINDINGS = 32
+"""How many tensors IREE 3.13 binds to a dispatch at most."""
+
+_OWN_BINDINGS = 2  # the counters and the room
 
 
 class _Code:
@@ -28,16 +34,16 @@ class _Code:
     @property
     def stack(self) -> int:
         """Bytes of the buffers that the function has on the stack."""
-        types = [op.results[0].type for op in find(self.function.operation, ALLOCA)]
-        return sum(prod(type_.shape) * type_.element_type.width // 8 for type_ in types)
+        return sum(bytes_of(op.results[0].type) for op in find(self.function.operation, ALLOCA))
 
 
 class LayerPhases:
     """A layer function that is a chain of dispatches, as phases of one kernel for many layers.
 
     The roots of its tensors are of three kinds: those that are `read`, those `updated`, the hidden
-    state being the first of them, and `results`, which are of use to the phases alone, with their
-    dynamic `extents`. `scalars` are the index values that it needs beside the layer's number.
+    state being the first of them, and those of use to the phases alone, which lie in one `room`,
+    for IREE binds but so many tensors to a dispatch. `scalars` are the index values that it needs
+    beside the layer's number.
     """
 
     def __init__(self, function: func.FuncOp, chain: DispatchChain) -> None:
@@ -48,12 +54,13 @@ class LayerPhases:
         self._code = [_Code(symbols[op.symbol].operation) for op in chain.dispatches]
         self.hidden = next(a for a in function.arguments if a.type == function.type.results[0])
         made = [value for op in chain.dispatches for value in op.results]
-        used = dict.fromkeys(v for op in chain.dispatches for v in (*op.arguments, *op.grid))
         self.updated = [self.hidden, *(chain.loads[name] for name in chain.updated)]
-        self.results = [value for value in made if value != self._out]
         extents = {value: op.extents[value] for op in chain.dispatches for value in op.results}
-        self.extents = [extent for value in self.results for extent in extents[value]]
-        given = [v for v in used if v not in (self._layer, *self.updated, *made)]
+        extents.pop(self._out, None)
+        self.room = PhaseRoom(extents)
+        used = (v for op in chain.dispatches for v in (*op.arguments, *op.grid))
+        own = (self._layer, *self.updated, *made)
+        given = [v for v in dict.fromkeys((*used, *self.room.extents)) if v not in own]
         self.read = [value for value in given if isinstance(value.type, ir.RankedTensorType)]
         self.scalars = [value for value in given if isinstance(value.type, ir.IndexType)]
 
@@ -67,10 +74,12 @@ class LayerPhases:
             and (self._has_static_shapes() or self._is_of_rows())
             and not any(map(self._depends_on_layer, self._chain.dispatches, self._code))
             and sum(code.stack for code in self._code) <= MOST_STACK_BYTES
+            and len(before) > 0
+            and len(self.read) + len(self.updated) + _OWN_BINDINGS <= _MOST_BINDINGS
         )
 
     def _has_static_shapes(self) -> bool:
-        return all(value.type.has_static_shape for value in (self.hidden, *self.results))
+        return all(value.type.has_static_shape for value in (self.hidden, *self.room.tensors))
 
     def _is_of_rows(self) -> bool:
         """Whether its rows are as many as sequences.
@@ -84,19 +93,20 @@ class LayerPhases:
         """The kernel of consecutive layers.
 
         Its operands are for `read`, what it updates for `updated` and then the counters of
-        `run_phases`, its results for `results`, its scalars for `scalars` and then the first layer
+        `run_phases`, its result is the room, its scalars are for `scalars` and then the first layer
         and how many they are.
         """
 
         def build(_x: ir.Value, _y: ir.Value, extents: list[ir.Value], *buffers: ir.Value) -> None:
-            counters = buffers[len(self.read) + len(self.updated)]
-            bound = [binding_under(buffer) for buffer in buffers if buffer != counters]
-            known = dict(zip([*self.read, *self.updated, *self.results], bound, strict=True))
+            *given, counters, room = buffers
+            bound = zip((*self.read, *self.updated), map(binding_under, given), strict=True)
+            known = {**dict(bound), **dict.fromkeys(self.room.tensors, binding_under(room))}
             known[self._out] = known[self.hidden]
-            *given, first, layers = extents
-            known.update(zip(self.scalars, given[len(given) - len(self.scalars) :], strict=True))
+            *sizes, first, layers = extents
+            known.update(zip(self.scalars, sizes[len(sizes) - len(self.scalars) :], strict=True))
+            offsets = self.room.offsets(known)
             phases = [
-                self._phase(op, code, known)
+                self._phase(op, code, known, offsets)
                 for op, code in zip(self._chain.dispatches, self._code, strict=True)
             ]
             run_phases(phases, first, layers, workgroups, counters)
@@ -104,7 +114,13 @@ class LayerPhases:
 
         return Kernel(name, lambda _: (workgroups, 1), build)
 
-    def _phase(self, op: Dispatch, code: _Code, known: dict[ir.Value, ir.Value]) -> Phase:
+    def _phase(
+        self,
+        op: Dispatch,
+        code: _Code,
+        known: dict[ir.Value, ir.Value],
+        offsets: dict[ir.Value, Size],
+    ) -> Phase:
         def grid() -> tuple[ir.Value, ir.Value]:
             values = [known.get(value, value) for value in op.grid]
             inner = dict(zip(code.grid.arguments, values, strict=True))
@@ -117,10 +133,13 @@ class LayerPhases:
         def build(body: list[ir.Operation], layer: ir.Value, x: ir.Value, y: ir.Value) -> None:
             values = [layer if value == self._layer else known[value] for value in op.arguments]
             inner = dict(zip(code.function.arguments, values, strict=True))
+            bound = dict(zip(code.function.arguments, op.arguments, strict=True))
             for each in body:
                 if each.name == "stream.dispatch.workgroup.id":
                     dimension = ir.IntegerAttr(each.attributes["dimension"]).value
                     inner[each.results[0]] = (x, y)[dimension]
+                elif each.name == "stream.binding.subspan":
+                    _clone_at(each, offsets.get(bound[each.operands[0]], 0), inner)
                 else:
                     clone_with(each, inner)
 
@@ -132,3 +151,11 @@ class LayerPhases:
     def _depends_on_layer(self, op: Dispatch, code: _Code) -> bool:
         arguments = zip(code.grid.arguments, op.grid, strict=True)
         return any(list(a.uses) for a, value in arguments if value == self._layer)
+
+
+def _clone_at(view: ir.Operation, offset: Size, known: dict[ir.Value, ir.Value]) -> None:
+    """As `clone_with`, of a view of a binding, which begins at a byte of its own."""
+    _, start, *_ = view.operands
+    within = {**known, start: as_value(offset)}
+    clone_with(view, within)
+    known[view.results[0]] = within[view.results[0]]

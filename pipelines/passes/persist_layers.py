@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
-from llmc.dialects.index_notation import index
+from llmc.dialects.index_notation import Size, index
 from llmc.pipelines.clones import clone_with
 from llmc.pipelines.kernels.counters import Counters
 from llmc.pipelines.kernels.kernel import dispatch, module_around
@@ -95,15 +95,15 @@ class _PersistentLayer:
             counters = Counters(module_around(first), "persistent.counters", COUNTERS, 64)
             known = dict(zip(self._function.arguments, first.operands, strict=True))
             scalars = [_brought(value, known) for value in phases.scalars]
-            results = dispatch(
+            room = phases.room.length({v: _brought(v, known) for v in phases.room.extents})
+            _, hidden, *states, counts = dispatch(
                 phases.kernel(self._function.sym_name.value, workgroups),
                 [_brought(value, known) for value in phases.read],
-                [value.type for value in phases.results],
-                [_brought(value, known) for value in phases.extents],
+                [_bytes_of(room)],
+                [] if isinstance(room, int) else [room],
                 scalars=[*scalars, index(self.number(first)), index(len(calls))],
                 updated=[*(_brought(value, known) for value in phases.updated), counters.load()],
             )
-            hidden, *states, counts = results[len(phases.results) :]
             _hide_rows(hidden)
             for load, state in zip(phases.updated[1:], states, strict=True):
                 _store(load.owner, state)
@@ -138,6 +138,11 @@ def _brought(value: ir.Value, known: dict[ir.Value, ir.Value]) -> ir.Value:
             _brought(operand, known)
         clone_with(op, known)
     return known[value]
+
+
+def _bytes_of(count: Size) -> ir.RankedTensorType:
+    extent = count if isinstance(count, int) else ir.ShapedType.get_dynamic_size()
+    return ir.RankedTensorType.get([extent], ir.IntegerType.get_signless(8))
 
 
 def _hide_rows(hidden: ir.Value) -> None:

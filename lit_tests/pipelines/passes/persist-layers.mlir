@@ -173,13 +173,60 @@ func.func @asks(%x: tensor<4xindex>) -> tensor<4xindex> {
 
 // -----
 
+// What phases give each other lies in one tensor, of whole lines of the cache.
+// CHECK-LABEL: func.func @give.layer0_
+// CHECK-SAME:    (%[[FIRST:.*]]: index, %[[COUNT:.*]]: index, %[[HIDDEN:.*]]: !stream.binding, %[[COUNTERS:.*]]: !stream.binding, %[[ROOM:.*]]: !stream.binding)
+// CHECK:           "stream.binding.subspan"(%[[HIDDEN]], %c0
+// CHECK:           "stream.binding.subspan"(%[[ROOM]], %c0
+// CHECK:           "stream.binding.subspan"(%[[ROOM]], %c0
+// CHECK:           "stream.binding.subspan"(%[[ROOM]], %c128
+// CHECK:           "stream.binding.subspan"(%[[ROOM]], %c128
+// CHECK:           "stream.binding.subspan"(%[[HIDDEN]], %c0
+// CHECK-LABEL: func.func @give(
+// CHECK:         "flow.dispatch"({{.*}} -> (tensor<256xi8>, tensor<20xf32>, tensor<16xi64>)
+"stream.executable"() ({
+  "stream.executable.export"() ({
+  ^bb0:
+    %c1 = arith.constant 1 : index
+    "stream.return"(%c1, %c1, %c1) : (index, index, index) -> ()
+  }) {function_ref = @copy, sym_name = "copy"} : () -> ()
+  builtin.module {
+    func.func @copy(%in: !stream.binding, %out: !stream.binding) {
+      %c0 = arith.constant 0 : index
+      %x = "stream.binding.subspan"(%in, %c0) : (!stream.binding, index) -> memref<20xf32>
+      %y = "stream.binding.subspan"(%out, %c0) : (!stream.binding, index) -> memref<20xf32>
+      %a = memref.load %x[%c0] : memref<20xf32>
+      memref.store %a, %y[%c0] : memref<20xf32>
+      return
+    }
+  }
+  "stream.executable.end"() : () -> ()
+}) {sym_name = "copy", sym_visibility = "private"} : () -> ()
+func.func private @give.layer0(%x: tensor<20xf32>, %layer: index) -> tensor<20xf32> attributes {llmc.layer_argument = 1 : index} {
+  %a = "flow.dispatch"(%x) {entry_points = [@copy::@copy], operandSegmentSizes = array<i32: 0, 1, 0, 0>, tied_operands = [-1 : index]} : (tensor<20xf32>) -> tensor<20xf32>
+  %b = "flow.dispatch"(%a) {entry_points = [@copy::@copy], operandSegmentSizes = array<i32: 0, 1, 0, 0>, tied_operands = [-1 : index]} : (tensor<20xf32>) -> tensor<20xf32>
+  %c = "flow.dispatch"(%b) {entry_points = [@copy::@copy], operandSegmentSizes = array<i32: 0, 1, 0, 0>, tied_operands = [-1 : index]} : (tensor<20xf32>) -> tensor<20xf32>
+  return %c : tensor<20xf32>
+}
+func.func @give(%x: tensor<20xf32>) -> tensor<20xf32> {
+  %c0 = arith.constant 0 : index
+  %a = call @give.layer0(%x, %c0) : (tensor<20xf32>, index) -> tensor<20xf32>
+  return %a : tensor<20xf32>
+}
+
+// -----
+
 // There may be as many rows as sequences, which are known before the first dispatch. IREE is not to
 // see that they stay as many.
 // CHECK-LABEL: func.func @rows(
 // CHECK-NOT:     call
 // CHECK:         %[[N:.*]] = tensor.dim %arg0
+// CHECK:         %[[BYTES:.*]] = arith.muli %c16, %[[N]]
+// CHECK:         %[[LINES:.*]] = arith.ceildivui %[[BYTES]], %c64
+// CHECK:         arith.muli %[[LINES]], %c64
 // CHECK:         %[[SAME:.*]] = "util.optimization_barrier"(%{{.*}})
 // CHECK:         "flow.dispatch"({{.*}}%[[N]]{{.*}}, %[[SAME]]) {
+// CHECK-SAME:    -> (tensor<?xi8>, tensor<?x4xf32>
 "stream.executable"() ({
   "stream.executable.export"() ({
   ^bb0(%n: index, %m: index):
