@@ -39,6 +39,7 @@ from llmc.pipelines.passes import (
     OutlineLinears,
     OutlineQuantizedExperts,
     OutlineQuantizedLinears,
+    OutlineRegions,
     OutlineRows,
     OverlapCollectives,
     PackBlocks,
@@ -290,6 +291,8 @@ class LinalgStage(Stage):
             "resolve-ranked-shaped-type-result-dims",
             _SIMPLIFY,
             OutlineRows(),
+            _SIMPLIFY,
+            OutlineRegions(),
             _SIMPLIFY,
         )
 

@@ -6,17 +6,14 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch_mlir import ir
-from torch_mlir.dialects import arith, func, math
-from torch_mlir.passmanager import PassManager
+from torch_mlir.dialects import arith, math
 
 from llmc.dialects.index_notation import collapse, constant, expand, pointwise, reduce, slice_of
-from llmc.pipelines.passes import DispatchKernels, OutlineRows, ScheduleKernels
-from llmc.pipelines.passes.base import Pass
-from llmc.pipelines.passes.number_layers import LAYER
-from llmc.pipelines.walks import find
-from tests.scheduled import call, new_context
+from llmc.pipelines.passes import OutlineRows
+from tests.layer_functions import compute_by_kernels
 
 _LAYER = 1
+_LEFT = ("arith.constant", "flow.", "func.", "tensor.")
 _LOWEST = float(np.finfo(np.float32).min)
 
 
@@ -103,7 +100,7 @@ def test_values_of_random_steps(steps, length):
     random = np.random.default_rng(length)
     x, weights = (random.standard_normal((rows, length)).astype(np.float32) for rows in (1, 3))
 
-    def build(x: ir.Value, weights: ir.Value) -> list[ir.Value]:
+    def build(x: ir.Value, weights: ir.Value, _: ir.Value) -> list[ir.Value]:
         made = [x]
         for step in steps:
             made.append(step(made[-1], weights))
@@ -113,33 +110,6 @@ def test_values_of_random_steps(steps, length):
     expected = [x.astype(np.float64)]
     for step in steps:
         expected.append(_TWINS[step](expected[-1], weights.astype(np.float64)))
-    actual = _compute(build, x, weights)
+    actual = compute_by_kernels(build, [x, weights], _LAYER, [OutlineRows()], _LEFT)
     for found, right in zip(actual, [*expected[2::2], np.diff(expected[-1])], strict=True):
         np.testing.assert_allclose(found, right, rtol=0, atol=1e-5)
-
-
-def _compute(
-    build: Callable[..., list[ir.Value]], x: np.ndarray, weights: np.ndarray
-) -> list[np.ndarray]:
-    """What kernels make of a layer function that is told its number."""
-    with new_context(), ir.Location.unknown():
-        module = ir.Module.create()
-        types: list[ir.Type] = [
-            ir.RankedTensorType.get(array.shape, ir.F32Type.get()) for array in (x, weights)
-        ]
-        types.append(ir.IndexType.get())
-        with ir.InsertionPoint(module.body):
-            function = func.FuncOp("layer", (types, []))
-        function.attributes[LAYER] = ir.IntegerAttr.get(ir.IndexType.get(), 2)
-        with ir.InsertionPoint(function.add_entry_block()):
-            results = build(*function.arguments[:2])
-            func.ReturnOp(results)
-        whole = ir.FunctionType.get(types, [result.type for result in results])
-        function.attributes["function_type"] = ir.TypeAttr.get(whole)
-        passes: list[Pass] = [OutlineRows(), ScheduleKernels(), DispatchKernels()]
-        for pass_ in passes:
-            pass_.apply(module)
-            module.operation.verify()
-        PassManager.parse("builtin.module(canonicalize)").run(module.operation)
-        assert not find(module.operation, "linalg.generic")
-        return call(module, "layer", [x, weights, _LAYER])

@@ -158,6 +158,13 @@ def test_a_layer_whose_router_has_a_bias_is_one_kernel():
     assert kinds == ["stream.executable"] * 2
 
 
+def test_a_layer_with_latent_attention_is_one_kernel():
+    """Though a part of each head is turned, and keys are put together of two linear layers."""
+    config = tiny_config("deepseek_v3")
+    config.n_group = config.topk_group = 1
+    assert layers_of(lower(imported(config, DECODE))) == ["stream.executable"] * 2
+
+
 def test_a_layer_copies_neither_cache_nor_weights(decodes):
     _, text = decodes[DEPTHS[0]]
     step = step_of(text)

@@ -36,6 +36,7 @@ from llmc.pipelines.passes.outline_kernels import OutlineKernels
 from llmc.pipelines.passes.outline_linears import OutlineLinears
 from llmc.pipelines.passes.outline_quantized_experts import OutlineQuantizedExperts
 from llmc.pipelines.passes.outline_quantized_linears import OutlineQuantizedLinears
+from llmc.pipelines.passes.outline_regions import OutlineRegions
 from llmc.pipelines.passes.outline_rows import OutlineRows
 from llmc.pipelines.passes.overlap_collectives import OverlapCollectives
 from llmc.pipelines.passes.pack_blocks import PackBlocks
@@ -106,6 +107,7 @@ PASSES: dict[str, type[Pass]] = {
         OutlineLinears,
         OutlineQuantizedExperts,
         OutlineQuantizedLinears,
+        OutlineRegions,
         OutlineRows,
         OverlapCollectives,
         PackBlocks,

@@ -105,8 +105,12 @@ def dispatch_chain(function: func.FuncOp) -> DispatchChain | None:
     return chain if chain.dispatches else None
 
 
+def is_view(op: ir.Operation | ir.OpView) -> bool:
+    """Whether `op` shows the bytes of its first operand, all or the first of them, as they lie."""
+    return op.operation.name in _VIEWS and _starts_alike(op.operation)
+
+
 def _under_views(value: ir.Value) -> ir.Value:
-    """What `value` shows all or the first bytes of."""
     view = made_by(value, *_VIEWS)
     return _under_views(view.operands[0]) if view else value
 
@@ -161,8 +165,8 @@ def _is_unread(op: ir.Operation | ir.OpView) -> bool:
 
 
 def _shows_or_measures(op: ir.Operation) -> bool:
-    """Whether `op` is a view that begins where its tensor does, or helps to compute an extent."""
-    return op.name in (*_VIEWS, *_OTHERS) and _starts_alike(op) and not _measures(op)
+    """Whether `op` is a view, or helps to compute an extent."""
+    return is_view(op) or (op.name in _OTHERS and not _measures(op))
 
 
 def _measures(op: ir.Operation) -> bool:

@@ -13,7 +13,6 @@ from llmc.pipelines.passes.number_layers import LAYER
 from llmc.pipelines.passes.row_expressions import (
     RowExpression,
     as_vector,
-    computes_rows_alone,
     length_of,
     part_of_row,
     reshaped,
@@ -29,9 +28,8 @@ class OutlineRows(Pass):
 
     Each row that other operations read is one `row` kernel, which computes all that it needs from
     rows that are there: a norm, a residual that is added to a norm, and so on. It is so in numbered
-    layer functions, of which `persist-layers` makes one kernel where they are nothing but kernels,
-    and so only where linalg computes nothing else. Rows hold f32. What is read no more is left for
-    others to remove.
+    layer functions, of which `persist-layers` makes one kernel where they are nothing but kernels.
+    Rows hold f32. What is read no more is left for others to remove.
     """
 
     name: ClassVar[str] = "outline-rows"
@@ -40,7 +38,7 @@ class OutlineRows(Pass):
         """Outlines row by row."""
         kernels = KernelFunctions(module)
         for function in functions(module):
-            if LAYER in function.attributes and computes_rows_alone(function.entry_block):
+            if LAYER in function.attributes:
                 for row in row_results(function.entry_block):
                     _outline(row, kernels)
 

@@ -4,7 +4,7 @@ from torch_mlir import ir
 
 from llmc.pipelines.walks import walk
 
-_DIALECTS = ("arith", "linalg", "llmc", "math", "tensor")
+_DIALECTS = ("arith", "complex", "linalg", "llmc", "math", "tensor")
 _EXCEPTIONS = ("llmc.cache_allocate",)
 
 

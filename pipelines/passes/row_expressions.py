@@ -7,6 +7,7 @@ leave the elements in their order, and transpositions that move none but dimensi
 looked through.
 """
 
+from collections.abc import Sequence
 from math import prod
 
 from torch_mlir import ir
@@ -36,25 +37,19 @@ _RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape", "linalg.transpose")
 
 
 def row_results(block: ir.Block) -> list[ir.Value]:
-    """What `block` computes element by element, and operations read that are no row operations."""
+    """The rows of `block` that are to be computed once, element by element.
+
+    Those that others read than row operations, except where these put them beside other tensors;
+    and what several of them need that takes a reduction, such as a residual after a norm.
+    """
     computed = [op.operation.results[0] for op in block if _is_elementwise(op.operation)]
-    return [
-        row
-        for row in computed
-        if (length_of(row.type) or 1) > 1 and not _is_copy(row) and _is_read_outside(row)
-    ]
-
-
-def computes_rows_alone(block: ir.Block) -> bool:
-    """Whether all that linalg operations in `block` compute is rows."""
-    computing = (op for op in block if op.operation.name.startswith("linalg."))
-    return all(
-        op.operation.name == "linalg.fill"
-        or _is_reshape(op)
-        or _is_elementwise(op)
-        or _is_reduction(op)
-        for op in computing
-    )
+    rows = [row for row in computed if (length_of(row.type) or 1) > 1]
+    found = [row for row in rows if not _is_copy(row) and _is_read_outside(row)]
+    for row in reversed(rows):
+        users = [other for other in found if row in _on_the_way(other, found)]
+        if row not in found and len(users) > 1 and _needs_reduction(row):
+            found.append(row)
+    return [row for row in rows if row in found]
 
 
 class RowExpression:
@@ -185,6 +180,25 @@ def _is_reshape(op: ir.Operation | ir.OpView | ir.Block) -> bool:
     return op.operation.name != "linalg.transpose" or keeps_order(op.opview)
 
 
+def _on_the_way(row: ir.Value, there: Sequence[ir.Value] = ()) -> set[ir.Value]:
+    """What row operations compute to compute `row`, where the rows `there` need not be."""
+    found, waiting = set[ir.Value](), [row]
+    while waiting:
+        for value in map(_under_reshapes, inputs(waiting.pop().owner.operation)):
+            if value not in found and value not in there and _is_row_operation(value.owner):
+                found.add(value)
+                waiting.append(value)
+    return found
+
+
+def _needs_reduction(row: ir.Value) -> bool:
+    return any(_is_reduction(value.owner) for value in _on_the_way(row))
+
+
+def _is_row_operation(op: ir.Operation | ir.OpView | ir.Block) -> bool:
+    return _is_elementwise(op) or _is_reduction(op)
+
+
 def _is_copy(row: ir.Value) -> bool:
     """Whether `row`, which an elementwise operation gives, is another that is there or read too."""
     op = row.owner.operation
@@ -200,9 +214,14 @@ def _is_read_outside(value: ir.Value) -> bool:
     return any(
         _is_read_outside(user.operation.results[0])
         if _is_reshape(user)
-        else not _is_elementwise(user) and not _is_reduction(user)
+        else not _is_row_operation(user) and not _puts_together(user)
         for user in users
     )
+
+
+def _puts_together(op: ir.Operation) -> bool:
+    """Whether `op`, which is no row operation, reads rows to make a larger tensor of them."""
+    return op.name in ("linalg.generic", "tensor.concat", "tensor.insert_slice")
 
 
 def _is_elementwise(op: ir.Operation | ir.OpView | ir.Block) -> bool:

@@ -1,6 +1,7 @@
 """Kernels that a schedule made: a function whose outermost loop is the grid of workgroups."""
 
 from collections.abc import Iterator
+from itertools import takewhile
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, scf
@@ -48,8 +49,8 @@ def scheduled_kernel(function: func.FuncOp) -> Kernel:
     module = _in_buffers(function)
 
     def extents(given: list[ir.Value]) -> tuple[Size, Size]:
-        width, *rest = _bounds(_kernel_of(module), given)
-        return width, rest[0] if rest else 1
+        width, height, *_ = *_bounds(_kernel_of(module), given), 1, 1
+        return width, height
 
     def build(x: ir.Value, y: ir.Value, given: list[ir.Value], *buffers: ir.Value) -> None:
         kernel = _kernel_of(module)
@@ -200,9 +201,9 @@ def _returned(function: func.FuncOp) -> list[ir.Value]:
 
 
 def _grids(function: func.FuncOp) -> list[scf.ForallOp]:
-    """The grid of workgroups, and before it the one that is in it."""
-    grid = _grid(function)
-    return [*(op for op in grid.body if isinstance(op, scf.ForallOp)), grid]
+    """The grid of workgroups, and before it the one that is in it; none of a single workgroup."""
+    outer = [op for op in function.entry_block if isinstance(op, scf.ForallOp)]
+    return [*(op for grid in outer for op in grid.body if isinstance(op, scf.ForallOp)), *outer]
 
 
 def _of_workgroup(block: ir.Block) -> Iterator[ir.Operation]:
@@ -215,10 +216,8 @@ def _of_workgroup(block: ir.Block) -> Iterator[ir.Operation]:
             yield op.operation
 
 
-def _before(grid: scf.ForallOp) -> list[ir.OpView]:
-    """What the function computes before its grid."""
-    block = list(grid.operation.block)
-    return block[: block.index(grid)]
+def _before_grid(function: func.FuncOp) -> list[ir.OpView]:
+    return list(takewhile(lambda op: not isinstance(op, scf.ForallOp), function.entry_block))
 
 
 def _bounds(kernel: func.FuncOp, extents: list[ir.Value]) -> list[Size]:
@@ -231,7 +230,7 @@ def _bounds(kernel: func.FuncOp, extents: list[ir.Value]) -> list[Size]:
         if argument.type.is_dynamic_dim(dim)
     ]
     known = dict[ir.Value, ir.Value]()
-    for op in _before(_grid(kernel)):
+    for op in _before_grid(kernel):
         if op.operation.name == "memref.dim" and isinstance(op.source.owner, ir.Block):
             place = ir.BlockArgument(op.source).arg_number, op.index.owner.literal_value
             if place in dynamic_dims:

@@ -20,6 +20,7 @@ from llmc.pipelines.schedules.quantized_experts import (
 from llmc.pipelines.schedules.quantized_matmul import quantized_matmul
 from llmc.pipelines.schedules.quantized_matvec import quantized_matvec, quantized_panel
 from llmc.pipelines.schedules.reduction import reduction
+from llmc.pipelines.schedules.region import region
 from llmc.pipelines.schedules.row import row
 from llmc.pipelines.schedules.schedule import PythonSchedule
 from llmc.runtime.errors import UserError
@@ -42,6 +43,7 @@ SCHEDULES: dict[str, Callable[..., None]] = {
         quantized_matvec,
         quantized_panel,
         reduction,
+        region,
         row,
         single_panel,
     )

@@ -29,6 +29,7 @@ from llmc.pipelines.schedules.quantized_matvec import (
     quantized_matvec,
     quantized_panel,
 )
+from llmc.pipelines.schedules.region import RegionParameters, region
 from llmc.pipelines.schedules.row import RowParameters, row
 from llmc.pipelines.schedules.schedule import MOST, PythonSchedule
 from llmc.pipelines.schedules.workgroups import panels_of_workgroup
@@ -137,6 +138,10 @@ def _quantize_rows(_kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
     return PythonSchedule(quantize_rows, QuantizeRowsParameters())
 
 
+def _region(_kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
+    return PythonSchedule(region, RegionParameters())
+
+
 def _row(kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
     """Two workgroups: more would but repeat the reductions more often."""
     (length,) = kernel.type.results[0].shape
@@ -170,6 +175,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "quantized_matvec": (_quantized_matvec(quantized_matvec),),
     "quantized_panel": (_quantized_panel,),
     "single_panel": (choose_single_panel,),
+    "region": (_region,),
     "row": (_row,),
 }
 """The rules for each kind of kernel, in the order in which they are tried."""

@@ -18,6 +18,7 @@ from torch_mlir.dialects.transform import bufferization, loop, structured, tenso
 from llmc.dialects.attributes import i64
 from llmc.pipelines.schedules.expand_affine import ExpandAffineOp
 from llmc.pipelines.schedules.handles import Handle, any_op, match, operations, verb
+from llmc.pipelines.schedules.one_workgroup import OneWorkgroupOp
 from llmc.pipelines.schedules.prefetch import PrefetchOp
 from llmc.pipelines.schedules.prefetch_first import PrefetchFirstOp
 from llmc.pipelines.schedules.splat_reads import SplatReadsOp
@@ -99,6 +100,13 @@ def workgroups(op: Handle, **sizes: int) -> Handle:
     """As `distribute`, and fuses nothing yet: the grid, for `fuse_into`."""
     given = _by_letter(op, sizes, absent=0)
     return Handle(structured.TileUsingForallOp(op.value, tile_sizes=given).forall_op)
+
+
+@verb
+def one_workgroup(kernel: Handle) -> None:
+    """Has one workgroup compute all that a function returns."""
+    load(kernel.value.context)
+    OneWorkgroupOp(kernel.value)
 
 
 @verb

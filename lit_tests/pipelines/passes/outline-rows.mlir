@@ -285,14 +285,18 @@ func.func @trunk(%x: tensor<8xf32>) -> tensor<8xf32> {
 
 // -----
 
-// Nor are rows of layers that compute other things beside, as sums in which the order matters or of a
-// diagonal: these do not persist, and IREE makes fewer kernels.
-// CHECK-LABEL: func.func private @ordered(
-// CHECK-NOT:     call
+// Rows of layers that compute other things beside are kernels, too: here of sums in which the order
+// matters, and of a row that is but put beside another, which is left with what does so.
+// CHECK-LABEL: func.func private @beside(
+// CHECK:         linalg.generic {{.*}} iterator_types = ["reduction"]
+// CHECK:         %[[Y:.*]] = call @row_0(%arg0)
+// CHECK:         %[[NEGATED:.*]] = linalg.generic
+// CHECK:           arith.negf
+// CHECK:         %[[BOTH:.*]] = tensor.concat dim(0) %arg0, %[[NEGATED]]
+// CHECK:         return %[[Y]], %{{.*}}, %[[BOTH]]
 #n = affine_map<(n) -> (n)>
 #one = affine_map<(n) -> (0)>
-#nn = affine_map<(n) -> (n, n)>
-func.func private @ordered(%x: tensor<8xf32>, %layer: index) -> (tensor<8xf32>, tensor<1xf32>) attributes {llmc.layer_argument = 1 : index} {
+func.func private @beside(%x: tensor<8xf32>, %layer: index) -> (tensor<8xf32>, tensor<1xf32>, tensor<16xf32>) attributes {llmc.layer_argument = 1 : index} {
   %zero = arith.constant 0.0 : f32
   %room = tensor.empty() : tensor<1xf32>
   %start = linalg.fill ins(%zero : f32) outs(%room : tensor<1xf32>) -> tensor<1xf32>
@@ -307,21 +311,55 @@ func.func private @ordered(%x: tensor<8xf32>, %layer: index) -> (tensor<8xf32>, 
     %p = math.exp %e : f32
     linalg.yield %p : f32
   } -> tensor<8xf32>
-  return %y, %s : tensor<8xf32>, tensor<1xf32>
+  %z = linalg.generic {indexing_maps = [#n, #n], iterator_types = ["parallel"]} ins(%x : tensor<8xf32>) outs(%x : tensor<8xf32>) {
+  ^bb0(%e: f32, %old: f32):
+    %p = arith.negf %e : f32
+    linalg.yield %p : f32
+  } -> tensor<8xf32>
+  %both = tensor.concat dim(0) %x, %z : (tensor<8xf32>, tensor<8xf32>) -> tensor<16xf32>
+  return %y, %s, %both : tensor<8xf32>, tensor<1xf32>, tensor<16xf32>
 }
-func.func private @diagonal(%x: tensor<8xf32>, %square: tensor<2x2xf32>, %layer: index) -> (tensor<8xf32>, tensor<1xf32>) attributes {llmc.layer_argument = 2 : index} {
+
+// -----
+
+// What two rows are computed from by way of a reduction is computed once, as a residual that a norm
+// was added to.
+// CHECK-LABEL: func.func private @twice(
+// CHECK:         %[[SHARED:.*]] = call @row_0(%arg0)
+// CHECK:         %[[Y:.*]] = call @row_1(%[[SHARED]])
+// CHECK:         %[[Z:.*]] = call @row_2(%[[SHARED]])
+// CHECK-NOT:     call
+// CHECK:         return %[[Y]], %[[Z]]
+#n = affine_map<(n) -> (n)>
+#one = affine_map<(n) -> (0)>
+func.func private @twice(%x: tensor<8xf32>, %layer: index) -> (tensor<8xf32>, tensor<8xf32>) attributes {llmc.layer_argument = 1 : index} {
   %zero = arith.constant 0.0 : f32
   %room = tensor.empty() : tensor<1xf32>
   %start = linalg.fill ins(%zero : f32) outs(%room : tensor<1xf32>) -> tensor<1xf32>
-  %s = linalg.generic {indexing_maps = [#nn, #one], iterator_types = ["reduction"]} ins(%square : tensor<2x2xf32>) outs(%start : tensor<1xf32>) {
+  %s = linalg.generic {indexing_maps = [#n, #one], iterator_types = ["reduction"]} ins(%x : tensor<8xf32>) outs(%start : tensor<1xf32>) {
   ^bb0(%element: f32, %total: f32):
     %y = arith.addf %total, %element : f32
     linalg.yield %y : f32
   } -> tensor<1xf32>
-  %y = linalg.generic {indexing_maps = [#n, #n], iterator_types = ["parallel"]} ins(%x : tensor<8xf32>) outs(%x : tensor<8xf32>) {
+  %shared = linalg.generic {indexing_maps = [#n, #one, #n], iterator_types = ["parallel"]} ins(%x, %s : tensor<8xf32>, tensor<1xf32>) outs(%x : tensor<8xf32>) {
+  ^bb0(%e: f32, %t: f32, %old: f32):
+    %p = arith.divf %e, %t : f32
+    linalg.yield %p : f32
+  } -> tensor<8xf32>
+  %negated = linalg.generic {indexing_maps = [#n, #n], iterator_types = ["parallel"]} ins(%shared : tensor<8xf32>) outs(%x : tensor<8xf32>) {
+  ^bb0(%e: f32, %old: f32):
+    %p = arith.negf %e : f32
+    linalg.yield %p : f32
+  } -> tensor<8xf32>
+  %y = linalg.generic {indexing_maps = [#n, #n], iterator_types = ["parallel"]} ins(%negated : tensor<8xf32>) outs(%x : tensor<8xf32>) {
   ^bb0(%e: f32, %old: f32):
     %p = math.exp %e : f32
     linalg.yield %p : f32
   } -> tensor<8xf32>
-  return %y, %s : tensor<8xf32>, tensor<1xf32>
+  %z = linalg.generic {indexing_maps = [#n, #n], iterator_types = ["parallel"]} ins(%negated : tensor<8xf32>) outs(%x : tensor<8xf32>) {
+  ^bb0(%e: f32, %old: f32):
+    %p = math.sqrt %e : f32
+    linalg.yield %p : f32
+  } -> tensor<8xf32>
+  return %y, %z : tensor<8xf32>, tensor<8xf32>
 }

@@ -1,0 +1,157 @@
+// RUN: llmc-opt %s --outline-regions --canonicalize --cse --split-input-file | filecheck %s
+
+// All that is computed between two kernels is one: a part of each head is negated and put beside the
+// rest of it, and keys are scaled, of which the kernel runs before. What shows a tensor in another
+// shape, or its first elements, is no computation. A region takes what is shown, and a weight from
+// the stack of all layers'.
+// CHECK-LABEL: func.func private @heads(
+// CHECK-NOT:     linalg
+// CHECK:         %[[Q:.*]] = call @project(%arg0)
+// CHECK:         %[[K:.*]] = call @project(%arg1)
+// CHECK:         %[[R:.*]]:2 = call @region_0(%[[Q]], %[[K]], %arg2, %arg3) : (tensor<1x8xf32>, tensor<1x8xf32>, tensor<3x2x4xf32>, index) -> (tensor<2x4xf32>, tensor<2x4xf32>)
+// CHECK-NOT:     call @region
+// CHECK:         %[[BOTH:.*]] = call @attend(%[[R]]#0, %[[R]]#1)
+// CHECK:         %[[FIRST:.*]] = tensor.extract_slice %[[BOTH]][0, 0] [1, 4]
+// CHECK:         return %[[FIRST]]
+// CHECK:       func.func private @region_0(%[[Q:.*]]: tensor<1x8xf32>, %[[K:.*]]: tensor<1x8xf32>, %[[STACK:.*]]: tensor<3x2x4xf32>, %[[LAYER:.*]]: index) -> (tensor<2x4xf32>, tensor<2x4xf32>) attributes {llmc.kernel = "region"}
+// CHECK-DAG:     %[[WEIGHT:.*]] = tensor.extract_slice %[[STACK]][%[[LAYER]], 0, 0] [1, 2, 4]
+// CHECK-DAG:     tensor.expand_shape %[[Q]]
+// CHECK:         linalg.generic
+// CHECK:           arith.negf
+// CHECK:         %[[TURNED:.*]] = tensor.concat dim(1)
+// CHECK:         tensor.collapse_shape %[[K]]
+// CHECK:         %[[SCALED:.*]] = linalg.generic {{.*}} ins(%{{.*}}, %[[WEIGHT]] :
+// CHECK:         return %[[TURNED]], %[[SCALED]]
+#hd = affine_map<(h, d) -> (h, d)>
+func.func private @project(tensor<1x8xf32>) -> tensor<1x8xf32>
+func.func private @attend(tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<1x8xf32>
+func.func private @heads(%x: tensor<1x8xf32>, %y: tensor<1x8xf32>, %weights: tensor<3x2x4xf32>, %layer: index) -> tensor<1x4xf32> attributes {llmc.layer_argument = 3 : index} {
+  %q = call @project(%x) : (tensor<1x8xf32>) -> tensor<1x8xf32>
+  %queries = tensor.expand_shape %q [[0], [1, 2]] output_shape [1, 2, 4] : tensor<1x8xf32> into tensor<1x2x4xf32>
+  %by_head = tensor.collapse_shape %queries [[0, 1], [2]] : tensor<1x2x4xf32> into tensor<2x4xf32>
+  %rest = tensor.extract_slice %by_head[0, 0] [2, 2] [1, 1] : tensor<2x4xf32> to tensor<2x2xf32>
+  %part = tensor.extract_slice %by_head[0, 2] [2, 2] [1, 1] : tensor<2x4xf32> to tensor<2x2xf32>
+  %room = tensor.empty() : tensor<2x2xf32>
+  %turned = linalg.generic {indexing_maps = [#hd, #hd], iterator_types = ["parallel", "parallel"]} ins(%part : tensor<2x2xf32>) outs(%room : tensor<2x2xf32>) {
+  ^bb0(%e: f32, %old: f32):
+    %n = arith.negf %e : f32
+    linalg.yield %n : f32
+  } -> tensor<2x2xf32>
+  %query = tensor.concat dim(1) %rest, %turned : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x4xf32>
+  %k = call @project(%y) : (tensor<1x8xf32>) -> tensor<1x8xf32>
+  %keys = tensor.expand_shape %k [[0, 1], [2]] output_shape [1, 1, 8] : tensor<1x8xf32> into tensor<1x1x8xf32>
+  %flat = tensor.collapse_shape %keys [[0, 1, 2]] : tensor<1x1x8xf32> into tensor<8xf32>
+  %key_heads = tensor.expand_shape %flat [[0, 1]] output_shape [2, 4] : tensor<8xf32> into tensor<2x4xf32>
+  %weight = tensor.extract_slice %weights[%layer, 0, 0] [1, 2, 4] [1, 1, 1] : tensor<3x2x4xf32> to tensor<2x4xf32>
+  %whole = tensor.empty() : tensor<2x4xf32>
+  %key = linalg.generic {indexing_maps = [#hd, #hd, #hd], iterator_types = ["parallel", "parallel"]} ins(%key_heads, %weight : tensor<2x4xf32>, tensor<2x4xf32>) outs(%whole : tensor<2x4xf32>) {
+  ^bb0(%e: f32, %w: f32, %old: f32):
+    %n = arith.mulf %e, %w : f32
+    linalg.yield %n : f32
+  } -> tensor<2x4xf32>
+  %both = call @attend(%query, %key) : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<1x8xf32>
+  %first = tensor.extract_slice %both[0, 0] [1, 4] [1, 1] : tensor<1x8xf32> to tensor<1x4xf32>
+  return %first : tensor<1x4xf32>
+}
+
+// -----
+
+// What a kernel waits for, and what waits for it, are two regions, whatever each reads beside.
+// CHECK-LABEL: func.func private @around(
+// CHECK:         %[[BEFORE:.*]] = call @region_0(%arg0)
+// CHECK:         %[[Y:.*]] = call @project(%[[BEFORE]])
+// CHECK:         %[[AFTER:.*]] = call @region_1(%[[BEFORE]], %[[Y]])
+// CHECK:         return %[[AFTER]]
+func.func private @project(tensor<4x2xf32>) -> tensor<4x2xf32>
+func.func private @around(%x: tensor<2x4xf32>, %layer: index) -> tensor<4x4xf32> attributes {llmc.layer_argument = 1 : index} {
+  %room = tensor.empty() : tensor<4x2xf32>
+  %across = linalg.transpose ins(%x : tensor<2x4xf32>) outs(%room : tensor<4x2xf32>) permutation = [1, 0]
+  %y = call @project(%across) : (tensor<4x2xf32>) -> tensor<4x2xf32>
+  %both = tensor.concat dim(1) %across, %y : (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x4xf32>
+  return %both : tensor<4x4xf32>
+}
+
+// -----
+
+// Those that a region waits for run before it, wherever they stand.
+// CHECK-LABEL: func.func private @later(
+// CHECK:         %[[Q:.*]] = call @project(%arg0)
+// CHECK:         %[[K:.*]] = call @project(%arg1)
+// CHECK:         %[[R:.*]]:2 = call @region_0(%[[Q]], %[[K]])
+// CHECK:         call @consume(%[[R]]#0)
+// CHECK:         call @consume(%[[R]]#1)
+func.func private @project(tensor<2x4xf32>) -> tensor<2x4xf32>
+func.func private @consume(tensor<4x2xf32>) -> tensor<4x2xf32>
+func.func private @later(%x: tensor<2x4xf32>, %y: tensor<2x4xf32>, %layer: index) -> (tensor<4x2xf32>, tensor<4x2xf32>) attributes {llmc.layer_argument = 2 : index} {
+  %room = tensor.empty() : tensor<4x2xf32>
+  %q = call @project(%x) : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %query = linalg.transpose ins(%q : tensor<2x4xf32>) outs(%room : tensor<4x2xf32>) permutation = [1, 0]
+  %a = call @consume(%query) : (tensor<4x2xf32>) -> tensor<4x2xf32>
+  %k = call @project(%y) : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %key = linalg.transpose ins(%k : tensor<2x4xf32>) outs(%room : tensor<4x2xf32>) permutation = [1, 0]
+  %b = call @consume(%key) : (tensor<4x2xf32>) -> tensor<4x2xf32>
+  return %a, %b : tensor<4x2xf32>, tensor<4x2xf32>
+}
+
+// -----
+
+// An extent that is known by a cast alone is known to the kernel.
+// CHECK-LABEL: func.func private @known(
+// CHECK:         %[[KNOWN:.*]] = tensor.cast %arg0 : tensor<?x4xf32> to tensor<2x4xf32>
+// CHECK:         call @region_0(%[[KNOWN]]) : (tensor<2x4xf32>)
+func.func private @known(%x: tensor<?x4xf32>, %layer: index) -> tensor<4x2xf32> attributes {llmc.layer_argument = 1 : index} {
+  %known = tensor.cast %x : tensor<?x4xf32> to tensor<2x4xf32>
+  %room = tensor.empty() : tensor<4x2xf32>
+  %across = linalg.transpose ins(%known : tensor<2x4xf32>) outs(%room : tensor<4x2xf32>) permutation = [1, 0]
+  return %across : tensor<4x2xf32>
+}
+
+// -----
+
+// A constant of one number is written in the kernel.
+// CHECK-LABEL: func.func private @region_0(
+// CHECK:         %[[ONES:.*]] = linalg.fill ins(%{{.*}} : f32)
+// CHECK:         tensor.concat dim(0) %{{.*}}, %[[ONES]]
+func.func private @constant(%x: tensor<2x4xf32>, %layer: index) -> tensor<4x4xf32> attributes {llmc.layer_argument = 1 : index} {
+  %ones = arith.constant dense<1.0> : tensor<2x4xf32>
+  %both = tensor.concat dim(0) %x, %ones : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<4x4xf32>
+  return %both : tensor<4x4xf32>
+}
+
+// -----
+
+// Left alone: sums of products, what is computed of weights alone, an open number of rows, tensors
+// that are too large for a stack, constants of many numbers; and functions of no layer.
+// CHECK-NOT: @region
+#hd = affine_map<(h, d) -> (h, d)>
+ml_program.global private @weight(dense<1.0> : tensor<4x4xf16>) : tensor<4x4xf16>
+func.func private @product(%x: tensor<4x4xf32>, %layer: index) -> tensor<4x4xf32> attributes {llmc.layer_argument = 1 : index} {
+  %zero = arith.constant 0.0 : f32
+  %room = tensor.empty() : tensor<4x4xf32>
+  %weight = ml_program.global_load @weight : tensor<4x4xf16>
+  %wide = linalg.generic {indexing_maps = [#hd, #hd], iterator_types = ["parallel", "parallel"]} ins(%weight : tensor<4x4xf16>) outs(%room : tensor<4x4xf32>) {
+  ^bb0(%e: f16, %old: f32):
+    %f = arith.extf %e : f16 to f32
+    linalg.yield %f : f32
+  } -> tensor<4x4xf32>
+  %start = linalg.fill ins(%zero : f32) outs(%room : tensor<4x4xf32>) -> tensor<4x4xf32>
+  %y = linalg.matmul ins(%x, %wide : tensor<4x4xf32>, tensor<4x4xf32>) outs(%start : tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %y : tensor<4x4xf32>
+}
+func.func private @open(%x: tensor<?x4xf32>, %layer: index) -> tensor<?x8xf32> attributes {llmc.layer_argument = 1 : index} {
+  %both = tensor.concat dim(1) %x, %x : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x8xf32>
+  return %both : tensor<?x8xf32>
+}
+func.func private @large(%x: tensor<2x20000xf32>, %layer: index) -> tensor<4x20000xf32> attributes {llmc.layer_argument = 1 : index} {
+  %both = tensor.concat dim(0) %x, %x : (tensor<2x20000xf32>, tensor<2x20000xf32>) -> tensor<4x20000xf32>
+  return %both : tensor<4x20000xf32>
+}
+func.func private @numbers(%x: tensor<2xf32>, %layer: index) -> tensor<4xf32> attributes {llmc.layer_argument = 1 : index} {
+  %numbers = arith.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  %both = tensor.concat dim(0) %x, %numbers : (tensor<2xf32>, tensor<2xf32>) -> tensor<4xf32>
+  return %both : tensor<4xf32>
+}
+func.func @trunk(%x: tensor<2xf32>) -> tensor<4xf32> {
+  %both = tensor.concat dim(0) %x, %x : (tensor<2xf32>, tensor<2xf32>) -> tensor<4xf32>
+  return %both : tensor<4xf32>
+}

@@ -1,0 +1,71 @@
+"""`outline-regions`: makes kernels of what a layer computes between its other kernels."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch_mlir import ir
+
+from llmc.pipelines.passes.base import Pass, functions, needed_for
+from llmc.pipelines.passes.dispatch_chain import is_view
+from llmc.pipelines.passes.kernel_functions import KernelFunctions
+from llmc.pipelines.passes.kernel_operands import KernelOperands
+from llmc.pipelines.passes.number_layers import LAYER
+from llmc.pipelines.passes.regions import Region, regions
+
+REGION = "region"
+
+
+@dataclass(frozen=True)
+class OutlineRegions(Pass):
+    """Turns what else a layer computes of small tensors into calls of kernels, as few as can be.
+
+    A `region` is all that can be computed between the same two kernels: of latent attention, say,
+    how a part of each head is turned and put beside the rest. It is so in numbered layer functions,
+    of which `persist-layers` makes one kernel where they are nothing but kernels. Those that a
+    region waits for run before it.
+    """
+
+    name: ClassVar[str] = "outline-regions"
+
+    def apply(self, module: ir.Module) -> None:
+        """Outlines region by region."""
+        kernels = KernelFunctions(module)
+        for function in functions(module):
+            if LAYER in function.attributes:
+                for region in regions(function.entry_block):
+                    _outline(region, kernels)
+
+
+def _outline(region: Region, kernels: KernelFunctions) -> None:
+    """Replaces the results of a region by those of a kernel."""
+    leaves, results, first = region.leaves, region.results, region.first_user
+    _move_up(leaves, first)
+    with ir.InsertionPoint(first), region.ops[0].location:
+        operands = KernelOperands()
+        readers = {leaf: operands.read(leaf) for leaf in leaves}
+
+        def build(*arguments: ir.Value) -> list[ir.Value]:
+            return region.build({leaf: read(arguments) for leaf, read in readers.items()})
+
+        made = kernels.call(REGION, operands.values, build)
+    for old, new in zip(results, made, strict=True):
+        old.replace_all_uses_with(new)
+        _move_views(new, first)
+    region.erase()
+
+
+def _move_views(value: ir.Value, before: ir.Operation) -> None:
+    """Moves views of `value` to an operation that follows it."""
+    for use in value.uses:
+        user = use.owner.operation
+        if is_view(user):
+            _move_up(list(user.operands), before)
+            user.move_before(before)
+            _move_views(user.results[0], before)
+
+
+def _move_up(values: list[ir.Value], before: ir.Operation) -> None:
+    """Has `values` computed before an operation that, by itself, none of them needs."""
+    ops = [op.operation for op in before.block]
+    for op in needed_for(values, ops[ops.index(before) :]):
+        op.move_before(before)

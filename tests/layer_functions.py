@@ -1,0 +1,50 @@
+"""Builds a function of a layer, makes kernels of it, and runs the result through IREE."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from torch_mlir import ir
+from torch_mlir.dialects import func
+from torch_mlir.passmanager import PassManager
+
+from llmc.pipelines.passes import DispatchKernels, ScheduleKernels
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.passes.number_layers import LAYER
+from llmc.pipelines.walks import walk
+from tests.scheduled import call, new_context
+
+
+def compute_by_kernels(
+    build: Callable[..., list[ir.Value]],
+    arrays: Sequence[np.ndarray],
+    layer: int,
+    outline: Sequence[Pass],
+    left: Sequence[str],
+) -> list[np.ndarray]:
+    """What kernels make of a function of `arrays`, f32, and the number of a layer.
+
+    `build(*arguments, number)` writes it, `outline` makes the kernels. It must then be nothing but
+    kernels and operations whose names begin with one of `left`.
+    """
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.create()
+        types: list[ir.Type] = [
+            ir.RankedTensorType.get(array.shape, ir.F32Type.get()) for array in arrays
+        ]
+        types.append(ir.IndexType.get())
+        with ir.InsertionPoint(module.body):
+            function = func.FuncOp("layer", (types, []))
+        function.attributes[LAYER] = ir.IntegerAttr.get(ir.IndexType.get(), len(arrays))
+        with ir.InsertionPoint(function.add_entry_block()):
+            results = build(*function.arguments)
+            func.ReturnOp(results)
+        whole = ir.FunctionType.get(types, [result.type for result in results])
+        function.attributes["function_type"] = ir.TypeAttr.get(whole)
+        for pass_ in (*outline, ScheduleKernels(), DispatchKernels()):
+            pass_.apply(module)
+            module.operation.verify()
+        PassManager.parse("builtin.module(canonicalize)").run(module.operation)
+        (layer_function,) = (op for op in module.body if isinstance(op, func.FuncOp))
+        names = {op.name for op in walk(layer_function.operation)}
+        assert not [name for name in names if not name.startswith(tuple(left))]
+        return call(module, "layer", [*arrays, layer])
