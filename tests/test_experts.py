@@ -3,11 +3,14 @@
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from random import Random
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch_mlir import ir
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from llmc.dialects import QuantizeRowsOp
@@ -25,9 +28,12 @@ from llmc.pipelines.passes import (
     QuantizeWeights,
     ScheduleKernels,
 )
-from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.passes.base import Pass, functions
+from llmc.pipelines.passes.kernel_functions import OVER_EXPERTS, is_distributed, kind_of
+from llmc.pipelines.passes.schedule_kernels import run_alone
 from llmc.pipelines.schedules.sum_apart import CHAIN
 from llmc.pipelines.targets.cpu import CPUTarget
+from llmc.pipelines.tuning.candidates import candidates
 from tests.compiled import load
 from tests.tiny_models import tiny_config, tiny_model
 
@@ -180,6 +186,41 @@ def test_all_rows_to_one_expert(compiled, rows, last):
 def test_one_token(compiled):
     layer = compiled.layer
     assert_as_torch(layer, compiled.one_token, random_experts(layer.top_k, layer.experts))
+
+
+@dataclass(frozen=True)
+class AnyParameters(Pass):
+    """Runs on each kernel over experts one of the schedules that tuning tries, by chance."""
+
+    name: ClassVar[str] = "any-parameters"
+    seed: int = 0
+
+    def apply(self, module: ir.Module) -> None:
+        """Schedules kernel by kernel."""
+        chance = Random(self.seed)
+        for kernel in functions(module):
+            kind = kind_of(kernel)
+            if kind in OVER_EXPERTS and not is_distributed(kernel):
+                _, *others = candidates(kind, kernel, CPUTarget())
+                run_alone(chance.choice(others), kernel)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "layer",
+    [
+        Layer(experts=5, outputs=192, inputs=64, top_k=2, format="q4_0"),
+        Layer(experts=5, outputs=96, top_k=2, storage="f16"),
+    ],
+    ids=repr,
+)
+def test_any_parameters_of_schedules(tmp_path, layer, seed):
+    text = layer_function("any_rows", layer, "?") + layer_function("one_token", layer, "1")
+    *outline, schedule = layer.steps
+    steps = (*outline, AnyParameters(seed), schedule)
+    find = load(text, steps, {"w": layer.weights()}, tmp_path)
+    for tokens, name in ((37, "any_rows"), (1, "one_token")):
+        assert_as_torch(layer, find(name), random_experts(tokens * layer.top_k, layer.experts))
 
 
 def test_rounding_errors_do_not_grow_with_the_length_of_sums(tmp_path):

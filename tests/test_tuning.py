@@ -34,7 +34,7 @@ from llmc.pipelines.walks import find
 from llmc.runtime.errors import UserError
 from tests.scheduled import load, new_context
 from tests.test_quantized_kernels import Case
-from tests.tiny_models import save_tiny_model
+from tests.tiny_models import save_tiny_tokenizer, tiny_config, tiny_model
 
 ENTRY = Entry(
     key=Key("matvec", "(tensor<4xf32>) -> tensor<4xf32>", "c0de", "x86_64 znver3 0", "v1"),
@@ -260,10 +260,17 @@ def test_fastest_of_noisy_timers():
     assert fastest([timer(3.0)]).number == 0
 
 
-def test_experts_are_not_tuned_for_their_operands_are_not_any(tmp_path):
-    save_tiny_model("qwen3_moe", tmp_path)
-    options = CompileOptions(dtype="q8_0", context=64)
-    assert list(tune_model(str(tmp_path), options, 1, pattern="expert")) == []
+@pytest.mark.parametrize(("dtype", "kind"), [("q8_0", "quantized_expert"), ("f16", "panel_expert")])
+def test_kernels_of_experts_are_tuned(tmp_path, monkeypatch, dtype, kind):
+    monkeypatch.setenv("LLMC_CACHE", str(tmp_path / "cache"))
+    config = tiny_config("qwen3_moe")
+    config.moe_intermediate_size = 96
+    tiny_model(config).save_pretrained(tmp_path / "model")
+    save_tiny_tokenizer(tmp_path / "model")
+    options = CompileOptions(dtype=dtype, context=64)
+    entries = list(tune_model(str(tmp_path / "model"), options, 1, pattern="expert", seconds=8))
+    assert {entry.key.kind for entry in entries} == {f"{kind}_matvec", f"{kind}_matmul"}
+    assert all(entry.seconds <= entry.default_seconds for entry in entries)
 
 
 def test_panels_that_another_kernel_chooses_are_not_tuned():

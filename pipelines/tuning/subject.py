@@ -37,6 +37,12 @@ class Subject:
         types = [type_ for _, type_ in self.tensors()]
         return sum(_bytes(type_) for type_ in types if type_.has_static_shape)
 
+    @property
+    def experts(self) -> int:
+        """How many matrices of a layer a kernel over experts has, `[E, ...]` or `[L, E, ...]`."""
+        weight = max((type_ for _, type_ in self.tensors() if type_.has_static_shape), key=_bytes)
+        return weight.shape[1 if ir.IndexType.get() in self.kernel.type.inputs else 0]
+
     def tensors(self) -> Iterator[tuple[int, ir.RankedTensorType]]:
         """Number and type of each argument that is a tensor of its own."""
         for number, type_ in enumerate(self.kernel.type.inputs):
