@@ -12,7 +12,6 @@ from llmc.dialects.add_rms_norm import AddRMSNormOp
 from llmc.dialects.argmax import ArgmaxOp
 from llmc.dialects.attention import AttentionOp
 from llmc.dialects.attention_part import AttentionPartOp
-from llmc.dialects.biased_route import BiasedRouteOp
 from llmc.dialects.bitcast import BitcastOp
 from llmc.dialects.block_bytes import BlocksToBytesOp, BytesToBlocksOp
 from llmc.dialects.block_field import BlockFieldOp
@@ -53,6 +52,7 @@ from llmc.dialects.rotary_table import RotaryTableOp
 from llmc.dialects.rough_spread import RoughMetricOp, RoughSpreadOp
 from llmc.dialects.route import RouteOp
 from llmc.dialects.scale_columns import ScaleColumnsOp
+from llmc.dialects.scored_route import ScoredRouteOp
 from llmc.dialects.screened_argmax import ScreenedArgmaxOp
 from llmc.dialects.split_float import SplitFloatOp
 from llmc.dialects.top_k import TopKOp
@@ -64,7 +64,7 @@ OPERATIONS = {
         ArgmaxOp,
         AttentionOp,
         AttentionPartOp,
-        BiasedRouteOp,
+        ScoredRouteOp,
         BitcastOp,
         BlockFieldOp,
         BlocksToBytesOp,

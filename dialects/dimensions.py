@@ -54,7 +54,7 @@ _DIMENSIONS = {
         "start": "b",
         "out": "bht.",
     },
-    "llmc.biased_route": {"logits": "re", "bias": "e", "weights": "rc", "experts": "rc"},
+    "llmc.scored_route": {"logits": "re", "bias": "e", "weights": "rc", "experts": "rc"},
     "llmc.cache_append": {"cache": _CACHE, "rows": "bgtd", "out": _CACHE},
     "llmc.cache_read": {"cache": _CACHE, "out": ".g.d"},
     "llmc.cached_attention": {

@@ -56,22 +56,27 @@ class TopKOp(Operation, name="top_k", traits=[ext.Pure]):
 
 def select_largest(x: ir.Value, count: Size) -> list[ir.Value]:
     """The `count` largest of each row of `x [R, N]`, and their places, i64: both `[R, count]`."""
-    i64 = ir.IntegerType.get_signless(64)
+
+    def value_of_rank(value: ir.Value, rank: ir.Value, found: ir.Value) -> ir.Value:
+        return arith.select(_is_here(rank), value, found)
+
+    def place_of_rank(rank: ir.Value, found: ir.Value) -> ir.Value:
+        return arith.select(_is_here(rank), arith.index_cast(rank.type, loop_index(2)), found)
+
+    ranks = ranks_of(x)
+    values = reduce("rn,rn->rc", value_of_rank, -inf, x, ranks, c=count)
+    return [values, reduce("rn->rc", place_of_rank, 0, ranks, c=count)]
+
+
+def ranks_of(x: ir.Value) -> ir.Value:
+    """How many of a row of `x [R, N]` go before each of it, i64: larger ones and earlier equals."""
 
     def count_before(other: ir.Value, value: ir.Value, rank: ir.Value) -> ir.Value:
         larger = arith.cmpf(arith.CmpFPredicate.OGT, other, value)
         earlier = arith.cmpi(arith.CmpIPredicate.ult, loop_index(2), loop_index(1))
         return add_if(arith.ori(larger, arith.andi(earlier, equal(other, value))), rank)
 
-    def value_of_rank(value: ir.Value, rank: ir.Value, found: ir.Value) -> ir.Value:
-        return arith.select(_is_here(rank), value, found)
-
-    def place_of_rank(rank: ir.Value, found: ir.Value) -> ir.Value:
-        return arith.select(_is_here(rank), arith.index_cast(i64, loop_index(2)), found)
-
-    ranks = reduce("rm,rn->rn", count_before, 0, x, x, element=i64)
-    values = reduce("rn,rn->rc", value_of_rank, -inf, x, ranks, c=count)
-    return [values, reduce("rn->rc", place_of_rank, 0, ranks, c=count)]
+    return reduce("rm,rn->rn", count_before, 0, x, x, element=ir.IntegerType.get_signless(64))
 
 
 def _is_here(rank: ir.Value) -> ir.Value:

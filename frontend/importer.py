@@ -187,17 +187,21 @@ def _to_torch(value: ir.Value, type_: ir.Type) -> ir.Value:
     ).result
 
 
-def _biased_route(
+def _scored_route(
     logits: ir.Value,
-    bias: ir.Value,
+    bias: ir.Value | None,
     _count: int,
     sigmoid: bool,
     normalised: bool,
     scale: float,
+    groups: int,
+    kept_groups: int,
+    best: int,
     *types: ir.RankedTensorType,
-) -> dialects.BiasedRouteOp:
+) -> dialects.ScoredRouteOp:
     flags = i64(int(sigmoid)), i64(int(normalised))
-    return dialects.BiasedRouteOp(logits, bias, *flags, f64(scale), *types)
+    counts = map(i64, (groups, kept_groups, best))
+    return dialects.ScoredRouteOp(logits, *flags, f64(scale), *counts, *types, bias=bias)
 
 
 def _top_k(x: ir.Value, count: int, *types: ir.RankedTensorType) -> list[ir.Value]:
@@ -214,7 +218,7 @@ _BUILDERS: dict[str, _Build] = {
     "attention": lambda query, key, value, scale, window, softcap, out: dialects.AttentionOp(
         query, key, value, f64(scale), i64(window), f64(softcap), out
     ),
-    "biased_route": _biased_route,
+    "scored_route": _scored_route,
     "combine_experts": dialects.CombineExpertsOp,
     "embedding": dialects.EmbeddingOp,
     "expert_linear": lambda x, expert, weight, top_k, transposed, out: dialects.ExpertLinearOp(

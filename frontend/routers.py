@@ -21,7 +21,7 @@ from llmc.frontend import torch_ops
 _TRIALS = 64
 
 _Route = Callable[..., tuple[Tensor, Tensor]]
-"""From logits, a bias where there is one, and a count to weights and experts."""
+"""From logits, a bias or None, and a count to weights and experts."""
 
 
 def routers(model: PreTrainedModel) -> Iterator[tuple[nn.Module, Callable[..., tuple[Any, ...]]]]:
@@ -76,9 +76,9 @@ class _Router:
                 theirs = torch.func.functional_call(self.module, own, (hidden, *given))
             except (TypeError, RuntimeError, ValueError):  # another signature
                 continue
-            biases = [bias] if self.bias or given else []
-            for route in _routes(self.module, len(biases)):
-                if _agree(theirs, logits, route(logits, *biases, self.module.top_k)):
+            used = bias if self.bias or given else None
+            for route in _routes(self.module, experts, used is not None):
+                if _agree(theirs, logits, route(logits, used, self.module.top_k)):
                     return route
         return None
 
@@ -89,8 +89,9 @@ class _Router:
         def forward(hidden: Tensor, *given: Tensor) -> tuple[Tensor, ...]:
             rows = hidden.reshape(-1, hidden.shape[-1])
             logits = torch_ops.linear(rows, attrgetter(self.weight)(module), None, False)
-            biases = given if self.bias is None else (attrgetter(self.bias)(module),)
-            return logits, *route(logits, *(each.reshape(-1) for each in biases), module.top_k)
+            (bias,) = given or (None,) if self.bias is None else (attrgetter(self.bias)(module),)
+            flat = None if bias is None else bias.reshape(-1)
+            return logits, *route(logits, flat, module.top_k)
 
         return forward
 
@@ -99,15 +100,37 @@ def _is_matrix(tensor: Tensor) -> bool:
     return tensor.ndim == 2 and len(tensor) > 1
 
 
-def _routes(module: nn.Module, biases: int) -> Iterator[_Route]:
-    """All ways to choose that a router with so many biases, none or one, may have."""
+def _routes(module: nn.Module, experts: int, biased: bool) -> Iterator[_Route]:
+    """All ways to choose that a router, with a bias or not, may have."""
     flags = (False, True)
-    if not biases:
-        yield from (partial(torch_ops.route, normalised=normalised) for normalised in flags)
-        return
+    if not biased:
+        for normalised in flags:
+            yield partial(_without_bias, torch_ops.route, normalised=normalised)
     scales = {1.0, *(float(value) for name, value in vars(module).items() if "scal" in name)}
-    for sigmoid, normalised, scale in product(flags, flags, scales):
-        yield partial(torch_ops.biased_route, sigmoid=sigmoid, normalised=normalised, scale=scale)
+    for sigmoid, normalised, scale, groups in product(
+        flags, flags, scales, _groups(module, experts)
+    ):
+        yield partial(
+            torch_ops.scored_route, sigmoid=sigmoid, normalised=normalised, scale=scale, **groups
+        )
+
+
+def _without_bias(route: _Route, logits: Tensor, _: None, count: int, **options: Any) -> Any:
+    return route(logits, count, **options)
+
+
+def _groups(module: Any, experts: int) -> Iterator[dict[str, int]]:
+    """How a router may limit the groups that experts are chosen of: not, or as it says."""
+    yield {"groups": 1, "kept_groups": 1, "best": 1}
+    groups, kept = (
+        next((value for name in names if isinstance(value := vars(module).get(name), int)), 1)
+        for names in (("num_group", "n_group"), ("topk_group",))
+    )
+    each, left_over = divmod(experts, max(groups, 1))
+    are_equal = groups > 1 and not left_over
+    if are_equal and kept in range(1, groups + 1) and module.top_k <= kept * each:
+        for best in range(1, min(2, each) + 1):
+            yield {"groups": groups, "kept_groups": kept, "best": best}
 
 
 def _agree(theirs: Any, logits: Tensor, ours: tuple[Tensor, Tensor]) -> bool:

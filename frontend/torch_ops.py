@@ -151,25 +151,49 @@ def _(logits: Tensor, count: int, normalised: bool) -> tuple[Tensor, Tensor]:
     return logits.new_empty(shape), logits.new_empty(shape, dtype=torch.int64)
 
 
-@custom_op(f"{NAMESPACE}::biased_route", mutates_args=())
-def biased_route(
-    logits: Tensor, bias: Tensor, count: int, sigmoid: bool, normalised: bool, scale: float
+@custom_op(f"{NAMESPACE}::scored_route", mutates_args=())
+def scored_route(
+    logits: Tensor,
+    bias: Tensor | None,
+    count: int,
+    sigmoid: bool,
+    normalised: bool,
+    scale: float,
+    groups: int,
+    kept_groups: int,
+    best: int,
 ) -> tuple[Tensor, Tensor]:
     """Of each row of `logits [R, E]` the scores and places of `count` experts.
 
     They have the largest sum of score and `bias [E]`. Scores are the softmax of the row, or the
     `sigmoid` of each; `normalised`: those returned are scaled to a sum of 1; then all by `scale`.
+    Of as many `groups`, equal and in order, the `kept_groups` whose `best` largest sums are
+    together largest have them all.
     """
     scores = logits.sigmoid() if sigmoid else logits.softmax(-1)
-    experts = torch.argsort(scores + bias, dim=-1, descending=True, stable=True)[:, :count]
+    sums = scores if bias is None else scores + bias
+    grouped = sums.unflatten(1, (groups, -1))
+    totals = grouped.topk(best, dim=-1).values.sum(-1)
+    order = torch.argsort(totals, dim=-1, descending=True, stable=True)
+    left_out = torch.zeros_like(totals, dtype=torch.bool).scatter(1, order[:, kept_groups:], True)
+    limited = grouped.masked_fill(left_out.unsqueeze(-1), -torch.inf).flatten(1)
+    experts = torch.argsort(limited, dim=-1, descending=True, stable=True)[:, :count]
     weights = scores.gather(-1, experts)
     weights = weights / weights.sum(-1, keepdim=True) if normalised else weights
     return weights * scale, experts
 
 
-@biased_route.register_fake
+@scored_route.register_fake
 def _(
-    logits: Tensor, bias: Tensor, count: int, sigmoid: bool, normalised: bool, scale: float
+    logits: Tensor,
+    bias: Tensor | None,
+    count: int,
+    sigmoid: bool,
+    normalised: bool,
+    scale: float,
+    groups: int,
+    kept_groups: int,
+    best: int,
 ) -> tuple[Tensor, Tensor]:
     shape = (logits.shape[0], count)
     return logits.new_empty(shape), logits.new_empty(shape, dtype=torch.int64)

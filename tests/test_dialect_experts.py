@@ -146,25 +146,37 @@ def test_route(arrays):
     check(cases)
 
 
-def test_biased_route(arrays):
-    cases = []
-    kinds = [(9, 3, True, True, 2.5), (9, 3, False, True, 1.0), (5, 5, True, False, 1.0)]
-    for number, (experts, count, sigmoid, normalised, scale) in enumerate(kinds):
-        logits, bias = arrays.uniform(4, experts), arrays.uniform(experts)
-        options = count, sigmoid, normalised, scale
-        weights, chosen = dialects.BiasedRouteOp.reference(logits, bias, *options)
-        twins = torch_ops.biased_route(torch.from_numpy(logits), torch.from_numpy(bias), *options)
-        for found, expected in zip(twins, (weights, chosen), strict=True):
-            assert_same(found.numpy(), expected)
-        cases += Case(
-            f"kind{number}",
-            "llmc.biased_route",
-            [Operand(logits, "re"), Operand(bias, "e")],
-            f"normalised = {int(normalised)} : i64, scale = {scale} : f64, "
-            f"sigmoid = {int(sigmoid)} : i64",
-            [Operand(weights, "rc"), Operand(chosen, "rc")],
-        ).in_both("r")
-    check(cases)
+@pytest.mark.parametrize(
+    ("biased", "options"),
+    [
+        (True, (9, 3, True, True, 2.5, 1, 1, 1)),
+        (True, (9, 3, False, True, 1.0, 1, 1, 1)),
+        (False, (5, 5, True, False, 1.0, 1, 1, 1)),
+        (True, (12, 3, True, True, 2.5, 4, 2, 2)),
+        (False, (12, 4, False, False, 16.0, 3, 1, 1)),
+    ],
+)
+def test_scored_route(arrays, biased, options):
+    experts, *options = options
+    logits, bias = arrays.uniform(4, experts), arrays.uniform(experts) if biased else None
+    weights, chosen = dialects.ScoredRouteOp.reference(logits, bias, *options)
+    twins = torch_ops.scored_route(
+        torch.from_numpy(logits), None if bias is None else torch.from_numpy(bias), *options
+    )
+    for found, expected in zip(twins, (weights, chosen), strict=True):
+        assert_same(found.numpy(), expected)
+    _, sigmoid, normalised, scale, groups, kept, best = options
+    case = Case(
+        "route",
+        "llmc.scored_route",
+        [Operand(logits, "re"), *([Operand(bias, "e")] if biased else [])],
+        f"best = {best} : i64, groups = {groups} : i64, kept_groups = {kept} : i64, "
+        f"normalised = {int(normalised)} : i64, "
+        f"operandSegmentSizes = array<i32: 1, {int(biased)}>, "
+        f"scale = {scale} : f64, sigmoid = {int(sigmoid)} : i64",
+        [Operand(weights, "rc"), Operand(chosen, "rc")],
+    )
+    check(case.in_both("r"))
 
 
 def test_combine_experts(arrays):

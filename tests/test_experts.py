@@ -285,8 +285,12 @@ def test_routers_with_a_bias_are_recognised(family, shape):
 
     Of the last the matrix is in a module of its own, and it wants tokens of sequences.
     """
-    router, given = biased_router(family)
-    x = torch.randn(shape) / 8
+    router, given = scored_router(family)
+    assert_routes_alike(router, torch.randn(shape) / 8, given)
+
+
+def assert_routes_alike(router: torch.nn.Module, x: Tensor, given: tuple[Tensor, ...]) -> None:
+    """An operation is in the router's place, and gives what it gives, in any order."""
     logits, weights, experts = router(x, *given)
     with llmc_operations(router):
         assert "forward" in vars(router)
@@ -297,7 +301,7 @@ def test_routers_with_a_bias_are_recognised(family, shape):
     torch.testing.assert_close(our_weights.gather(-1, ours), weights.gather(-1, order))
 
 
-def biased_router(family: str) -> tuple[torch.nn.Module, tuple[Tensor, ...]]:
+def scored_router(family: str) -> tuple[torch.nn.Module, tuple[Tensor, ...]]:
     """A router of 32 experts with a random bias, and this as an argument where it takes one."""
     config = AutoConfig.for_model(
         family,
@@ -323,9 +327,35 @@ def biased_router(family: str) -> tuple[torch.nn.Module, tuple[Tensor, ...]]:
     return router, () if own else (bias,)
 
 
-def test_a_router_that_limits_groups_is_left_alone():
-    config = tiny_config("deepseek_v3")
-    router = tiny_model(config).model.layers[1].mlp.gate
+@pytest.mark.parametrize(
+    ("family", "scale"), [("deepseek_v3", 2.5), ("deepseek_v2", 16.0), ("deepseek_v2", 1.0)]
+)
+def test_routers_that_limit_groups_are_recognised(family, scale):
+    config = tiny_config(family)
+    config.update(dict.fromkeys(("n_routed_experts", "num_experts", "num_local_experts"), 24))
+    config.update({"n_group": 4, "topk_group": 2, "num_experts_per_tok": 5})
+    config.routed_scaling_factor = scale
+    namespace = sys.modules[AutoModelForCausalLM._model_mapping[type(config)].__module__]
+    name = next(name for name in vars(namespace) if name.endswith("Router"))
+    router = getattr(namespace, name)(config).requires_grad_(False)
+    for tensor in (*router.parameters(), *router.buffers()):
+        tensor.normal_(0, 1 / 8)
+    x = torch.randn(50, config.hidden_size)
+    assert_routes_alike(router, x, ())
+
+
+def test_a_router_of_another_kind_is_left_alone():
+    router, _ = scored_router("glm4_moe")
+    theirs = type(router).forward
+
+    class OtherRouter(type(router)):
+        """Its weights are squared."""
+
+        def forward(self, hidden: Tensor) -> tuple[Tensor, ...]:
+            logits, weights, experts = theirs(self, hidden)
+            return logits, weights**2, experts
+
+    router.__class__ = OtherRouter
     with llmc_operations(router):
         assert "forward" not in vars(router)
 
@@ -377,12 +407,17 @@ def test_route(routing, tmp_path):
 
 
 @dataclass(frozen=True)
-class BiasedRouting(Routing):
-    """With a bias: the second of two that are stacked, or one alone."""
+class ScoredRouting(Routing):
+    """With a bias, the second of two that are stacked, or one alone; or without one.
+
+    `groups` are how many, how many of them count, and how many numbers of each are added up.
+    """
 
     sigmoid: bool
     scale: float
-    stacked: bool
+    stacked: bool = False
+    biased: bool = True
+    groups: tuple[int, int, int] = (1, 1, 1)
 
     @property
     def bias(self) -> str:
@@ -396,12 +431,18 @@ class BiasedRouting(Routing):
         sliced = f"""%i = arith.index_cast %layer : i64 to index
             %b = tensor.extract_slice %bias[%i, 0] [1, {self.experts}] [1, 1]
               : {self.bias} to {vector}"""
+        operands = ["%x", *(["%b" if self.stacked else "%bias"] if self.biased else [])]
+        types = [x, *([vector] if self.biased else [])]
+        groups, kept, best = self.groups
         return f"""
           func.func @{name}(%x: {x}, %bias: {self.bias}, %layer: i64) -> ({results}) {{
             {sliced if self.stacked else ""}
-            %w, %e = "llmc.biased_route"(%x, {"%b" if self.stacked else "%bias"})
-              {{normalised = {int(self.normalised)} : i64, scale = {self.scale} : f64,
-                sigmoid = {int(self.sigmoid)} : i64}} : ({x}, {vector}) -> ({results})
+            %w, %e = "llmc.scored_route"({", ".join(operands)})
+              {{best = {best} : i64, groups = {groups} : i64, kept_groups = {kept} : i64,
+                normalised = {int(self.normalised)} : i64,
+                operandSegmentSizes = array<i32: 1, {int(self.biased)}>,
+                scale = {self.scale} : f64, sigmoid = {int(self.sigmoid)} : i64}}
+              : ({", ".join(types)}) -> ({results})
             return %w, %e : {results}
           }}"""
 
@@ -409,25 +450,30 @@ class BiasedRouting(Routing):
 @pytest.mark.parametrize(
     "routing",
     [
-        BiasedRouting(128, 8, True, sigmoid=True, scale=2.5, stacked=True),
-        BiasedRouting(64, 6, True, sigmoid=False, scale=1.0, stacked=False),
-        BiasedRouting(37, 3, False, sigmoid=True, scale=1.0, stacked=True),
-        BiasedRouting(5, 5, False, sigmoid=False, scale=0.5, stacked=True),
+        ScoredRouting(128, 8, True, sigmoid=True, scale=2.5, stacked=True),
+        ScoredRouting(64, 6, True, sigmoid=False, scale=1.0, stacked=False),
+        ScoredRouting(37, 3, False, sigmoid=True, scale=1.0, stacked=True),
+        ScoredRouting(5, 5, False, sigmoid=False, scale=0.5, stacked=True),
+        ScoredRouting(64, 6, False, sigmoid=False, scale=16.0, biased=False),
+        ScoredRouting(256, 8, True, sigmoid=True, scale=2.5, stacked=True, groups=(8, 4, 2)),
+        ScoredRouting(160, 6, False, sigmoid=False, scale=16.0, biased=False, groups=(8, 3, 1)),
+        ScoredRouting(21, 7, True, sigmoid=True, scale=1.0, groups=(3, 1, 3)),
     ],
     ids=str,
 )
-def test_biased_route(routing, tmp_path):
+def test_scored_route(routing, tmp_path):
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(7, routing.experts, generator=generator) * 3
     bias = torch.randn(2, routing.experts, generator=generator) / 8
     logits[3], bias[1, 2:4] = 1.0, 1.0  # the first of those that are alike
-    expected, experts = torch_ops.biased_route(
+    expected, experts = torch_ops.scored_route(
         logits.double(),
-        bias[1].double(),
+        bias[1].double() if routing.biased else None,
         routing.chosen,
         routing.sigmoid,
         routing.normalised,
         routing.scale,
+        *routing.groups,
     )
     text = routing.function("any_rows", "?") + routing.function("seven_rows", "7")
     find = load(text, (), {}, tmp_path)

@@ -10,7 +10,6 @@ from torch_mlir.dialects import arith, linalg, tensor
 from llmc.dialects import (
     ArgmaxOp,
     AttentionPartOp,
-    BiasedRouteOp,
     CacheAppendOp,
     CachedAttentionOp,
     CombineExpertsOp,
@@ -18,6 +17,7 @@ from llmc.dialects import (
     GroupRowsOp,
     RotaryOp,
     RouteOp,
+    ScoredRouteOp,
     ScreenedArgmaxOp,
     TopKOp,
 )
@@ -28,7 +28,6 @@ from llmc.dialects.kv_cache import channels
 from llmc.pipelines.kernels.append import append
 from llmc.pipelines.kernels.argmax import argmax
 from llmc.pipelines.kernels.attention import AttentionShape, attention
-from llmc.pipelines.kernels.biased_route import biased_route
 from llmc.pipelines.kernels.byte_attention import byte_attention
 from llmc.pipelines.kernels.combine_experts import combine_experts
 from llmc.pipelines.kernels.counters import Counters
@@ -38,6 +37,7 @@ from llmc.pipelines.kernels.kernel import Kernel, dispatch, module_around
 from llmc.pipelines.kernels.partial_attention import PARTS, room_size, room_type
 from llmc.pipelines.kernels.rotary import rotary
 from llmc.pipelines.kernels.route import route
+from llmc.pipelines.kernels.scored_route import scored_route
 from llmc.pipelines.kernels.top_k import top_k
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass, is_used, made_by, upwards
@@ -246,12 +246,14 @@ def _route(op: RouteOp, cpu: CallKernels) -> list[ir.Value]:
     return dispatch(kernel, [op.logits], types, _dynamic_rows(op.logits) * 2)
 
 
-def _biased_route(op: BiasedRouteOp, cpu: CallKernels) -> list[ir.Value]:
+def _scored_route(op: ScoredRouteOp, cpu: CallKernels) -> list[ir.Value]:
     types = [op.weights.type, op.experts.type]
+    kernel, extents = scored_route(op, cpu.lanes), _dynamic_rows(op.logits) * 2
+    if op.bias is None:
+        return dispatch(kernel, [op.logits], types, extents)
     biases, layer = stack_and_number(op.bias)
     if layer is None:
         biases, layer = expand(biases, [[1, biases.type.shape[0]]]), index(0)
-    kernel, extents = biased_route(op, cpu.lanes), _dynamic_rows(op.logits) * 2
     return dispatch(kernel, [op.logits, biases], types, extents, scalars=[layer])
 
 
@@ -283,7 +285,7 @@ _REQUIRED: dict[str, Callable[..., bool]] = {
 KERNELS: dict[str, Callable[..., list[ir.Value]]] = {
     "llmc.argmax": _argmax,
     "llmc.attention_part": _attend_to_part,
-    "llmc.biased_route": _biased_route,
+    "llmc.scored_route": _scored_route,
     "llmc.cache_append": _append,
     "llmc.cached_attention": _attend,
     "llmc.combine_experts": _combine_experts,

@@ -19,7 +19,7 @@ from llmc.pipelines.passes.weight_expressions import (
 AS_IS = "as-is"
 _LINEARS = {("llmc.linear", 1), ("llmc.expert_linear", 2)}
 _READERS = {*_LINEARS, ("llmc.embedding", 1)}
-_ROUTERS = {"llmc.route", "llmc.biased_route"}
+_ROUTERS = {"llmc.route", "llmc.scored_route"}
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class QuantizeWeights(Pass):
     format of blocks, or as-is: the one that the model stores the weight in, the widest where layers
     differ, and no change where it has none. Where blocks of 128 or 64 values do not fill K, it is
     the format like it with the largest that do; where those of 32 do not, the weight is left alone.
-    So is that of a layer whose result `llmc.route` or `llmc.biased_route` reads, or that has a
+    So is that of a layer whose result `llmc.route` or `llmc.scored_route` reads, or that has a
     single output: it is small, and what it chooses or weighs hangs on little.
     Tables that no linear layer reads are left alone, unless they are stored as blocks. Changes
     numerics, but for as-is: every weight is rounded to a value that a block holds.

@@ -332,7 +332,7 @@ RULES: dict[str, Rule] = {
     "llmc.argmax": _leading(0),
     "llmc.attention": _leading(0),
     "llmc.attention_part": _leading(0),
-    "llmc.biased_route": _leading(0, but=1),
+    "llmc.scored_route": _leading(0, but=1),
     "llmc.blocks_to_bytes": _leading(0),
     "llmc.bytes_to_blocks": _leading(0, but=1),
     "llmc.cache_allocate": _sized,

@@ -46,13 +46,13 @@ func.func @choose(%x: tensor<?x32xf32>) -> (tensor<?x8xf32>, tensor<?x8xi64>) {
 // CHECK-LABEL: func.func @choose_with_bias
 // CHECK-NOT:     tensor.extract_slice
 // CHECK:         "flow.dispatch"(%arg2, %arg2, %arg0, %arg1)
-// CHECK-SAME:      entry_points = [@biased_route_
+// CHECK-SAME:      entry_points = [@scored_route_
 // CHECK-SAME:      -> (tensor<1x8xf32>, tensor<1x8xi64>)
 // CHECK:         return
 func.func @choose_with_bias(%x: tensor<1x32xf32>, %biases: tensor<5x32xf32>, %layer: index)
     -> (tensor<1x8xf32>, tensor<1x8xi64>) {
   %bias = tensor.extract_slice %biases[%layer, 0] [1, 32] [1, 1] : tensor<5x32xf32> to tensor<32xf32>
-  %w, %e = "llmc.biased_route"(%x, %bias) {normalised = 1 : i64, scale = 2.5 : f64, sigmoid = 1 : i64}
+  %w, %e = "llmc.scored_route"(%x, %bias) {best = 1 : i64, groups = 1 : i64, kept_groups = 1 : i64, normalised = 1 : i64, operandSegmentSizes = array<i32: 1, 1>, scale = 2.5 : f64, sigmoid = 1 : i64}
          : (tensor<1x32xf32>, tensor<32xf32>) -> (tensor<1x8xf32>, tensor<1x8xi64>)
   return %w, %e : tensor<1x8xf32>, tensor<1x8xi64>
 }

@@ -108,10 +108,10 @@ func.func @router(%x: tensor<3x64xf32>) -> (tensor<3x2xf32>, tensor<3x2xi64>) {
 // CHECK:         "llmc.linear"
 // STORED-LABEL: func.func @router_with_bias
 func.func @router_with_bias(%x: tensor<3x64xf32>, %b: tensor<8xf32>) -> (tensor<3x2xf32>, tensor<3x2xi64>) {
-  %w = "llmc.parameter"() {sources = ["biased_router"]} : () -> tensor<8x64xf32>
+  %w = "llmc.parameter"() {sources = ["scored_router"]} : () -> tensor<8x64xf32>
   %logits = "llmc.linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
      : (tensor<3x64xf32>, tensor<8x64xf32>) -> tensor<3x8xf32>
-  %weights, %experts = "llmc.biased_route"(%logits, %b) {normalised = 1 : i64, scale = 1.0 : f64, sigmoid = 1 : i64}
+  %weights, %experts = "llmc.scored_route"(%logits, %b) {best = 1 : i64, groups = 1 : i64, kept_groups = 1 : i64, normalised = 1 : i64, operandSegmentSizes = array<i32: 1, 1>, scale = 1.0 : f64, sigmoid = 1 : i64}
      : (tensor<3x8xf32>, tensor<8xf32>) -> (tensor<3x2xf32>, tensor<3x2xi64>)
   return %weights, %experts : tensor<3x2xf32>, tensor<3x2xi64>
 }

@@ -1,4 +1,4 @@
-"""The kernel of `llmc.biased_route`: scores with their bias, the largest taken out one by one."""
+"""The kernel of `llmc.scored_route`: the largest scores, taken out one by one."""
 
 from collections.abc import Callable
 from functools import reduce
@@ -6,9 +6,10 @@ from functools import reduce
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math, memref, vector
 
-from llmc.dialects import BiasedRouteOp
-from llmc.dialects.biased_route import sigmoid
+from llmc.dialects import ScoredRouteOp
 from llmc.dialects.index_notation import constant, index
+from llmc.dialects.scored_route import sigmoid
+from llmc.pipelines.kernels.expert_groups import leave_out_groups
 from llmc.pipelines.kernels.first_largest import first_largest, kernel_of_rows, read_row
 from llmc.pipelines.kernels.kernel import Kernel, in_symbol
 from llmc.pipelines.kernels.route import made_of_row, sum_of_powers, take_largest
@@ -17,30 +18,34 @@ Score = Callable[[ir.Value], ir.Value]
 """From a logit, or a vector of them, to the scores."""
 
 
-def biased_route(op: BiasedRouteOp, lanes: int) -> Kernel:
-    """Operands `logits [R, E]` and `biases [L, E]`, results `weights [R, C]` and `experts [R, C]`.
+def scored_route(op: ScoredRouteOp, lanes: int) -> Kernel:
+    """Operands `logits [R, E]` and perhaps `biases [L, E]`, results `weights`, `experts` `[R, C]`.
 
-    The scalar is the layer, whose bias is taken.
+    The scalar, where there are biases, is the layer, whose bias is taken.
     """
     count = op.weights.type.shape[1]
     by_sigmoid, normalised = bool(op.sigmoid.value), bool(op.normalised.value)
-    scale = op.scale.value
+    scale, groups = op.scale.value, op.groups.value
 
     def build(
         numbers: ir.VectorType,
         row: ir.Value,
         extents: list[ir.Value],
         x: ir.Value,
-        biases: ir.Value,
-        weights: ir.Value,
-        experts: ir.Value,
+        *others: ir.Value,
     ) -> None:
+        *biases, weights, experts = others
         score = _score_by_sigmoid if by_sigmoid else _softmax(x, row, numbers)
 
-        def add_bias(logits: ir.Value, at: ir.Value) -> ir.Value:
-            return arith.addf(score(logits), vector.load(numbers, biases, [extents[-1], at]))
+        def sum_of(logits: ir.Value, at: ir.Value) -> ir.Value:
+            total = score(logits)
+            for each in biases:
+                total = arith.addf(total, vector.load(numbers, each, [extents[-1], at]))
+            return total
 
-        left = made_of_row(x, row, numbers, add_bias)
+        left = made_of_row(x, row, numbers, sum_of)
+        if groups > 1:
+            leave_out_groups(op, left)
         places = [take_largest(left, numbers, experts, row, rank)[1] for rank in range(count)]
         chosen = [score(memref.load(x, [row, place])) for place in places]
         factor = constant(scale, chosen[0].type)
@@ -51,7 +56,8 @@ def biased_route(op: BiasedRouteOp, lanes: int) -> Kernel:
 
     kind = "sigmoid" if by_sigmoid else "softmax"
     kind += "_normalised" if normalised else ""
-    name = f"biased_route_{kind}_{in_symbol(scale)}"
+    limits = (groups, op.kept_groups.value, op.best.value) if groups > 1 else ()
+    name = f"scored_route_{kind}_{in_symbol(scale, *limits)}"
     return kernel_of_rows(name, op.logits.type, lanes, build)
 
 
