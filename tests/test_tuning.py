@@ -273,6 +273,15 @@ def test_kernels_of_experts_are_tuned(tmp_path, monkeypatch, dtype, kind):
     assert all(entry.seconds <= entry.default_seconds for entry in entries)
 
 
+def test_kernels_of_complex_numbers_are_left_alone(tmp_path):
+    """Rotary embedding of this family is a product of them."""
+    config = tiny_config("deepseek_v2")
+    tiny_model(config).save_pretrained(tmp_path)
+    save_tiny_tokenizer(tmp_path)
+    options = CompileOptions(dtype="f32", context=64)
+    assert list(tune_model(str(tmp_path), options, 1, pattern="region")) == []
+
+
 def test_panels_that_another_kernel_chooses_are_not_tuned():
     """Alone, a kernel would compute all of them, and be fastest by many at a time."""
     with new_context(), ir.Location.unknown():

@@ -12,7 +12,8 @@ from llmc.pipelines.kernels.persistent import Phase, run_phases
 from llmc.pipelines.passes.asked_first import asked_first
 from llmc.pipelines.passes.dispatch_chain import Dispatch, DispatchChain
 from llmc.pipelines.passes.number_layers import layer_argument
-from llmc.pipelines.passes.phase_room import PhaseRoom, bytes_of
+from llmc.pipelines.passes.phase_room import PhaseRoom
+from llmc.pipelines.type_bytes import bytes_of
 from llmc.pipelines.walks import find
 from llmc.runtime.abi import MOST_STACK_BYTES
 

@@ -1,15 +1,13 @@
 """The room that the phases of a persistent kernel have for what they give each other."""
 
 from collections.abc import Mapping
-from math import prod
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from llmc.dialects.index_notation import Size, as_value, index
 from llmc.pipelines.targets.cpu import CACHE_LINE
-
-_INDEX_BYTES = 8
+from llmc.pipelines.type_bytes import bytes_of
 
 
 class PhaseRoom:
@@ -41,18 +39,6 @@ class PhaseRoom:
                 length = arith.muli(as_value(length), known[extent])
             end = _add(end, _whole_lines(length))
         return offsets, end
-
-
-def bytes_of(type_: ir.RankedTensorType | ir.MemRefType) -> int:
-    """The bytes of a tensor or buffer, as if each of its dynamic extents were 1."""
-    static = (extent for dim, extent in enumerate(type_.shape) if not type_.is_dynamic_dim(dim))
-    return prod(static) * _bytes_of_element(type_.element_type)
-
-
-def _bytes_of_element(type_: ir.Type) -> int:
-    if isinstance(type_, ir.ComplexType):
-        return 2 * _bytes_of_element(type_.element_type)
-    return _INDEX_BYTES if isinstance(type_, ir.IndexType) else -(-type_.width // 8)
 
 
 def _whole_lines(length: Size) -> Size:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import prod
 
 from torch_mlir import ir
 from torch_mlir.dialects import func
@@ -10,6 +9,7 @@ from torch_mlir.dialects import func
 from llmc.pipelines.kernels.kernel import under_view
 from llmc.pipelines.passes.base import calls_of, functions
 from llmc.pipelines.passes.kernel_functions import kind_of
+from llmc.pipelines.type_bytes import bytes_of
 from llmc.pipelines.walks import find
 
 
@@ -35,12 +35,12 @@ class Subject:
     def weight_bytes(self) -> int:
         """The size of what it is given whole: the matrices of all layers."""
         types = [type_ for _, type_ in self.tensors()]
-        return sum(_bytes(type_) for type_ in types if type_.has_static_shape)
+        return sum(bytes_of(type_) for type_ in types if type_.has_static_shape)
 
     @property
     def experts(self) -> int:
         """How many matrices of a layer a kernel over experts has, `[E, ...]` or `[L, E, ...]`."""
-        weight = max((type_ for _, type_ in self.tensors() if type_.has_static_shape), key=_bytes)
+        weight = max((type_ for _, type_ in self.tensors() if type_.has_static_shape), key=bytes_of)
         return weight.shape[1 if ir.IndexType.get() in self.kernel.type.inputs else 0]
 
     def tensors(self) -> Iterator[tuple[int, ir.RankedTensorType]]:
@@ -74,7 +74,3 @@ def _layers(kernel: func.FuncOp) -> int:
         if arguments & set(op.operands)
     ]
     return min(counts, default=1)
-
-
-def _bytes(type_: ir.RankedTensorType) -> int:
-    return prod(type_.shape) * type_.element_type.width // 8
