@@ -17,6 +17,7 @@ from llmc.dialects.block_bytes import BlocksToBytesOp, BytesToBlocksOp
 from llmc.dialects.block_field import BlockFieldOp
 from llmc.dialects.cached_attention import CachedAttentionOp
 from llmc.dialects.combine_experts import CombineExpertsOp
+from llmc.dialects.combine_grouped_experts import CombineGroupedExpertsOp
 from llmc.dialects.decode_attention import DecodeAttentionOp
 from llmc.dialects.decode_attention_part import DecodeAttentionPartOp
 from llmc.dialects.dequantize import DequantizeOp
@@ -74,6 +75,7 @@ OPERATIONS = {
         CacheReadOp,
         CachedAttentionOp,
         CombineExpertsOp,
+        CombineGroupedExpertsOp,
         DecodeAttentionOp,
         DecodeAttentionPartOp,
         DequantizeOp,

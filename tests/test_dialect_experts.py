@@ -195,6 +195,23 @@ def test_combine_experts(arrays):
     check(cases)
 
 
+def test_combine_grouped_experts(arrays):
+    cases = []
+    for rows, chosen, columns in [(1, 8, 6), (5, 2, 3)]:
+        y, weights = arrays.uniform(rows * chosen, columns), arrays.uniform(rows, chosen)
+        place = np.argsort(arrays.uniform(rows * chosen)).astype(np.int32)
+        sums = dialects.CombineGroupedExpertsOp.reference(y, place, weights)
+        assert_same(sums, twin("combine_experts", y[place], weights))
+        cases += Case(
+            f"combine{rows}",
+            "llmc.combine_grouped_experts",
+            [Operand(y, "qn"), Operand(place, "q"), Operand(weights, "rc")],
+            "",
+            Operand(sums, "rn"),
+        ).in_both("qr")
+    check(cases)
+
+
 def test_group_rows(arrays):
     cases = []
     choices = [arrays.integers(7, 20), np.array([3]), np.full(9, 5), np.tile(np.arange(7), 3)]

@@ -486,6 +486,32 @@ def test_scored_route(routing, tmp_path):
         assert (chosen == experts).all()
 
 
+@pytest.mark.parametrize("rows", ["2", "?"])
+@pytest.mark.parametrize(("chosen", "columns"), [(8, 1024), (2, 40), (1, 7)])
+def test_combine_grouped_experts(chosen, columns, rows, tmp_path):
+    generator = torch.Generator().manual_seed(0)
+    y = torch.randn(2 * chosen, columns, generator=generator)
+    weights = torch.rand(2, chosen, generator=generator)
+    place = torch.randperm(2 * chosen, generator=generator)
+    all_rows = "?" if rows == "?" else 2 * chosen
+    types = (
+        f"tensor<{all_rows}x{columns}xf32>",
+        f"tensor<{all_rows}xi32>",
+        f"tensor<{rows}x{chosen}xf32>",
+    )
+    out = f"tensor<{rows}x{columns}xf32>"
+    text = f"""
+      func.func @combine(%y: {types[0]}, %p: {types[1]}, %w: {types[2]}) -> {out} {{
+        %sum = "llmc.combine_grouped_experts"(%y, %p, %w) : ({", ".join(types)}) -> {out}
+        return %sum : {out}
+      }}"""
+    run = load(text, (), {}, tmp_path)("combine")
+    found = run(y.numpy(), place.numpy().astype(np.int32), weights.numpy()).to_host()
+    expected = torch_ops.combine_experts(y[place].double(), weights.double())
+    size = torch_ops.combine_experts(y[place].double().abs(), weights.double())
+    assert ((torch.from_numpy(found) - expected).abs() <= chosen * 2.0**-24 * size).all()
+
+
 @pytest.mark.parametrize(("chosen", "columns"), [(8, 1024), (2, 40), (1, 7)])
 def test_combine_experts(chosen, columns, tmp_path):
     generator = torch.Generator().manual_seed(0)

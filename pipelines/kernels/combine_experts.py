@@ -1,18 +1,20 @@
-"""The kernel of `llmc.combine_experts` for one token: a part of its row for each workgroup."""
+"""The kernels of `llmc.combine_experts`: rows times their weights, added up."""
+
+from collections.abc import Callable
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf, vector
 
-from llmc.dialects.index_notation import constant, index
+from llmc.dialects.index_notation import Size, constant, index
 from llmc.pipelines.divisor import divisor
-from llmc.pipelines.kernels.kernel import Kernel, multiply_add
+from llmc.pipelines.kernels.kernel import Kernel, load_index, multiply_add
 
 _WORKGROUPS = 4
-"""As many as a row is worth: the numbers are few and near."""
+"""Of one token, as many as a row is worth: the numbers are few and near."""
 
 
 def combine_experts(out: ir.RankedTensorType, lanes: int) -> Kernel:
-    """Operands `y [R * C, N]`, `weights [R, C]`, result `[R, N]`."""
+    """Operands `y [R * C, N]`, `weights [R, C]`, result `[R, N]`: a part of a row a workgroup."""
     rows, columns = out.shape
     width = divisor(columns, lanes)
     parts = divisor(columns // width, _WORKGROUPS)
@@ -25,18 +27,60 @@ def combine_experts(out: ir.RankedTensorType, lanes: int) -> Kernel:
         weights: ir.Value,
         sums: ir.Value,
     ) -> None:
-        _, chosen = weights.type.shape
-        type_ = ir.VectorType.get([width], out.element_type)
-        factors = [memref.load(weights, [row, index(number)]) for number in range(chosen)]
-        own = index(columns // parts)
-        begin = arith.muli(part, own)
-        for at in scf.for_(begin, arith.addi(begin, own), index(width)):
-            total = vector.broadcast(type_, constant(0.0, out.element_type))
-            for number, factor in enumerate(factors):
-                source = arith.addi(arith.muli(row, index(chosen)), index(number))
-                read = vector.load(type_, y, [source, at])
-                total = multiply_add(vector.broadcast(type_, factor), read, total)
-            vector.store(total, sums, [row, at])
-            scf.yield_([])
+        begin = arith.muli(part, index(columns // parts))
+        end = arith.addi(begin, index(columns // parts))
+        _add_up(y, lambda own: own, weights, sums, row, (begin, end, width))
 
     return Kernel("combine_experts", lambda _: (parts, rows), build)
+
+
+def combine_grouped_experts(out: ir.RankedTensorType, lanes: int) -> Kernel:
+    """Operands `y [R * C, N]`, `place [R * C]`, `weights [R, C]`, result `[R, N]`, row by row."""
+    rows, columns = out.shape
+    width = divisor(columns, lanes)
+
+    def grid(extents: list[ir.Value]) -> tuple[Size, Size]:
+        # The last is the result's, where there are any.
+        return (extents[-1] if out.is_dynamic_dim(0) else rows), 1
+
+    def build(
+        row: ir.Value,
+        _: ir.Value,
+        _extents: list[ir.Value],
+        y: ir.Value,
+        place: ir.Value,
+        weights: ir.Value,
+        sums: ir.Value,
+    ) -> None:
+        ends = index(0), index(columns), width
+        _add_up(y, lambda own: load_index(place, own), weights, sums, row, ends)
+
+    return Kernel("combine_grouped_experts", grid, build)
+
+
+def _add_up(
+    y: ir.Value,
+    place: Callable[[ir.Value], ir.Value],
+    weights: ir.Value,
+    sums: ir.Value,
+    row: ir.Value,
+    columns: tuple[ir.Value, ir.Value, int],
+) -> None:
+    """Computes a row of `sums` from the begin to the end of `columns`, so many at once.
+
+    `place` says where in `y` a row is that is of this number among those that were chosen.
+    """
+    begin, end, width = columns
+    _, chosen = weights.type.shape
+    type_ = ir.VectorType.get([width], sums.type.element_type)
+    numbers = [index(number) for number in range(chosen)]
+    first = arith.muli(row, index(chosen))
+    sources = [place(arith.addi(first, number)) for number in numbers]
+    factors = [memref.load(weights, [row, number]) for number in numbers]
+    for at in scf.for_(begin, end, index(width)):
+        total = vector.broadcast(type_, constant(0.0, type_.element_type))
+        for source, factor in zip(sources, factors, strict=True):
+            read = vector.load(type_, y, [source, at])
+            total = multiply_add(vector.broadcast(type_, factor), read, total)
+        vector.store(total, sums, [row, at])
+        scf.yield_([])

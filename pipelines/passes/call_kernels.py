@@ -13,6 +13,7 @@ from llmc.dialects import (
     CacheAppendOp,
     CachedAttentionOp,
     CombineExpertsOp,
+    CombineGroupedExpertsOp,
     DecodeAttentionOp,
     GroupRowsOp,
     RotaryOp,
@@ -29,7 +30,7 @@ from llmc.pipelines.kernels.append import append
 from llmc.pipelines.kernels.argmax import argmax
 from llmc.pipelines.kernels.attention import AttentionShape, attention
 from llmc.pipelines.kernels.byte_attention import byte_attention
-from llmc.pipelines.kernels.combine_experts import combine_experts
+from llmc.pipelines.kernels.combine_experts import combine_experts, combine_grouped_experts
 from llmc.pipelines.kernels.counters import Counters
 from llmc.pipelines.kernels.decode_attention import DecodeShape, decode_attention
 from llmc.pipelines.kernels.group_rows import group_rows
@@ -261,6 +262,11 @@ def _combine_experts(op: CombineExpertsOp, cpu: CallKernels) -> list[ir.Value]:
     return dispatch(combine_experts(op.out.type, cpu.lanes), [op.y, op.weights], [op.out.type])
 
 
+def _combine_grouped_experts(op: CombineGroupedExpertsOp, cpu: CallKernels) -> list[ir.Value]:
+    kernel, extents = combine_grouped_experts(op.out.type, cpu.lanes), _dynamic_rows(op.weights)
+    return dispatch(kernel, [op.y, op.place, op.weights], [op.out.type], extents)
+
+
 def _has_static_rows(op: CombineExpertsOp) -> bool:
     return op.out.type.has_static_shape
 
@@ -289,6 +295,7 @@ KERNELS: dict[str, Callable[..., list[ir.Value]]] = {
     "llmc.cache_append": _append,
     "llmc.cached_attention": _attend,
     "llmc.combine_experts": _combine_experts,
+    "llmc.combine_grouped_experts": _combine_grouped_experts,
     "llmc.decode_attention": _decode_attention,
     "llmc.decode_attention_part": _decode_attention,
     "llmc.group_rows": _group_rows,

@@ -7,6 +7,8 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from llmc.dialects import (
+    CombineExpertsOp,
+    CombineGroupedExpertsOp,
     EmbeddingOp,
     GroupedExpertLinearOp,
     GroupedQuantizedExpertLinearOp,
@@ -33,8 +35,8 @@ class GroupExpertRows(Pass):
 
     A static number of rows is one token's: its experts differ, and there is nothing to group. Rows
     are put in the order of the groups before a layer, and back after the elementwise operations
-    that follow it; a layer on rows that were put back takes them as they lay. Layers that follow
-    the same choice share one `llmc.group_rows`.
+    that follow it; a layer on rows that were put back takes them as they lay, and so does
+    `llmc.combine_experts`. Layers that follow the same choice share one `llmc.group_rows`.
     """
 
     name: ClassVar[str] = "group-expert-rows"
@@ -45,6 +47,8 @@ class GroupExpertRows(Pass):
         for op in find(module.operation, *_LAYERS):
             if op.opview.out.type.is_dynamic_dim(0):
                 _sort(op.opview, groups)
+        for op in find(module.operation, "llmc.combine_experts"):
+            _combine(op.opview)
 
 
 def _groups(layer: Layer) -> GroupRowsOp:
@@ -75,6 +79,21 @@ def _sort(layer: Layer, groups: dict[ir.Value, GroupRowsOp]) -> None:
     for use in uses:
         use.owner.operation.operands[use.operand_number] = back
     layer.operation.erase()
+
+
+def _combine(combine: CombineExpertsOp) -> None:
+    """Adds up rows from where they lie, if they were put back for that."""
+    put_back = made_by(combine.y, "llmc.embedding")
+    if put_back is None:
+        return
+    place, y = put_back.operands
+    group = made_by(place, "llmc.group_rows")
+    if group is None or place != group.opview.place:
+        return
+    with ir.InsertionPoint(combine), combine.location:
+        new = CombineGroupedExpertsOp(y, place, combine.weights, combine.out.type)
+    combine.out.replace_all_uses_with(new.out)
+    combine.operation.erase()
 
 
 def _grouped(

@@ -340,6 +340,7 @@ RULES: dict[str, Rule] = {
     "llmc.cache_read": _cache_read,
     "llmc.cached_attention": _leading(0),
     "llmc.combine_experts": _leading(1),
+    "llmc.combine_grouped_experts": _leading(2),
     "llmc.decode_attention": _decode_attention,
     "llmc.decode_attention_part": _decode_attention,
     "llmc.dequantize": _leading(0, but=1),

@@ -57,15 +57,17 @@ func.func @choose_with_bias(%x: tensor<1x32xf32>, %biases: tensor<5x32xf32>, %la
   return %w, %e : tensor<1x8xf32>, tensor<1x8xi64>
 }
 
-// The sum of many rows has no kernel: IREE's own is as good.
+// The sum of many rows has a kernel where these lie in the order of groups, as they do.
 // CHECK-LABEL: func.func @combine
 // CHECK:         entry_points = [@combine_experts_
 // CHECK:         "llmc.combine_experts"
-func.func @combine(%y: tensor<8x32xf32>, %w: tensor<1x8xf32>, %ys: tensor<?x32xf32>, %ws: tensor<?x8xf32>)
-    -> (tensor<1x32xf32>, tensor<?x32xf32>) {
+// CHECK:         "flow.dispatch"({{.+}}, %arg2, %arg4, %arg3, {{.+}}) {entry_points = [@combine_grouped_experts_
+func.func @combine(%y: tensor<8x32xf32>, %w: tensor<1x8xf32>, %ys: tensor<?x32xf32>, %ws: tensor<?x8xf32>, %place: tensor<?xi32>)
+    -> (tensor<1x32xf32>, tensor<?x32xf32>, tensor<?x32xf32>) {
   %one = "llmc.combine_experts"(%y, %w) : (tensor<8x32xf32>, tensor<1x8xf32>) -> tensor<1x32xf32>
   %many = "llmc.combine_experts"(%ys, %ws) : (tensor<?x32xf32>, tensor<?x8xf32>) -> tensor<?x32xf32>
-  return %one, %many : tensor<1x32xf32>, tensor<?x32xf32>
+  %grouped = "llmc.combine_grouped_experts"(%ys, %place, %ws) : (tensor<?x32xf32>, tensor<?xi32>, tensor<?x8xf32>) -> tensor<?x32xf32>
+  return %one, %many, %grouped : tensor<1x32xf32>, tensor<?x32xf32>, tensor<?x32xf32>
 }
 
 // With half the lanes, registers are half as wide.

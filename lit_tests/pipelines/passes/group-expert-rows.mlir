@@ -70,6 +70,24 @@ func.func @blocks(%x: tensor<?x64xf32>, %expert: tensor<?xi64>, %up: tensor<8x4x
   return %z : tensor<?x64xf32>
 }
 
+// What experts make of a row is added up from where it lies. What is put back by other places, is so.
+// CHECK-LABEL: func.func @combined
+// CHECK:         %[[G:.+]]:3 = "llmc.group_rows"(%arg1)
+// CHECK:         %[[Y:.+]] = "llmc.grouped_expert_linear"
+// CHECK-NOT:     "llmc.embedding"(%[[G]]#2
+// CHECK:         "llmc.combine_grouped_experts"(%[[Y]], %[[G]]#2, %arg3)
+// CHECK:         %[[OTHER:.+]] = "llmc.embedding"(%arg5, %arg4)
+// CHECK:         "llmc.combine_experts"(%[[OTHER]], %arg3)
+func.func @combined(%x: tensor<?x6xf32>, %expert: tensor<?xi64>, %up: tensor<4x2x6x8xf32>, %weights: tensor<?x2xf32>,
+                    %rows: tensor<?x10xf32>, %places: tensor<?xi32>) -> (tensor<?x10xf32>, tensor<?x10xf32>) {
+  %y = "llmc.packed_expert_linear"(%x, %expert, %up) {top_k = 2 : i64}
+     : (tensor<?x6xf32>, tensor<?xi64>, tensor<4x2x6x8xf32>) -> tensor<?x10xf32>
+  %sum = "llmc.combine_experts"(%y, %weights) : (tensor<?x10xf32>, tensor<?x2xf32>) -> tensor<?x10xf32>
+  %put = "llmc.embedding"(%places, %rows) : (tensor<?xi32>, tensor<?x10xf32>) -> tensor<?x10xf32>
+  %other = "llmc.combine_experts"(%put, %weights) : (tensor<?x10xf32>, tensor<?x2xf32>) -> tensor<?x10xf32>
+  return %sum, %other : tensor<?x10xf32>, tensor<?x10xf32>
+}
+
 // What reads something else of each row needs them put back first.
 // CHECK-LABEL: func.func @with_another
 // CHECK:         %[[Y:.+]] = "llmc.grouped_quantized_expert_linear"

@@ -1,0 +1,69 @@
+"""`llmc.combine_grouped_experts`: what experts make of a row, added up from where they lie."""
+
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+from torch_mlir.dialects import arith, ext, tensor
+
+from llmc.dialects.checks import (
+    element_is,
+    filled,
+    floats,
+    same,
+    same_element,
+    shaped,
+    static,
+    tensor_of,
+    verified,
+)
+from llmc.dialects.index_notation import index, loop_index, reduce
+from llmc.dialects.llmc import Operation
+
+
+class CombineGroupedExpertsOp(Operation, name="combine_grouped_experts", traits=[ext.Pure]):
+    """`llmc.combine_experts` of rows of `y [R * C, N]` in the order of groups.
+
+    Row r of the result is the sum of `weights[r, c] * y[place[r * C + c]]`, `place` being the third
+    result of `llmc.group_rows`.
+
+        %sum = "llmc.combine_grouped_experts"(%y, %place, %weights)
+             : (tensor<?x256xf32>, tensor<?xi32>, tensor<?x8xf32>) -> tensor<?x256xf32>
+    """
+
+    y: ext.Operand[Any]
+    place: ext.Operand[Any]
+    weights: ext.Operand[Any]
+    out: ext.Result[Any]
+
+    @verified
+    def verify_invariants(self) -> None:
+        """Checks extents and element types."""
+        rows, columns = tensor_of(self.y, "y", 2)
+        count, chosen = tensor_of(self.weights, "weights", 2)
+        floats("y", self.y)
+        same_element("weights", self.weights, self.y)
+        static("weights", self.weights, 1)
+        filled("weights", self.weights, 1)
+        same("y", "dimension 0", rows, None if count is None else count * chosen)
+        same("place", "its length", tensor_of(self.place, "place", 1)[0], rows)
+        element_is("place", self.place, "i32")
+        shaped("out", self.out, [count, columns])
+        same_element("out", self.out, self.y)
+
+    @staticmethod
+    def reference(y: np.ndarray, place: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """`y [R * C, N]`, `place [R * C]`, `weights [R, C]` -> `[R, N]`."""
+        return np.einsum("rcn,rc->rn", y[place].reshape(*weights.shape, -1), weights)
+
+    def lower(self) -> ir.Value:
+        """A sum over the experts of each row, whose numbers are read one by one."""
+        (_, chosen), (_, columns) = self.weights.type.shape, self.y.type.shape
+
+        def multiply_add(weight: ir.Value, sum_: ir.Value) -> ir.Value:
+            row, column, number = map(loop_index, range(3))
+            own = arith.addi(arith.muli(row, index(chosen)), number)
+            where = arith.index_cast(ir.IndexType.get(), tensor.extract(self.place, [own]))
+            return arith.addf(sum_, arith.mulf(weight, tensor.extract(self.y, [where, column])))
+
+        return reduce("rc->rn", multiply_add, 0.0, self.weights, n=columns)
