@@ -56,6 +56,7 @@ from llmc.dialects.scale_columns import ScaleColumnsOp
 from llmc.dialects.scored_route import ScoredRouteOp
 from llmc.dialects.screened_argmax import ScreenedArgmaxOp
 from llmc.dialects.split_float import SplitFloatOp
+from llmc.dialects.take_rows import TakeRowsOp
 from llmc.dialects.top_k import TopKOp
 
 OPERATIONS = {
@@ -111,6 +112,7 @@ OPERATIONS = {
         ScaleColumnsOp,
         ScreenedArgmaxOp,
         SplitFloatOp,
+        TakeRowsOp,
         TopKOp,
     )
 }

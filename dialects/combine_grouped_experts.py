@@ -17,7 +17,7 @@ from llmc.dialects.checks import (
     tensor_of,
     verified,
 )
-from llmc.dialects.index_notation import index, loop_index, reduce
+from llmc.dialects.index_notation import index, loop_index, reduce, size
 from llmc.dialects.llmc import Operation
 
 
@@ -58,7 +58,7 @@ class CombineGroupedExpertsOp(Operation, name="combine_grouped_experts", traits=
 
     def lower(self) -> ir.Value:
         """A sum over the experts of each row, whose numbers are read one by one."""
-        (_, chosen), (_, columns) = self.weights.type.shape, self.y.type.shape
+        _, chosen = self.weights.type.shape
 
         def multiply_add(weight: ir.Value, sum_: ir.Value) -> ir.Value:
             row, column, number = map(loop_index, range(3))
@@ -66,4 +66,4 @@ class CombineGroupedExpertsOp(Operation, name="combine_grouped_experts", traits=
             where = arith.index_cast(ir.IndexType.get(), tensor.extract(self.place, [own]))
             return arith.addf(sum_, arith.mulf(weight, tensor.extract(self.y, [where, column])))
 
-        return reduce("rc->rn", multiply_add, 0.0, self.weights, n=columns)
+        return reduce("rc->rn", multiply_add, 0.0, self.weights, n=size(self.y, 1))

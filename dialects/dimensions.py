@@ -111,6 +111,7 @@ _DIMENSIONS = {
         "scales": "r.",
     },
     "llmc.split_float": {"x": "*", "out": "*"},
+    "llmc.take_rows": {"ids": "r", "x": ".*", "out": "r*"},
     "llmc.top_k": {"x": "r.", "values": "r.", "places": "r."},
 }
 

@@ -212,6 +212,22 @@ def test_combine_grouped_experts(arrays):
     check(cases)
 
 
+def test_take_rows(arrays):
+    cases = []
+    for number, x in enumerate((arrays.uniform(4, 6), arrays.uniform(3, 2, 5))):
+        ids = np.array([2, 0, 0, 1, 2], np.int32)
+        rows = dialects.TakeRowsOp.reference(ids, x)
+        letters = "abc"[: x.ndim - 1]
+        cases += Case(
+            f"take{number}",
+            "llmc.take_rows",
+            [Operand(ids, "r"), Operand(x, f"t{letters}")],
+            "",
+            Operand(rows, f"r{letters}"),
+        ).in_both("rt")
+    check(cases)
+
+
 def test_group_rows(arrays):
     cases = []
     choices = [arrays.integers(7, 20), np.array([3]), np.full(9, 5), np.tile(np.arange(7), 3)]

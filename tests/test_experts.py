@@ -486,6 +486,25 @@ def test_scored_route(routing, tmp_path):
         assert (chosen == experts).all()
 
 
+@pytest.mark.parametrize("count", ["9", "?"])
+@pytest.mark.parametrize(("element", "shape"), [("i8", (64, 32)), ("i8", (3, 5)), ("f32", (40,))])
+def test_take_rows(element, shape, count, tmp_path):
+    random = np.random.default_rng(0)
+    bytes_ = random.integers(-128, 128, (7, *shape, 4 if element == "f32" else 1), np.int8)
+    x = bytes_.view(np.float32 if element == "f32" else np.int8)[..., 0]
+    ids = random.integers(0, 7, 9).astype(np.int32)
+    extents = "x".join(map(str, shape))
+    types = f"tensor<{count}xi32>", f"tensor<?x{extents}x{element}>"
+    out = f"tensor<{count}x{extents}x{element}>"
+    text = f"""
+      func.func @take(%ids: {types[0]}, %x: {types[1]}) -> {out} {{
+        %y = "llmc.take_rows"(%ids, %x) : ({", ".join(types)}) -> {out}
+        return %y : {out}
+      }}"""
+    found = load(text, (), {}, tmp_path)("take")(ids, x).to_host()
+    assert (found.view(np.int8) == np.ascontiguousarray(x[ids]).view(np.int8)).all()
+
+
 @pytest.mark.parametrize("rows", ["2", "?"])
 @pytest.mark.parametrize(("chosen", "columns"), [(8, 1024), (2, 40), (1, 7)])
 def test_combine_grouped_experts(chosen, columns, rows, tmp_path):

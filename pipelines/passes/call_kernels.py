@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import Annotated, ClassVar
 
 from torch_mlir import ir
@@ -20,11 +21,12 @@ from llmc.dialects import (
     RouteOp,
     ScoredRouteOp,
     ScreenedArgmaxOp,
+    TakeRowsOp,
     TopKOp,
 )
 from llmc.dialects.block_bytes import to_blocks, to_bytes
 from llmc.dialects.block_types import cell_format
-from llmc.dialects.index_notation import as_value, expand, index, size
+from llmc.dialects.index_notation import as_value, collapse, expand, index, size
 from llmc.dialects.kv_cache import channels
 from llmc.pipelines.kernels.append import append
 from llmc.pipelines.kernels.argmax import argmax
@@ -39,6 +41,7 @@ from llmc.pipelines.kernels.partial_attention import PARTS, room_size, room_type
 from llmc.pipelines.kernels.rotary import rotary
 from llmc.pipelines.kernels.route import route
 from llmc.pipelines.kernels.scored_route import scored_route
+from llmc.pipelines.kernels.take_rows import take_rows
 from llmc.pipelines.kernels.top_k import top_k
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass, is_used, made_by, upwards
@@ -47,6 +50,8 @@ from llmc.pipelines.passes.kernel_operands import stack_and_number
 from llmc.pipelines.schedules.byte_instructions import INSTRUCTIONS
 from llmc.pipelines.schedules.handles import KIND
 from llmc.pipelines.walks import find
+
+_FLOAT_BYTES = 4
 
 
 @dataclass(frozen=True)
@@ -271,6 +276,22 @@ def _has_static_rows(op: CombineExpertsOp) -> bool:
     return op.out.type.has_static_shape
 
 
+def _has_static_columns(op: CombineGroupedExpertsOp) -> bool:
+    return not op.out.type.is_dynamic_dim(1)
+
+
+def _take_rows(op: TakeRowsOp, cpu: CallKernels) -> list[ir.Value]:
+    (rows, *extents), of_row = op.out.type.shape, len(op.out.type.shape) - 1
+    type_ = ir.RankedTensorType.get([rows, prod(extents)], op.out.type.element_type)
+    (taken,) = dispatch(
+        take_rows(type_, _FLOAT_BYTES * cpu.lanes),
+        [op.ids, collapse(op.x, [1, of_row])],
+        [type_],
+        _dynamic_rows(op.ids),
+    )
+    return [expand(taken, [[size(taken, 0)], extents])]
+
+
 def _top_k(op: TopKOp, cpu: CallKernels) -> list[ir.Value]:
     types = [op.values.type, op.places.type]
     extents = [*_dynamic_rows(op.x), op.count] * len(types)
@@ -282,6 +303,7 @@ _REQUIRED: dict[str, Callable[..., bool]] = {
     "llmc.cache_append": _has_tokens,
     "llmc.cached_attention": _has_tokens,
     "llmc.combine_experts": _has_static_rows,
+    "llmc.combine_grouped_experts": _has_static_columns,
     "llmc.decode_attention": _holds_f32,
     "llmc.decode_attention_part": _holds_f32,
     "llmc.rotary": _is_of_known_heads,
@@ -302,5 +324,6 @@ KERNELS: dict[str, Callable[..., list[ir.Value]]] = {
     "llmc.rotary": _rotary,
     "llmc.route": _route,
     "llmc.screened_argmax": _screened_argmax,
+    "llmc.take_rows": _take_rows,
     "llmc.top_k": _top_k,
 }

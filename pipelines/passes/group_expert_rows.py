@@ -9,12 +9,12 @@ from torch_mlir.dialects import arith
 from llmc.dialects import (
     CombineExpertsOp,
     CombineGroupedExpertsOp,
-    EmbeddingOp,
     GroupedExpertLinearOp,
     GroupedQuantizedExpertLinearOp,
     GroupRowsOp,
     PackedExpertLinearOp,
     PackedQuantizedExpertLinearOp,
+    TakeRowsOp,
 )
 from llmc.dialects.index_notation import constant, pointwise
 from llmc.pipelines.passes.base import Pass, made_by
@@ -75,7 +75,7 @@ def _sort(layer: Layer, groups: dict[ir.Value, GroupRowsOp]) -> None:
     result = new.out if is_alone else epilogue.result
     uses = list(result.uses)
     with ir.InsertionPoint.after(result.owner), layer.location:
-        back = EmbeddingOp(group.place, result, result.type).out
+        back = TakeRowsOp(group.place, result, result.type).out
     for use in uses:
         use.owner.operation.operands[use.operand_number] = back
     layer.operation.erase()
@@ -83,7 +83,7 @@ def _sort(layer: Layer, groups: dict[ir.Value, GroupRowsOp]) -> None:
 
 def _combine(combine: CombineExpertsOp) -> None:
     """Adds up rows from where they lie, if they were put back for that."""
-    put_back = made_by(combine.y, "llmc.embedding")
+    put_back = made_by(combine.y, "llmc.take_rows")
     if put_back is None:
         return
     place, y = put_back.operands
@@ -108,7 +108,7 @@ def _grouped(
 
 def _sorted(layer: Layer, group: GroupRowsOp) -> ir.Value:
     """The layer's rows, each as often as it has experts, in the order of the groups."""
-    top_k, put_back = layer.top_k.value, made_by(layer.x, "llmc.embedding")
+    top_k, put_back = layer.top_k.value, made_by(layer.x, "llmc.take_rows")
     if put_back and top_k == 1 and put_back.operands[0] == group.place:
         return put_back.operands[1]
     rows = pointwise(
@@ -116,4 +116,4 @@ def _sorted(layer: Layer, group: GroupRowsOp) -> ir.Value:
     )
     _, width = layer.x.type.shape
     shape = [layer.out.type.shape[0], width]
-    return EmbeddingOp(rows, layer.x, ir.RankedTensorType.get(shape, layer.x.type.element_type)).out
+    return TakeRowsOp(rows, layer.x, ir.RankedTensorType.get(shape, layer.x.type.element_type)).out

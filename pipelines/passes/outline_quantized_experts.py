@@ -7,8 +7,11 @@ from typing import ClassVar, TypeAlias
 
 from torch_mlir import ir
 
-from llmc.dialects import GroupedQuantizedExpertLinearOp, PackedQuantizedExpertLinearOp
-from llmc.dialects.embedding import look_up
+from llmc.dialects import (
+    GroupedQuantizedExpertLinearOp,
+    PackedQuantizedExpertLinearOp,
+    TakeRowsOp,
+)
 from llmc.dialects.index_notation import size
 from llmc.pipelines.kernels.quantized_linear import QuantizedRows
 from llmc.pipelines.passes.base import Pass, made_by
@@ -156,7 +159,7 @@ class _Groups(_Layer):
     def _quantized(self, kernels: KernelFunctions) -> list[ir.Value]:
         """The rows as `quantize_rows` makes them, each quantised before it is repeated."""
         x = self.linear.x
-        taken = made_by(x, "llmc.embedding")
+        taken = made_by(x, "llmc.take_rows")
         operands = KernelOperands()
         rows = as_rows(taken.operands[1] if taken else x, self.format.values, dynamic=True)
         read = operands.read(rows)
@@ -166,7 +169,13 @@ class _Groups(_Layer):
             return [made.values, made.scales, made.shares]
 
         made = kernels.call(QUANTIZE, operands.values, build)
-        return [look_up(taken.operands[0], each) for each in made] if taken else made
+        return [_taken(taken.operands[0], each) for each in made] if taken else made
+
+
+def _taken(ids: ir.Value, rows: ir.Value) -> ir.Value:
+    _, *extents = rows.type.shape
+    type_ = ir.RankedTensorType.get([*ids.type.shape, *extents], rows.type.element_type)
+    return TakeRowsOp(ids, rows, type_).out
 
 
 _LAYERS: dict[str, type[_Layer]] = {

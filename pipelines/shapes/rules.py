@@ -369,5 +369,6 @@ RULES: dict[str, Rule] = {
     "llmc.scale_columns": _leading(0),
     "llmc.screened_argmax": _leading(0),
     "llmc.split_float": _elementwise,
+    "llmc.take_rows": _leading(0, but=1),
     "llmc.top_k": _top_k,
 }

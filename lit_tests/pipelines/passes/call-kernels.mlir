@@ -70,6 +70,16 @@ func.func @combine(%y: tensor<8x32xf32>, %w: tensor<1x8xf32>, %ys: tensor<?x32xf
   return %one, %many, %grouped : tensor<1x32xf32>, tensor<?x32xf32>, tensor<?x32xf32>
 }
 
+// Rows are copied whole, whatever they hold.
+// CHECK-LABEL: func.func @take
+// CHECK:         %[[FLAT:.+]] = tensor.collapse_shape %arg1 {{.+}} into tensor<?x64xi8>
+// CHECK:         "flow.dispatch"({{.+}}, %arg0, %[[FLAT]], {{.+}}) {entry_points = [@take_rows_
+// CHECK:         tensor.expand_shape {{.+}} into tensor<?x2x32xi8>
+func.func @take(%ids: tensor<?xi32>, %x: tensor<?x2x32xi8>) -> tensor<?x2x32xi8> {
+  %y = "llmc.take_rows"(%ids, %x) : (tensor<?xi32>, tensor<?x2x32xi8>) -> tensor<?x2x32xi8>
+  return %y : tensor<?x2x32xi8>
+}
+
 // With half the lanes, registers are half as wide.
 // LANES:       func.func @argmax_
 // LANES:         scf.for {{.+}} -> (vector<32xf32>)

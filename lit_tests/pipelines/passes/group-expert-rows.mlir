@@ -9,11 +9,11 @@
 // CHECK-SAME:      (tensor<?xi64>) -> (tensor<?xi32>, tensor<5xi32>, tensor<?xi32>)
 // CHECK:         %[[TOKENS:.+]] = linalg.generic {{.+}} ins(%[[G]]#0 : tensor<?xi32>)
 // CHECK:           arith.divui %{{.+}}, %c2
-// CHECK:         %[[X:.+]] = "llmc.embedding"(%[[TOKENS]], %arg0)
+// CHECK:         %[[X:.+]] = "llmc.take_rows"(%[[TOKENS]], %arg0)
 // CHECK-NEXT:    %[[UP:.+]] = "llmc.grouped_expert_linear"(%[[X]], %[[G]]#1, %arg2)
 // CHECK-SAME:      -> tensor<?x10xf32>
 // CHECK-NEXT:    %[[DOWN:.+]] = "llmc.grouped_expert_linear"(%[[UP]], %[[G]]#1, %arg3)
-// CHECK-NEXT:    %[[BACK:.+]] = "llmc.embedding"(%[[G]]#2, %[[DOWN]])
+// CHECK-NEXT:    %[[BACK:.+]] = "llmc.take_rows"(%[[G]]#2, %[[DOWN]])
 // CHECK-NEXT:    return %[[BACK]]
 func.func @many_tokens(%x: tensor<?x6xf32>, %expert: tensor<?xi64>, %up: tensor<4x2x6x8xf32>,
                        %down: tensor<4x1x10x8xf16>) -> tensor<?x6xf32> {
@@ -41,14 +41,14 @@ func.func @one_token(%x: tensor<1x6xf32>, %expert: tensor<2xi64>, %up: tensor<4x
 // CHECK:         %[[G:.+]]:3 = "llmc.group_rows"(%arg1)
 // CHECK:         %[[TOKENS:.+]] = linalg.generic {{.+}} ins(%[[G]]#0 : tensor<?xi32>)
 // CHECK:           arith.divui %{{.+}}, %c2
-// CHECK:         %[[X:.+]] = "llmc.embedding"(%[[TOKENS]], %arg0)
+// CHECK:         %[[X:.+]] = "llmc.take_rows"(%[[TOKENS]], %arg0)
 // CHECK-NEXT:    %[[Y:.+]] = "llmc.grouped_quantized_expert_linear"(%[[X]], %[[G]]#1, %arg2) {format = "q4_0"}
 // CHECK:         tensor.extract_slice %[[Y]]
 // CHECK:         tensor.extract_slice %[[Y]]
 // CHECK:         %[[H:.+]] = linalg.generic
-// CHECK-NOT:     llmc.embedding
+// CHECK-NOT:     llmc.take_rows
 // CHECK:         %[[Z:.+]] = "llmc.grouped_quantized_expert_linear"(%[[H]], %[[G]]#1, %arg3)
-// CHECK-NEXT:    %[[BACK:.+]] = "llmc.embedding"(%[[G]]#2, %[[Z]])
+// CHECK-NEXT:    %[[BACK:.+]] = "llmc.take_rows"(%[[G]]#2, %[[Z]])
 // CHECK-NEXT:    return %[[BACK]]
 func.func @blocks(%x: tensor<?x64xf32>, %expert: tensor<?xi64>, %up: tensor<8x4x2x288xi8>, %down: tensor<8x4x1x288xi8>)
     -> tensor<?x64xf32> {
@@ -74,16 +74,16 @@ func.func @blocks(%x: tensor<?x64xf32>, %expert: tensor<?xi64>, %up: tensor<8x4x
 // CHECK-LABEL: func.func @combined
 // CHECK:         %[[G:.+]]:3 = "llmc.group_rows"(%arg1)
 // CHECK:         %[[Y:.+]] = "llmc.grouped_expert_linear"
-// CHECK-NOT:     "llmc.embedding"(%[[G]]#2
+// CHECK-NOT:     "llmc.take_rows"(%[[G]]#2
 // CHECK:         "llmc.combine_grouped_experts"(%[[Y]], %[[G]]#2, %arg3)
-// CHECK:         %[[OTHER:.+]] = "llmc.embedding"(%arg5, %arg4)
+// CHECK:         %[[OTHER:.+]] = "llmc.take_rows"(%arg5, %arg4)
 // CHECK:         "llmc.combine_experts"(%[[OTHER]], %arg3)
 func.func @combined(%x: tensor<?x6xf32>, %expert: tensor<?xi64>, %up: tensor<4x2x6x8xf32>, %weights: tensor<?x2xf32>,
                     %rows: tensor<?x10xf32>, %places: tensor<?xi32>) -> (tensor<?x10xf32>, tensor<?x10xf32>) {
   %y = "llmc.packed_expert_linear"(%x, %expert, %up) {top_k = 2 : i64}
      : (tensor<?x6xf32>, tensor<?xi64>, tensor<4x2x6x8xf32>) -> tensor<?x10xf32>
   %sum = "llmc.combine_experts"(%y, %weights) : (tensor<?x10xf32>, tensor<?x2xf32>) -> tensor<?x10xf32>
-  %put = "llmc.embedding"(%places, %rows) : (tensor<?xi32>, tensor<?x10xf32>) -> tensor<?x10xf32>
+  %put = "llmc.take_rows"(%places, %rows) : (tensor<?xi32>, tensor<?x10xf32>) -> tensor<?x10xf32>
   %other = "llmc.combine_experts"(%put, %weights) : (tensor<?x10xf32>, tensor<?x2xf32>) -> tensor<?x10xf32>
   return %sum, %other : tensor<?x10xf32>, tensor<?x10xf32>
 }
@@ -91,7 +91,7 @@ func.func @combined(%x: tensor<?x6xf32>, %expert: tensor<?xi64>, %up: tensor<4x2
 // What reads something else of each row needs them put back first.
 // CHECK-LABEL: func.func @with_another
 // CHECK:         %[[Y:.+]] = "llmc.grouped_quantized_expert_linear"
-// CHECK:         %[[BACK:.+]] = "llmc.embedding"(%{{.+}}#2, %[[Y]])
+// CHECK:         %[[BACK:.+]] = "llmc.take_rows"(%{{.+}}#2, %[[Y]])
 // CHECK:         linalg.generic {{.+}} ins(%[[BACK]], %arg3 :
 func.func @with_another(%x: tensor<?x64xf32>, %expert: tensor<?xi64>, %w: tensor<8x4x2x288xi8>, %other: tensor<?x64xf32>,
                         %room: tensor<?x64xf32>) -> tensor<?x64xf32> {

@@ -34,9 +34,9 @@ func.func @one_token(%x: tensor<2x64xf32>, %expert: tensor<6xi64>, %stack: tenso
 // what follows them one by one is computed with them.
 // CHECK-LABEL: func.func @many_tokens
 // CHECK:         %[[ROWS:.*]]:3 = call @quantize_rows_0(%{{.*}}) : (tensor<?x2x32xf32>)
-// CHECK:         tensor.extract %[[ROWS]]#0
-// CHECK:         tensor.extract %[[ROWS]]#1
-// CHECK:         tensor.extract %[[ROWS]]#2
+// CHECK:         "llmc.take_rows"(%arg1, %[[ROWS]]#0)
+// CHECK:         "llmc.take_rows"(%arg1, %[[ROWS]]#1)
+// CHECK:         "llmc.take_rows"(%arg1, %[[ROWS]]#2)
 // CHECK:         call @quantized_expert_matmul_0({{.*}}) : {{.*}} -> tensor<?x2x16xf32>
 // CHECK-NOT:     arith.mulf
 // CHECK:         return
@@ -51,7 +51,7 @@ func.func @one_token(%x: tensor<2x64xf32>, %expert: tensor<6xi64>, %stack: tenso
 // CHECK:           arith.mulf
 // CHECK:           tensor.parallel_insert_slice %{{.*}} into %{{.*}}[%[[START]], 0, 0] [%[[COUNT]], 2, 16]
 func.func @many_tokens(%x: tensor<?x64xf32>, %ids: tensor<?xi32>, %first: tensor<9xi32>, %w: tensor<8x4x2x288xi8>) -> tensor<?x32xf32> {
-  %rows = "llmc.embedding"(%ids, %x) : (tensor<?xi32>, tensor<?x64xf32>) -> tensor<?x64xf32>
+  %rows = "llmc.take_rows"(%ids, %x) : (tensor<?xi32>, tensor<?x64xf32>) -> tensor<?x64xf32>
   %y = "llmc.grouped_quantized_expert_linear"(%rows, %first, %w) {format = "q4_0"}
     : (tensor<?x64xf32>, tensor<9xi32>, tensor<8x4x2x288xi8>) -> tensor<?x64xf32>
   %c0 = arith.constant 0 : index

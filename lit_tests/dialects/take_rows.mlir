@@ -1,0 +1,47 @@
+// RUN: not llmc-opt %s --split-input-file 2>&1 | filecheck %s
+// RUN: not llmc-opt %s --split-input-file --pass-pipeline="builtin.module(lower-llmc,func.func(canonicalize,cse))" 2>&1 | filecheck %s --check-prefix=LOWER
+
+// CHECK-LABEL: func.func @take
+// CHECK-NEXT:    "llmc.take_rows"(%arg0, %arg1)
+//
+// LOWER-LABEL: func.func @take
+// LOWER:         linalg.generic {{.+}} ins(%arg0 : tensor<?xi32>) outs(%{{.+}} : tensor<?x2x32xi8>)
+// LOWER:         ^bb0(%[[ID:.+]]: i32,
+// LOWER:           %[[ROW:.+]] = arith.index_cast %[[ID]]
+// LOWER:           tensor.extract %arg1[%[[ROW]],
+func.func @take(%ids: tensor<?xi32>, %x: tensor<?x2x32xi8>) -> tensor<?x2x32xi8> {
+  %y = "llmc.take_rows"(%ids, %x) : (tensor<?xi32>, tensor<?x2x32xi8>) -> tensor<?x2x32xi8>
+  return %y : tensor<?x2x32xi8>
+}
+
+// -----
+
+func.func @count(%ids: tensor<5xi32>, %x: tensor<3x4xf32>) {
+  // CHECK: error: 'llmc.take_rows' op result must have dimension 0 = 5, but has 3
+  %y = "llmc.take_rows"(%ids, %x) : (tensor<5xi32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+  return
+}
+
+// -----
+
+func.func @width(%ids: tensor<5xi32>, %x: tensor<3x4xf32>) {
+  // CHECK: error: 'llmc.take_rows' op result must have dimension 1 = 4, but has 3
+  %y = "llmc.take_rows"(%ids, %x) : (tensor<5xi32>, tensor<3x4xf32>) -> tensor<5x3xf32>
+  return
+}
+
+// -----
+
+func.func @element(%ids: tensor<5xi32>, %x: tensor<3x4xf32>) {
+  // CHECK: error: 'llmc.take_rows' op result must hold f32, but is tensor<5x4xf16>
+  %y = "llmc.take_rows"(%ids, %x) : (tensor<5xi32>, tensor<3x4xf32>) -> tensor<5x4xf16>
+  return
+}
+
+// -----
+
+func.func @ids(%ids: tensor<5xf32>, %x: tensor<3x4xf32>) {
+  // CHECK: error: 'llmc.take_rows' op operand 'ids' must hold integers
+  %y = "llmc.take_rows"(%ids, %x) : (tensor<5xf32>, tensor<3x4xf32>) -> tensor<5x4xf32>
+  return
+}
