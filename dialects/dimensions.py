@@ -54,7 +54,6 @@ _DIMENSIONS = {
         "start": "b",
         "out": "bht.",
     },
-    "llmc.scored_route": {"logits": "re", "bias": "e", "weights": "rc", "experts": "rc"},
     "llmc.cache_append": {"cache": _CACHE, "rows": "bgtd", "out": _CACHE},
     "llmc.cache_read": {"cache": _CACHE, "out": ".g.d"},
     "llmc.cached_attention": {
@@ -101,6 +100,7 @@ _DIMENSIONS = {
     "llmc.rms_norm": {"x": "*n", "weight": "n", "out": "*n"},
     "llmc.rotary": {"x": "bhtd", "cos": "ptr", "sin": "ptr", "out": "bhtd"},
     "llmc.route": {"logits": "r.", "weights": "rc", "experts": "rc"},
+    "llmc.scored_route": {"logits": "re", "bias": "e", "weights": "rc", "experts": "rc"},
     "llmc.screened_argmax": {
         "exact": "rn",
         "rough": "rn",

@@ -144,8 +144,8 @@ class ScoredRouteOp(Operation, name="scored_route", traits=[ext.Pure]):
         kept = constant(self.kept_groups.value, ranks.type.element_type)
 
         def limit(sum_: ir.Value, rank: ir.Value, _: ir.Value) -> ir.Value:
-            counts = arith.cmpi(arith.CmpIPredicate.ult, rank, kept)
-            return arith.select(counts, sum_, constant(-inf, type_))
+            is_kept = arith.cmpi(arith.CmpIPredicate.ult, rank, kept)
+            return arith.select(is_kept, sum_, constant(-inf, type_))
 
         return collapse(pointwise("rge,rg->rge", limit, grouped, ranks), [1, 2])
 

@@ -124,6 +124,7 @@ _TWINS: dict[Callable[[ir.Value], ir.Value], Callable[[np.ndarray], np.ndarray]]
 )
 @example(steps=[*_TWINS], heads=3, half=4)
 @example(steps=[_shares, _shares, _across], heads=1, half=1)
+@example(steps=[_rotated, _across], heads=128, half=64)
 def test_values_of_random_steps(steps, heads, half):
     random = np.random.default_rng(half)
     x, weights = (

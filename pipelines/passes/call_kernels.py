@@ -313,7 +313,6 @@ _REQUIRED: dict[str, Callable[..., bool]] = {
 KERNELS: dict[str, Callable[..., list[ir.Value]]] = {
     "llmc.argmax": _argmax,
     "llmc.attention_part": _attend_to_part,
-    "llmc.scored_route": _scored_route,
     "llmc.cache_append": _append,
     "llmc.cached_attention": _attend,
     "llmc.combine_experts": _combine_experts,
@@ -323,6 +322,7 @@ KERNELS: dict[str, Callable[..., list[ir.Value]]] = {
     "llmc.group_rows": _group_rows,
     "llmc.rotary": _rotary,
     "llmc.route": _route,
+    "llmc.scored_route": _scored_route,
     "llmc.screened_argmax": _screened_argmax,
     "llmc.take_rows": _take_rows,
     "llmc.top_k": _top_k,

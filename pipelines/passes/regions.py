@@ -14,9 +14,13 @@ from llmc.pipelines.passes.base import ancestor_in, made_by, read_from_outside
 from llmc.pipelines.passes.dispatch_chain import is_view
 from llmc.pipelines.passes.kernel_kinds import SUMS_OF_PRODUCTS, kernel_kind
 from llmc.pipelines.passes.purity import is_pure
+from llmc.pipelines.type_bytes import bytes_of
 
 _LARGEST = 2**15
-"""Elements of a tensor in a region, at most: what is not a result lies on the stack."""
+"""Elements of a tensor in a region, at most."""
+
+_MOST_BYTES = 2**19
+"""What may lie on the stack: all that a region computes but its results."""
 
 _COMPUTING = ("tensor.concat", "tensor.extract_slice", "tensor.insert_slice")
 _LOAD = "ml_program.global_load"
@@ -40,6 +44,12 @@ class Region:
     def results(self) -> list[ir.Value]:
         """What it computes and others read."""
         return [value for op in self.ops for value in op.results if any(self._users(value))]
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the stack has room for what it computes beside the results."""
+        made = [value for op in self.ops for value in op.results if not any(self._users(value))]
+        return sum(bytes_of(value.type) for value in made) <= _MOST_BYTES
 
     @property
     def first_user(self) -> ir.Operation:
@@ -86,7 +96,7 @@ def regions(block: ir.Block) -> list[Region]:
     for op in (op.operation for op in block):
         if _is_computing(op) and (at := _first(op, due)) is not None:
             found[at].append(op)
-    return [Region(found[at]) for at in sorted(found)]
+    return [region for at in sorted(found) if (region := Region(found[at])).is_small]
 
 
 def _when_needed(block: ir.Block) -> dict[ir.Value, int]:

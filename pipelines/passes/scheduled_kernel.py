@@ -14,7 +14,7 @@ from llmc.pipelines.passes.base import fail, functions, set_type
 from llmc.pipelines.walks import find
 
 # Bytes of a buffer that goes on a workgroup's stack, at most.
-_STACK = 32 * 1024
+_STACK = 256 * 1024
 
 _INTO_BUFFERS = (
     "eliminate-empty-tensors",

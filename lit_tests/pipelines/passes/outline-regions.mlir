@@ -121,7 +121,7 @@ func.func private @constant(%x: tensor<2x4xf32>, %layer: index) -> tensor<4x4xf3
 // -----
 
 // Left alone: sums of products, what is computed of weights alone, an open number of rows, tensors
-// that are too large for a stack, constants of many numbers; and functions of no layer.
+// that are too large, or too many for a stack, constants of many numbers; and functions of no layer.
 // CHECK-NOT: @region
 #hd = affine_map<(h, d) -> (h, d)>
 ml_program.global private @weight(dense<1.0> : tensor<4x4xf16>) : tensor<4x4xf16>
@@ -145,6 +145,30 @@ func.func private @open(%x: tensor<?x4xf32>, %layer: index) -> tensor<?x8xf32> a
 func.func private @large(%x: tensor<2x20000xf32>, %layer: index) -> tensor<4x20000xf32> attributes {llmc.layer_argument = 1 : index} {
   %both = tensor.concat dim(0) %x, %x : (tensor<2x20000xf32>, tensor<2x20000xf32>) -> tensor<4x20000xf32>
   return %both : tensor<4x20000xf32>
+}
+func.func private @many(%x: tensor<2x16384xf64>, %layer: index) -> tensor<2x16384xf64> attributes {llmc.layer_argument = 1 : index} {
+  %room = tensor.empty() : tensor<2x16384xf64>
+  %a = linalg.generic {indexing_maps = [#hd, #hd], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<2x16384xf64>) outs(%room : tensor<2x16384xf64>) {
+  ^bb0(%e: f64, %old: f64):
+    %n = arith.negf %e : f64
+    linalg.yield %n : f64
+  } -> tensor<2x16384xf64>
+  %b = linalg.generic {indexing_maps = [#hd, #hd], iterator_types = ["parallel", "parallel"]} ins(%a : tensor<2x16384xf64>) outs(%room : tensor<2x16384xf64>) {
+  ^bb0(%e: f64, %old: f64):
+    %n = arith.negf %e : f64
+    linalg.yield %n : f64
+  } -> tensor<2x16384xf64>
+  %c = linalg.generic {indexing_maps = [#hd, #hd], iterator_types = ["parallel", "parallel"]} ins(%b : tensor<2x16384xf64>) outs(%room : tensor<2x16384xf64>) {
+  ^bb0(%e: f64, %old: f64):
+    %n = arith.negf %e : f64
+    linalg.yield %n : f64
+  } -> tensor<2x16384xf64>
+  %d = linalg.generic {indexing_maps = [#hd, #hd], iterator_types = ["parallel", "parallel"]} ins(%c : tensor<2x16384xf64>) outs(%room : tensor<2x16384xf64>) {
+  ^bb0(%e: f64, %old: f64):
+    %n = arith.negf %e : f64
+    linalg.yield %n : f64
+  } -> tensor<2x16384xf64>
+  return %d : tensor<2x16384xf64>
 }
 func.func private @numbers(%x: tensor<2xf32>, %layer: index) -> tensor<4xf32> attributes {llmc.layer_argument = 1 : index} {
   %numbers = arith.constant dense<[1.0, 2.0]> : tensor<2xf32>
