@@ -369,6 +369,6 @@ RULES: dict[str, Rule] = {
     "llmc.scored_route": _leading(0, but=1),
     "llmc.screened_argmax": _leading(0),
     "llmc.split_float": _elementwise,
-    "llmc.take_rows": _leading(0, but=1),
+    "llmc.take_rows": _leading(0),
     "llmc.top_k": _top_k,
 }

@@ -113,6 +113,20 @@ func.func @decode_batch(%ids: tensor<?x1xi64>, %start: tensor<?xi64>, %sequence:
 
 // -----
 
+// So are those that are taken by number, and what is added up of two for each.
+// CHECK-LABEL: func.func @taken
+// CHECK:         "llmc.take_rows"
+// CHECK-SAME:      llmc.shape = ["arg0_dim0", "2", "4"]
+// CHECK:         "llmc.combine_grouped_experts"
+// CHECK-SAME:      llmc.shape = ["arg3_dim0", "6"]
+func.func @taken(%ids: tensor<?xi32>, %x: tensor<7x2x4xi8>, %y: tensor<?x6xf32>, %weights: tensor<?x2xf32>) -> (tensor<?x2x4xi8>, tensor<?x6xf32>) {
+  %taken = "llmc.take_rows"(%ids, %x) : (tensor<?xi32>, tensor<7x2x4xi8>) -> tensor<?x2x4xi8>
+  %sums = "llmc.combine_grouped_experts"(%y, %ids, %weights) : (tensor<?x6xf32>, tensor<?xi32>, tensor<?x2xf32>) -> tensor<?x6xf32>
+  return %taken, %sums : tensor<?x2x4xi8>, tensor<?x6xf32>
+}
+
+// -----
+
 // An operation writes over its destination once nobody reads that again; a view takes no memory.
 // CHECK-LABEL: func.func @in_place
 // CHECK-SAME:    llmc.peak_bytes = "400"
