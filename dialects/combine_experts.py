@@ -37,15 +37,7 @@ class CombineExpertsOp(Operation, name="combine_experts", traits=[ext.Pure]):
     @verified
     def verify_invariants(self) -> None:
         """Checks extents and element types."""
-        rows, columns = tensor_of(self.y, "y", 2)
-        count, chosen = tensor_of(self.weights, "weights", 2)
-        floats("y", self.y)
-        same_element("weights", self.weights, self.y)
-        static("weights", self.weights, 1)
-        filled("weights", self.weights, 1)
-        same("y", "dimension 0", rows, None if count is None else count * chosen)
-        shaped("out", self.out, [count, columns])
-        same_element("out", self.out, self.y)
+        added_up_of(self.y, self.weights, self.out)
 
     def sharding(self) -> ShardingRule:
         """By channels."""
@@ -62,3 +54,17 @@ class CombineExpertsOp(Operation, name="combine_experts", traits=[ext.Pure]):
         is_known = isinstance(count, int)
         rows = count // chosen if is_known else arith.divui(count, index(chosen))
         return contract("rcn,rc->rn", expand(self.y, [[rows, chosen], [columns]]), self.weights)
+
+
+def added_up_of(y: ir.Value, weights: ir.Value, out: ir.Value) -> int | None:
+    """Checks that `out [R, N]` can be sums of `y [R * C, N]` by `weights [R, C]`; returns R * C."""
+    rows, columns = tensor_of(y, "y", 2)
+    count, chosen = tensor_of(weights, "weights", 2)
+    floats("y", y)
+    same_element("weights", weights, y)
+    static("weights", weights, 1)
+    filled("weights", weights, 1)
+    same("y", "dimension 0", rows, None if count is None else count * chosen)
+    shaped("out", out, [count, columns])
+    same_element("out", out, y)
+    return rows

@@ -6,17 +6,8 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, tensor
 
-from llmc.dialects.checks import (
-    element_is,
-    filled,
-    floats,
-    same,
-    same_element,
-    shaped,
-    static,
-    tensor_of,
-    verified,
-)
+from llmc.dialects.checks import element_is, same, tensor_of, verified
+from llmc.dialects.combine_experts import added_up_of
 from llmc.dialects.index_notation import index, loop_index, reduce, size
 from llmc.dialects.llmc import Operation
 
@@ -39,17 +30,9 @@ class CombineGroupedExpertsOp(Operation, name="combine_grouped_experts", traits=
     @verified
     def verify_invariants(self) -> None:
         """Checks extents and element types."""
-        rows, columns = tensor_of(self.y, "y", 2)
-        count, chosen = tensor_of(self.weights, "weights", 2)
-        floats("y", self.y)
-        same_element("weights", self.weights, self.y)
-        static("weights", self.weights, 1)
-        filled("weights", self.weights, 1)
-        same("y", "dimension 0", rows, None if count is None else count * chosen)
+        rows = added_up_of(self.y, self.weights, self.out)
         same("place", "its length", tensor_of(self.place, "place", 1)[0], rows)
         element_is("place", self.place, "i32")
-        shaped("out", self.out, [count, columns])
-        same_element("out", self.out, self.y)
 
     @staticmethod
     def reference(y: np.ndarray, place: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -91,9 +91,9 @@ class ScoredRouteOp(Operation, name="scored_route", traits=[ext.Pure]):
         sigmoid: bool,
         normalised: bool,
         scale: float,
-        groups: int = 1,
-        kept_groups: int = 1,
-        best: int = 1,
+        groups: int,
+        kept_groups: int,
+        best: int,
     ) -> tuple[np.ndarray, np.ndarray]:
         """`logits [R, E]`, `bias [E]` -> float32 and int64 `[R, count]`."""
         powers = np.exp(logits - logits.max(1, keepdims=True))

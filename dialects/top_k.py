@@ -72,11 +72,16 @@ def ranks_of(x: ir.Value) -> ir.Value:
     """How many of a row of `x [R, N]` go before each of it, i64: larger ones and earlier equals."""
 
     def count_before(other: ir.Value, value: ir.Value, rank: ir.Value) -> ir.Value:
-        larger = arith.cmpf(arith.CmpFPredicate.OGT, other, value)
-        earlier = arith.cmpi(arith.CmpIPredicate.ult, loop_index(2), loop_index(1))
-        return add_if(arith.ori(larger, arith.andi(earlier, equal(other, value))), rank)
+        return add_if(goes_before(other, loop_index(2), value, loop_index(1)), rank)
 
     return reduce("rm,rn->rn", count_before, 0, x, x, element=ir.IntegerType.get_signless(64))
+
+
+def goes_before(other: ir.Value, place: ir.Value, value: ir.Value, own: ir.Value) -> ir.Value:
+    """Whether `other` at `place` is larger than `value` at `own`, or as large and before it."""
+    larger = arith.cmpf(arith.CmpFPredicate.OGT, other, value)
+    earlier = arith.cmpi(arith.CmpIPredicate.ult, place, own)
+    return arith.ori(larger, arith.andi(earlier, equal(other, value)))
 
 
 def _is_here(rank: ir.Value) -> ir.Value:

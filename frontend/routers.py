@@ -86,10 +86,10 @@ class _Router:
         """What takes the place of the module's own."""
         module = self.module
 
-        def forward(hidden: Tensor, *given: Tensor) -> tuple[Tensor, ...]:
+        def forward(hidden: Tensor, given: Tensor | None = None) -> tuple[Tensor, ...]:
             rows = hidden.reshape(-1, hidden.shape[-1])
             logits = torch_ops.linear(rows, attrgetter(self.weight)(module), None, False)
-            (bias,) = given or (None,) if self.bias is None else (attrgetter(self.bias)(module),)
+            bias = given if self.bias is None else attrgetter(self.bias)(module)
             flat = None if bias is None else bias.reshape(-1)
             return logits, *route(logits, flat, module.top_k)
 
@@ -105,7 +105,7 @@ def _routes(module: nn.Module, experts: int, biased: bool) -> Iterator[_Route]:
     flags = (False, True)
     if not biased:
         for normalised in flags:
-            yield partial(_without_bias, torch_ops.route, normalised=normalised)
+            yield partial(_route_without_bias, normalised=normalised)
     scales = {1.0, *(float(value) for name, value in vars(module).items() if "scal" in name)}
     for sigmoid, normalised, scale, groups in product(
         flags, flags, scales, _groups(module, experts)
@@ -115,22 +115,27 @@ def _routes(module: nn.Module, experts: int, biased: bool) -> Iterator[_Route]:
         )
 
 
-def _without_bias(route: _Route, logits: Tensor, _: None, count: int, **options: Any) -> Any:
-    return route(logits, count, **options)
+def _route_without_bias(
+    logits: Tensor, _: None, count: int, normalised: bool
+) -> tuple[Tensor, Tensor]:
+    return torch_ops.route(logits, count, normalised)
 
 
 def _groups(module: Any, experts: int) -> Iterator[dict[str, int]]:
     """How a router may limit the groups that experts are chosen of: not, or as it says."""
     yield {"groups": 1, "kept_groups": 1, "best": 1}
-    groups, kept = (
-        next((value for name in names if isinstance(value := vars(module).get(name), int)), 1)
-        for names in (("num_group", "n_group"), ("topk_group",))
-    )
+    groups, kept = _number(module, "num_group", "n_group"), _number(module, "topk_group")
     each, left_over = divmod(experts, max(groups, 1))
     are_equal = groups > 1 and not left_over
     if are_equal and kept in range(1, groups + 1) and module.top_k <= kept * each:
         for best in range(1, min(2, each) + 1):
             yield {"groups": groups, "kept_groups": kept, "best": best}
+
+
+def _number(module: Any, *names: str) -> int:
+    """The first of these attributes that is an integer; 1 where none is."""
+    values = (vars(module).get(name) for name in names)
+    return next((value for value in values if isinstance(value, int)), 1)
 
 
 def _agree(theirs: Any, logits: Tensor, ours: tuple[Tensor, Tensor]) -> bool:

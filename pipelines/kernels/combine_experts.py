@@ -5,9 +5,9 @@ from collections.abc import Callable
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf, vector
 
-from llmc.dialects.index_notation import Size, constant, index
+from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.divisor import divisor
-from llmc.pipelines.kernels.kernel import Kernel, load_index, multiply_add
+from llmc.pipelines.kernels.kernel import Kernel, load_index, multiply_add, workgroup_a_row
 
 _WORKGROUPS = 4
 """Of one token, as many as a row is worth: the numbers are few and near."""
@@ -36,12 +36,8 @@ def combine_experts(out: ir.RankedTensorType, lanes: int) -> Kernel:
 
 def combine_grouped_experts(out: ir.RankedTensorType, lanes: int) -> Kernel:
     """Operands `y [R * C, N]`, `place [R * C]`, `weights [R, C]`, result `[R, N]`, row by row."""
-    rows, columns = out.shape
+    _, columns = out.shape
     width = divisor(columns, lanes)
-
-    def grid(extents: list[ir.Value]) -> tuple[Size, Size]:
-        # The last is the result's, where there are any.
-        return (extents[-1] if out.is_dynamic_dim(0) else rows), 1
 
     def build(
         row: ir.Value,
@@ -55,7 +51,7 @@ def combine_grouped_experts(out: ir.RankedTensorType, lanes: int) -> Kernel:
         ends = index(0), index(columns), width
         _add_up(y, lambda own: load_index(place, own), weights, sums, row, ends)
 
-    return Kernel("combine_grouped_experts", grid, build)
+    return Kernel("combine_grouped_experts", workgroup_a_row(out), build)
 
 
 def _add_up(

@@ -7,8 +7,9 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf
 
 from llmc.dialects import ScoredRouteOp
-from llmc.dialects.argmax import equal
+from llmc.dialects.group_rows import add_if
 from llmc.dialects.index_notation import constant, index
+from llmc.dialects.top_k import goes_before
 
 
 def leave_out_groups(op: ScoredRouteOp, sums: ir.Value) -> None:
@@ -22,7 +23,7 @@ def leave_out_groups(op: ScoredRouteOp, sums: ir.Value) -> None:
         first = arith.muli(group, index(each))
         memref.store(_sum_of_best(sums, first, each, op.best.value), totals, [group])
         scf.yield_([])
-    kept = index(op.kept_groups.value)
+    kept = constant(op.kept_groups.value, _i64())
     for group in scf.for_(index(0), index(groups), index(1)):
         is_out = arith.cmpi(arith.CmpIPredicate.uge, _rank(totals, group), kept)
         with ir.InsertionPoint(scf.IfOp(is_out).then_block):
@@ -52,12 +53,13 @@ def _rank(totals: ir.Value, group: ir.Value) -> ir.Value:
     """How many groups go before one: those of a larger total, and earlier ones of the same."""
     (groups,) = totals.type.shape
     own = memref.load(totals, [group])
-    loop = scf.ForOp(index(0), index(groups), index(1), [index(0)])
+    loop = scf.ForOp(index(0), index(groups), index(1), [constant(0, _i64())])
     with ir.InsertionPoint(loop.body):
         other = memref.load(totals, [loop.induction_variable])
-        is_larger = arith.cmpf(arith.CmpFPredicate.OGT, other, own)
-        is_earlier = arith.cmpi(arith.CmpIPredicate.ult, loop.induction_variable, group)
-        goes_before = arith.ori(is_larger, arith.andi(is_earlier, equal(other, own)))
-        counted = arith.addi(loop.inner_iter_args[0], index(1))
-        scf.yield_([arith.select(goes_before, counted, loop.inner_iter_args[0])])
+        is_before = goes_before(other, loop.induction_variable, own, group)
+        scf.yield_([add_if(is_before, loop.inner_iter_args[0])])
     return loop.result
+
+
+def _i64() -> ir.Type:
+    return ir.IntegerType.get_signless(64)

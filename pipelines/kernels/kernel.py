@@ -119,6 +119,15 @@ def module_around(op: ir.Operation) -> ir.Operation:
     return _around(op, "builtin.module")
 
 
+def workgroup_a_row(out: ir.RankedTensorType) -> Callable[[list[ir.Value]], tuple[Size, Size]]:
+    """The grid of a kernel of one result `out [R, ...]` and no scalars: a workgroup a row."""
+
+    def grid(extents: list[ir.Value]) -> tuple[Size, Size]:
+        return (extents[-1] if out.is_dynamic_dim(0) else out.shape[0]), 1
+
+    return grid
+
+
 def load_index(buffer: ir.Value, *where: ir.Value) -> ir.Value:
     """An integer of `buffer`, as an index."""
     return arith.index_cast(ir.IndexType.get(), memref.load(buffer, list(where)))

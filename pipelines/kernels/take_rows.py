@@ -3,21 +3,17 @@
 from torch_mlir import ir
 from torch_mlir.dialects import scf, vector
 
-from llmc.dialects.index_notation import Size, index
+from llmc.dialects.index_notation import index
 from llmc.pipelines.divisor import divisor
-from llmc.pipelines.kernels.kernel import Kernel, load_index
-from llmc.pipelines.type_bytes import bytes_of
+from llmc.pipelines.kernels.kernel import Kernel, load_index, workgroup_a_row
+from llmc.pipelines.type_bytes import bytes_of_element
 
 
 def take_rows(out: ir.RankedTensorType, vector_bytes: int) -> Kernel:
     """Operands `ids [R]` and `x [T, N]`, result `[R, N]`."""
-    rows, columns = out.shape
-    element = bytes_of(ir.RankedTensorType.get([1], out.element_type))
-    width = divisor(columns, vector_bytes // element)
+    _, columns = out.shape
+    width = divisor(columns, vector_bytes // bytes_of_element(out.element_type))
     type_ = ir.VectorType.get([width], out.element_type)
-
-    def grid(extents: list[ir.Value]) -> tuple[Size, Size]:
-        return (extents[-1] if out.is_dynamic_dim(0) else rows), 1
 
     def build(
         row: ir.Value,
@@ -32,4 +28,4 @@ def take_rows(out: ir.RankedTensorType, vector_bytes: int) -> Kernel:
             vector.store(vector.load(type_, x, [source, at]), taken, [row, at])
             scf.yield_([])
 
-    return Kernel("take_rows", grid, build)
+    return Kernel("take_rows", workgroup_a_row(out), build)

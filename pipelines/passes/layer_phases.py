@@ -66,7 +66,10 @@ class LayerPhases:
         self.scalars = [value for value in given if isinstance(value.type, ir.IndexType)]
 
     def can_persist(self) -> bool:
-        """Whether all layers have the same grids, and no phase overwrites what another reads."""
+        """Whether all layers have the same grids, and no phase overwrites what another reads.
+
+        And whether the stack has room for them all, and IREE binds as much.
+        """
         *before, last = self._chain.dispatches
         return (
             self._out in last.results

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 
 from torch_mlir import ir
@@ -40,7 +41,7 @@ class Region:
         reads = (_under_views(value) for op in self.ops for value in read_from_outside(op))
         return [value for value in dict.fromkeys(reads) if not self._makes(value)]
 
-    @property
+    @cached_property
     def results(self) -> list[ir.Value]:
         """What it computes and others read."""
         return [value for op in self.ops for value in op.results if any(self._users(value))]
@@ -48,7 +49,7 @@ class Region:
     @property
     def is_small(self) -> bool:
         """Whether the stack has room for what it computes beside the results."""
-        made = [value for op in self.ops for value in op.results if not any(self._users(value))]
+        made = (value for op in self.ops for value in op.results if value not in self.results)
         return sum(bytes_of(value.type) for value in made) <= _MOST_BYTES
 
     @property
