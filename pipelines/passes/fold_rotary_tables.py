@@ -10,7 +10,7 @@ from llmc.dialects import EmbeddingOp, RotaryTableOp
 from llmc.dialects.attributes import f64, i64
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass, made_by
-from llmc.pipelines.passes.generics import applied, is_elementwise, maps
+from llmc.pipelines.passes.generics import applied, float_constant, is_elementwise, maps
 from llmc.pipelines.walks import find
 
 _FUNCTIONS = {"math.cos": "cos", "math.sin": "sin"}
@@ -131,12 +131,8 @@ def _factor(op: ir.Operation) -> float | None:
     if op.name != "linalg.generic" or len(op.operands) != 2 or not is_elementwise(op):
         return None
     body = op.regions[0].blocks[0]
-    *computing, terminator = (inner.operation for inner in body)
-    names = [inner.name for inner in computing]
-    if names not in (["arith.mulf"], ["arith.truncf", "arith.mulf"]):
+    product = body.operations[-1].operands[0].owner
+    if isinstance(product, ir.Block) or product.name != "arith.mulf":
         return None
-    *narrowing, product = computing
-    if product.operands[0] != body.arguments[0] or terminator.operands[0] != product.results[0]:
-        return None
-    factor = made_by((narrowing[0] if narrowing else product).operands[-1], "arith.constant")
-    return factor and ir.FloatAttr(factor.attributes["value"]).value
+    x, factor = product.operands
+    return float_constant(factor) if x == body.arguments[0] else None

@@ -57,6 +57,14 @@ def is_constant(value: ir.Value) -> bool:
     return made_by(value, "arith.constant") is not None
 
 
+def float_constant(value: ir.Value) -> float | None:
+    """The number that `value` is, be it of another type at first; None where it is none."""
+    converted = made_by(value, "arith.truncf", "arith.extf")
+    constant = made_by(converted.operands[0] if converted else value, "arith.constant")
+    number = constant and constant.attributes["value"]
+    return ir.FloatAttr(number).value if isinstance(number, ir.FloatAttr) else None
+
+
 def apply_body(op: ir.Operation, elements: Sequence[ir.Value]) -> ir.Value:
     """What the body of a linalg.generic, which captures but constants, makes of `elements`.
 

@@ -9,6 +9,7 @@ from torch_mlir.dialects import func
 from llmc.dialects import ArgmaxOp
 from llmc.dialects.index_notation import expand, size
 from llmc.pipelines.passes.base import Pass, set_type, symbol_users, trunks
+from llmc.pipelines.passes.increasing import before_increasing
 from llmc.pipelines.passes.logits import is_logits
 
 
@@ -16,7 +17,9 @@ from llmc.pipelines.passes.logits import is_logits
 class ReturnBestToken(Pass):
     """Gives public functions that return logits `[B, V]` a second result: the best tokens `[B, 1]`.
 
-    Who wants no more than these need not read the logits, which stay where they are.
+    Who wants no more than these need not read the logits, which stay where they are. The best is
+    that of the numbers which increasing functions make logits of: such functions keep no search
+    from the output head.
     """
 
     name: ClassVar[str] = "return-best-token"
@@ -36,7 +39,7 @@ def _extend(trunk: func.FuncOp) -> None:
     rows, _ = logits.type.shape
     i64 = ir.IntegerType.get_signless(64)
     with ir.InsertionPoint(return_), return_.location:
-        best = ArgmaxOp(logits, ir.RankedTensorType.get([rows], i64)).out
+        best = ArgmaxOp(before_increasing(logits), ir.RankedTensorType.get([rows], i64)).out
         tokens = expand(best, [[size(best, 0), 1]])
         func.ReturnOp([logits, tokens])
     return_.operation.erase()

@@ -17,6 +17,144 @@ func.func @one(%logits: tensor<1x10xf32>) -> (tensor<1x10xf32> {llmc.dims = "B"}
   return %logits : tensor<1x10xf32>
 }
 
+// Increasing functions keep the order: the search is in what they read.
+// CHECK-LABEL: func.func @increasing(
+// CHECK-SAME:    %[[X:.+]]: tensor<1x1x10xf32>
+// CHECK:         %[[CAPPED:.+]] = tensor.collapse_shape
+// CHECK:         %[[ROW:.+]] = tensor.collapse_shape %[[X]] {{\[\[}}0, 1], [2]]
+// CHECK:         %[[BEST:.+]] = "llmc.argmax"(%[[ROW]])
+// CHECK:         return %[[CAPPED]],
+#same = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+func.func @increasing(%x: tensor<1x1x10xf32>) -> tensor<1x10xf32> {
+  %cap = arith.constant 3.0e+01 : f64
+  %factor = arith.constant 2.5e-01 : f32
+  %room = tensor.empty() : tensor<1x1x10xf32>
+  %capped = linalg.generic {indexing_maps = [#same, #same], iterator_types = ["parallel", "parallel", "parallel"]} ins(%x : tensor<1x1x10xf32>) outs(%room : tensor<1x1x10xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %c = arith.truncf %cap : f64 to f32
+    %part = arith.divf %in, %c : f32
+    %tanh = math.tanh %part : f32
+    %y = arith.mulf %c, %tanh : f32
+    linalg.yield %y : f32
+  } -> tensor<1x1x10xf32>
+  %scaled = linalg.generic {indexing_maps = [#same, #same], iterator_types = ["parallel", "parallel", "parallel"]} ins(%capped : tensor<1x1x10xf32>) outs(%room : tensor<1x1x10xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %y = arith.mulf %in, %factor : f32
+    linalg.yield %y : f32
+  } -> tensor<1x1x10xf32>
+  %logits = tensor.collapse_shape %scaled [[0, 1], [2]] : tensor<1x1x10xf32> into tensor<1x10xf32>
+  return %logits : tensor<1x10xf32>
+}
+
+#row = affine_map<(d0, d1) -> (d0, d1)>
+// What falls, is not known to rise, reads more than one number or changes the type is searched itself.
+// CHECK-LABEL: func.func @decreasing(
+// CHECK:         %[[Y:.+]] = linalg.generic
+// CHECK:         "llmc.argmax"(%[[Y]])
+func.func @decreasing(%x: tensor<1x10xf32>) -> tensor<1x10xf32> {
+  %factor = arith.constant -2.5e-01 : f32
+  %room = tensor.empty() : tensor<1x10xf32>
+  %logits = linalg.generic {indexing_maps = [#row, #row], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<1x10xf32>) outs(%room : tensor<1x10xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %y = arith.mulf %in, %factor : f32
+    linalg.yield %y : f32
+  } -> tensor<1x10xf32>
+  return %logits : tensor<1x10xf32>
+}
+
+// CHECK-LABEL: func.func @inverse(
+// CHECK:         %[[Y:.+]] = linalg.generic
+// CHECK:         "llmc.argmax"(%[[Y]])
+func.func @inverse(%x: tensor<1x10xf32>) -> tensor<1x10xf32> {
+  %one = arith.constant 1.0e+00 : f32
+  %room = tensor.empty() : tensor<1x10xf32>
+  %logits = linalg.generic {indexing_maps = [#row, #row], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<1x10xf32>) outs(%room : tensor<1x10xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %y = arith.divf %one, %in : f32
+    linalg.yield %y : f32
+  } -> tensor<1x10xf32>
+  return %logits : tensor<1x10xf32>
+}
+
+// CHECK-LABEL: func.func @unknown(
+// CHECK:         %[[Y:.+]] = linalg.generic
+// CHECK:         "llmc.argmax"(%[[Y]])
+func.func @unknown(%x: tensor<1x10xf32>) -> tensor<1x10xf32> {
+  %room = tensor.empty() : tensor<1x10xf32>
+  %logits = linalg.generic {indexing_maps = [#row, #row], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<1x10xf32>) outs(%room : tensor<1x10xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %y = math.cos %in : f32
+    linalg.yield %y : f32
+  } -> tensor<1x10xf32>
+  return %logits : tensor<1x10xf32>
+}
+
+// CHECK-LABEL: func.func @by_others(
+// CHECK:         %[[Y:.+]] = linalg.generic
+// CHECK:         "llmc.argmax"(%[[Y]])
+func.func @by_others(%x: tensor<1x10xf32>, %factors: tensor<1x10xf32>) -> tensor<1x10xf32> {
+  %room = tensor.empty() : tensor<1x10xf32>
+  %logits = linalg.generic {indexing_maps = [#row, #row, #row], iterator_types = ["parallel", "parallel"]} ins(%x, %factors : tensor<1x10xf32>, tensor<1x10xf32>) outs(%room : tensor<1x10xf32>) {
+  ^bb0(%in: f32, %factor: f32, %out: f32):
+    %y = arith.mulf %in, %factor : f32
+    linalg.yield %y : f32
+  } -> tensor<1x10xf32>
+  return %logits : tensor<1x10xf32>
+}
+
+// CHECK-LABEL: func.func @moved(
+// CHECK:         %[[Y:.+]] = linalg.generic
+// CHECK:         "llmc.argmax"(%[[Y]])
+func.func @moved(%x: tensor<10x10xf32>) -> tensor<10x10xf32> {
+  %room = tensor.empty() : tensor<10x10xf32>
+  %logits = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d1, d0)>, #row], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<10x10xf32>) outs(%room : tensor<10x10xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %y = math.tanh %in : f32
+    linalg.yield %y : f32
+  } -> tensor<10x10xf32>
+  return %logits : tensor<10x10xf32>
+}
+
+// CHECK-LABEL: func.func @open_rows(
+// CHECK:         %[[Y:.+]] = linalg.generic
+// CHECK:         "llmc.argmax"(%[[Y]])
+func.func @open_rows(%x: tensor<?x10xf32>) -> tensor<1x10xf32> {
+  %room = tensor.empty() : tensor<1x10xf32>
+  %logits = linalg.generic {indexing_maps = [#row, #row], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<?x10xf32>) outs(%room : tensor<1x10xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %y = math.tanh %in : f32
+    linalg.yield %y : f32
+  } -> tensor<1x10xf32>
+  return %logits : tensor<1x10xf32>
+}
+
+// CHECK-LABEL: func.func @second(
+// CHECK:         %[[Y:.+]]:2 = linalg.generic
+// CHECK:         "llmc.argmax"(%[[Y]]#1)
+func.func @second(%x: tensor<1x10xf32>) -> tensor<1x10xf32> {
+  %room = tensor.empty() : tensor<1x10xf32>
+  %logits:2 = linalg.generic {indexing_maps = [#row, #row, #row], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<1x10xf32>) outs(%room, %room : tensor<1x10xf32>, tensor<1x10xf32>) {
+  ^bb0(%in: f32, %out: f32, %second: f32):
+    %y = math.tanh %in : f32
+    %z = math.cos %in : f32
+    linalg.yield %y, %z : f32, f32
+  } -> (tensor<1x10xf32>, tensor<1x10xf32>)
+  return %logits#1 : tensor<1x10xf32>
+}
+
+// CHECK-LABEL: func.func @converted(
+// CHECK:         %[[Y:.+]] = linalg.generic
+// CHECK:         "llmc.argmax"(%[[Y]])
+func.func @converted(%x: tensor<1x10xf32>) -> tensor<1x10xf16> {
+  %room = tensor.empty() : tensor<1x10xf16>
+  %logits = linalg.generic {indexing_maps = [#row, #row], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<1x10xf32>) outs(%room : tensor<1x10xf16>) {
+  ^bb0(%in: f32, %out: f16):
+    %y = arith.truncf %in : f32 to f16
+    linalg.yield %y : f16
+  } -> tensor<1x10xf16>
+  return %logits : tensor<1x10xf16>
+}
+
 // What has its tokens already, returns no logits or is called stays as it is.
 // CHECK-NOT: llmc.argmax
 func.func @done(%logits: tensor<1x10xf32>, %best: tensor<1x1xi64>) -> (tensor<1x10xf32>, tensor<1x1xi64>) {
