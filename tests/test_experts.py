@@ -271,6 +271,14 @@ def test_take_rows(element, shape, count, tmp_path):
     assert (found.view(np.int8) == np.ascontiguousarray(x[ids]).view(np.int8)).all()
 
 
+def assert_added_up(found: np.ndarray, y: Tensor, weights: Tensor) -> None:
+    """Sums of `y` by `weights`, of which each addition may round."""
+    expected = torch_ops.combine_experts(y.double(), weights.double())
+    size = torch_ops.combine_experts(y.double().abs(), weights.double())
+    _, chosen = weights.shape
+    assert ((torch.from_numpy(found) - expected).abs() <= chosen * 2.0**-24 * size).all()
+
+
 @pytest.mark.parametrize("rows", ["2", "?"])
 @pytest.mark.parametrize(("chosen", "columns"), [(8, 1024), (2, 40), (1, 7)])
 def test_combine_grouped_experts(chosen, columns, rows, tmp_path):
@@ -292,9 +300,7 @@ def test_combine_grouped_experts(chosen, columns, rows, tmp_path):
       }}"""
     run = load(text, (), {}, tmp_path)("combine")
     found = run(y.numpy(), place.numpy().astype(np.int32), weights.numpy()).to_host()
-    expected = torch_ops.combine_experts(y[place].double(), weights.double())
-    size = torch_ops.combine_experts(y[place].double().abs(), weights.double())
-    assert ((torch.from_numpy(found) - expected).abs() <= chosen * 2.0**-24 * size).all()
+    assert_added_up(found, y[place], weights)
 
 
 @pytest.mark.parametrize(("chosen", "columns"), [(8, 1024), (2, 40), (1, 7)])
@@ -309,6 +315,4 @@ def test_combine_experts(chosen, columns, tmp_path):
         return %sum : tensor<2x{columns}xf32>
       }}"""
     found = load(text, (), {}, tmp_path)("combine")(y.numpy(), weights.numpy()).to_host()
-    expected = torch_ops.combine_experts(y.double(), weights.double())
-    size = torch_ops.combine_experts(y.double().abs(), weights.double())
-    assert ((torch.from_numpy(found) - expected).abs() <= chosen * 2.0**-24 * size).all()
+    assert_added_up(found, y, weights)

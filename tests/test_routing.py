@@ -1,12 +1,14 @@
 """Routers are recognised by trial, and choose the experts that their torch twins choose."""
 
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+import iree.runtime as rt
 import pytest
 import torch
 from torch import Tensor
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig
 
 from llmc.frontend import torch_ops
 from llmc.frontend.interception import llmc_operations
@@ -59,6 +61,13 @@ def assert_routes_alike(router: torch.nn.Module, x: Tensor, given: tuple[Tensor,
     torch.testing.assert_close(our_weights.gather(-1, ours), weights.gather(-1, order))
 
 
+def router_of(config: PreTrainedConfig) -> torch.nn.Module:
+    """The router of a model of `config`, alone."""
+    namespace = sys.modules[AutoModelForCausalLM._model_mapping[type(config)].__module__]
+    name = next(name for name in vars(namespace) if name.endswith("Router"))
+    return getattr(namespace, name)(config).requires_grad_(False)
+
+
 def scored_router(family: str) -> tuple[torch.nn.Module, tuple[Tensor, ...]]:
     """A router of 32 experts with a random bias, and this as an argument where it takes one."""
     config = AutoConfig.for_model(
@@ -73,9 +82,7 @@ def scored_router(family: str) -> tuple[torch.nn.Module, tuple[Tensor, ...]]:
         topk_group=1,
         norm_topk_prob=True,
     )
-    namespace = sys.modules[AutoModelForCausalLM._model_mapping[type(config)].__module__]
-    name = next(name for name in vars(namespace) if name.endswith("Router"))
-    router = getattr(namespace, name)(config).requires_grad_(False)
+    router = router_of(config)
     bias = torch.randn(32) / 8
     weight, *more = router.parameters()
     weight.normal_(0, 1)
@@ -93,9 +100,7 @@ def test_routers_that_limit_groups_are_recognised(family, scale):
     config.update(dict.fromkeys(("n_routed_experts", "num_experts", "num_local_experts"), 24))
     config.update({"n_group": 4, "topk_group": 2, "num_experts_per_tok": 5})
     config.routed_scaling_factor = scale
-    namespace = sys.modules[AutoModelForCausalLM._model_mapping[type(config)].__module__]
-    name = next(name for name in vars(namespace) if name.endswith("Router"))
-    router = getattr(namespace, name)(config).requires_grad_(False)
+    router = router_of(config)
     for tensor in (*router.parameters(), *router.buffers()):
         tensor.normal_(0, 1 / 8)
     x = torch.randn(50, config.hidden_size)
@@ -126,9 +131,20 @@ class Routing:
     chosen: int
     normalised: bool
 
-    def function(self, name: str, rows: str) -> str:
-        x = f"tensor<{rows}x{self.experts}xf32>"
+    def types(self, rows: str) -> tuple[str, str]:
+        """Those of the logits, and of the weights and experts."""
         results = f"tensor<{rows}x{self.chosen}xf32>, tensor<{rows}x{self.chosen}xi64>"
+        return f"tensor<{rows}x{self.experts}xf32>", results
+
+    def check(self, found: Iterable[rt.DeviceArray], weights: Tensor, experts: Tensor) -> None:
+        own, chosen = (torch.from_numpy(result.to_host()) for result in found)
+        # The error of e to a power, and of a sum.
+        size = self.experts * 2.0**-24 + 2.0**-20
+        assert ((own - weights).abs() <= size * weights).all()
+        assert (chosen == experts).all()
+
+    def function(self, name: str, rows: str) -> str:
+        x, results = self.types(rows)
         return f"""
           func.func @{name}(%x: {x}) -> ({results}) {{
             %w, %e = "llmc.route"(%x) {{normalised = {int(self.normalised)} : i64}}
@@ -156,12 +172,7 @@ def test_route(routing, tmp_path):
     text = routing.function("any_rows", "?") + routing.function("seven_rows", "7")
     find = load(text, (), {}, tmp_path)
     for name in ("any_rows", "seven_rows"):
-        results = (torch.from_numpy(result.to_host()) for result in find(name)(logits.numpy()))
-        weights, experts = results
-        # The error of e to a power, and of a sum.
-        size = routing.experts * 2.0**-24 + 2.0**-20
-        assert ((weights - expected).abs() <= size * expected).all()
-        assert (experts == order).all()
+        routing.check(find(name)(logits.numpy()), expected, order)
 
 
 @dataclass(frozen=True)
@@ -183,8 +194,7 @@ class ScoredRouting(Routing):
         return f"tensor<2x{length}" if self.stacked else f"tensor<{length}"
 
     def function(self, name: str, rows: str) -> str:
-        x = f"tensor<{rows}x{self.experts}xf32>"
-        results = f"tensor<{rows}x{self.chosen}xf32>, tensor<{rows}x{self.chosen}xi64>"
+        x, results = self.types(rows)
         vector = f"tensor<{self.experts}xf32>"
         sliced = f"""%i = arith.index_cast %layer : i64 to index
             %b = tensor.extract_slice %bias[%i, 0] [1, {self.experts}] [1, 1]
@@ -237,8 +247,4 @@ def test_scored_route(routing, tmp_path):
     find = load(text, (), {}, tmp_path)
     given = bias if routing.stacked else bias[1]
     for name in ("any_rows", "seven_rows"):
-        results = find(name)(logits.numpy(), given.numpy(), 1)
-        weights, chosen = (torch.from_numpy(result.to_host()) for result in results)
-        size = routing.experts * 2.0**-24 + 2.0**-20
-        assert ((weights - expected).abs() <= size * expected).all()
-        assert (chosen == experts).all()
+        routing.check(find(name)(logits.numpy(), given.numpy(), 1), expected, experts)
