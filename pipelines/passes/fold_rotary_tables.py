@@ -131,8 +131,8 @@ def _factor(op: ir.Operation) -> float | None:
     if op.name != "linalg.generic" or len(op.operands) != 2 or not is_elementwise(op):
         return None
     body = op.regions[0].blocks[0]
-    product = body.operations[-1].operands[0].owner
-    if isinstance(product, ir.Block) or product.name != "arith.mulf":
+    product = made_by(body.operations[-1].operands[0], "arith.mulf")
+    if product is None:
         return None
     x, factor = product.operands
     return float_constant(factor) if x == body.arguments[0] else None
