@@ -8,8 +8,8 @@ from pathlib import Path
 from torch_mlir import ir
 
 from llmc.pipelines.iree import compile_module
-from llmc.pipelines.passes.base import globals_with
 from llmc.pipelines.passes.bind_parameters import RECIPE
+from llmc.pipelines.rewriting.functions import globals_with
 from llmc.pipelines.targets.target import Target
 from llmc.runtime.manifest import MODULE
 

@@ -15,7 +15,6 @@ from llmc.frontend.stage_file import check_fits, read_stage
 from llmc.frontend.tuned import database_path
 from llmc.frontend.work import Work, module_text
 from llmc.pipelines.driver.execution import run
-from llmc.pipelines.passes.base import functions
 from llmc.pipelines.passes.schedule_kernels import TUNED
 from llmc.pipelines.pipeline import (
     SHARDED_STAGE_NAMES,
@@ -25,6 +24,7 @@ from llmc.pipelines.pipeline import (
     ShardStage,
     stages,
 )
+from llmc.pipelines.rewriting.functions import functions
 from llmc.pipelines.targets.gpu import GPUTarget
 from llmc.pipelines.targets.gpu_storage import check_storage
 from llmc.pipelines.targets.parse import parse_target, split_targets

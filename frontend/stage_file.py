@@ -13,13 +13,14 @@ from llmc.frontend.layers import find_layers
 from llmc.frontend.loaded_model import some_of
 from llmc.frontend.programs import VARIANTS
 from llmc.pipelines.parameters import stored_parameters
-from llmc.pipelines.passes.base import functions, globals_with, is_layer
 from llmc.pipelines.passes.bind_parameters import STORAGES
 from llmc.pipelines.passes.thread_kv_cache import CACHE, kept_as
 from llmc.pipelines.pipeline import STAGE_NAMES, StateStage
 from llmc.pipelines.recipes.quantize import Quantize
 from llmc.pipelines.recipes.recipe import Computed, Recipe, Weight
 from llmc.pipelines.recipes.step import Step
+from llmc.pipelines.rewriting.functions import functions, globals_with
+from llmc.pipelines.rewriting.layers import is_layer
 from llmc.pipelines.walks import find
 from llmc.runtime.errors import UserError, one_line
 

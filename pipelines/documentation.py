@@ -21,7 +21,8 @@ def passes_page() -> str:
         _HEADER,
         "## Passes\n",
         "A pass is in the file of `pipelines/passes/` that bears its name, its examples are in\n"
-        "`lit_tests/pipelines/passes/`.\n",
+        "`lit_tests/pipelines/passes/`. What several passes match and build by is in\n"
+        "`pipelines/rewriting/`.\n",
         *(_pass_section(name, pass_) for name, pass_ in sorted(PASSES.items())),
         "## Pipelines\n",
         "A named pipeline is a list of passes, in `pipelines/pipeline.py`.\n",

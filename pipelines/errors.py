@@ -1,6 +1,12 @@
 """What can go wrong in the compiler, apart so that the command line can name it cheaply."""
 
+from __future__ import annotations
+
 import re
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from torch_mlir import ir
 
 _FIRST = re.compile(r"\berror: (.+)")
 
@@ -13,3 +19,13 @@ class IREEError(Exception):
         """The first error of them, in one line, without its place."""
         found = _FIRST.search(str(self))
         return found[1].rstrip(".") if found else "no diagnostic given"
+
+
+class PassError(Exception):
+    """A pass cannot do its work on a module; a diagnostic has said why."""
+
+
+def fail(op: ir.Operation | ir.OpView, message: str) -> NoReturn:
+    """Emits an error at `op` and raises PassError."""
+    op.location.emit_error(message)
+    raise PassError(message)

@@ -10,9 +10,10 @@ from torch_mlir import ir
 
 from llmc.pipelines.dispatches import count_dispatches, inline, separate_arguments
 from llmc.pipelines.errors import IREEError
-from llmc.pipelines.passes.base import functions, is_layer
 from llmc.pipelines.passes.tile_prefill import TILE
 from llmc.pipelines.replay import record_once
+from llmc.pipelines.rewriting.functions import functions
+from llmc.pipelines.rewriting.layers import is_layer
 from llmc.pipelines.schedules.gpu_dispatches import schedule_dispatches
 from llmc.pipelines.targets.gpu import GPUTarget
 from llmc.pipelines.targets.target import Target

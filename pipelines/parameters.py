@@ -18,12 +18,12 @@ from torch_mlir import ir
 
 from llmc.dialects import BlocksToBytesOp
 from llmc.dialects.blocks import decode, format_of
-from llmc.pipelines.passes.base import globals_with
 from llmc.pipelines.passes.bind_parameters import RECIPE
 from llmc.pipelines.recipes.extract_slice import ExtractSlice
 from llmc.pipelines.recipes.recipe import KnownResults, Recipe, WeightReader, read_recipe
 from llmc.pipelines.recipes.shared_results import SharedResults
 from llmc.pipelines.recipes.step import RecipeError
+from llmc.pipelines.rewriting.functions import globals_with
 from llmc.runtime.errors import IREE_ERRORS, UserError
 
 _TYPES = {

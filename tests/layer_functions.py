@@ -9,7 +9,7 @@ from torch_mlir.passmanager import PassManager
 
 from llmc.pipelines.passes import DispatchKernels, ScheduleKernels
 from llmc.pipelines.passes.base import Pass
-from llmc.pipelines.passes.number_layers import LAYER
+from llmc.pipelines.rewriting.layers import LAYER
 from llmc.pipelines.walks import walk
 from tests.scheduled import call, new_context
 

@@ -25,9 +25,10 @@ from llmc.pipelines.passes import (
     QuantizeWeights,
     ScheduleKernels,
 )
-from llmc.pipelines.passes.base import Pass, functions
-from llmc.pipelines.passes.kernel_functions import OVER_EXPERTS, is_distributed, kind_of
+from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.schedule_kernels import run_alone
+from llmc.pipelines.rewriting.functions import functions
+from llmc.pipelines.rewriting.kernel_functions import OVER_EXPERTS, is_distributed, kind_of
 from llmc.pipelines.schedules.sum_apart import CHAIN
 from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.pipelines.tuning.candidates import candidates

@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 ROOMS = ("runtime", "dialects", "pipelines", "frontend", "tools")  # from the ground up
 RUNTIME_MAY_IMPORT = {"numpy", "iree.runtime", "tokenizers", "jinja2", *sys.stdlib_module_names}
+BELOW_PASSES = ("kernels", "recipes", "rewriting", "schedules", "shapes", "targets")
 ALSO_MAY_IMPORT = {Path("runtime/ranks/mpi.py"): "mpi4py"}
 
 
@@ -47,6 +48,16 @@ def test_a_room_imports_only_from_itself_and_below(room):
         if module.startswith("llmc.") and module.split(".")[1] in above
     ]
     assert not upward
+
+
+@pytest.mark.parametrize("folder", BELOW_PASSES)
+def test_what_passes_build_on_knows_none_of_them(folder):
+    passes = [
+        f"{path} imports {module}"
+        for path, module in imports_of(f"pipelines/{folder}")
+        if module.startswith("llmc.pipelines.passes")
+    ]
+    assert not passes
 
 
 def test_the_runtime_imports_little():

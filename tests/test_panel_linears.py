@@ -14,7 +14,7 @@ from llmc.dialects.float_parts import PARTS, join, split
 from llmc.dialects.index_notation import pointwise, size, slice_of
 from llmc.pipelines.kernels.panel_linear import panel_linear
 from llmc.pipelines.passes import DispatchKernels, LowerLlmc, OutlineLinears, ScheduleKernels
-from llmc.pipelines.passes.base import functions
+from llmc.pipelines.rewriting.functions import functions
 from llmc.pipelines.schedules.panel_choices import choose_panel_matvec
 from llmc.pipelines.schedules.sum_apart import CHAIN
 from llmc.pipelines.schedules.workgroups import panels_of_workgroup

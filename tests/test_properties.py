@@ -14,6 +14,7 @@ from torch_mlir import ir
 
 from llmc.dialects.blocks import FORMATS, Q8_0
 from llmc.pipelines.driver.execution import SinglePass, run, single_passes
+from llmc.pipelines.errors import PassError
 from llmc.pipelines.passes import (
     PASSES,
     PackBlocks,
@@ -21,7 +22,7 @@ from llmc.pipelines.passes import (
     QuantizeWeights,
     ThreadKVCache,
 )
-from llmc.pipelines.passes.base import Pass, PassError
+from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.bind_parameters import STORAGES
 from llmc.pipelines.passes.quantize_weights import AS_IS
 from llmc.pipelines.passes.thread_kv_cache import ELEMENTS

@@ -6,11 +6,12 @@ from torch_mlir import ir
 
 from llmc import dialects
 from llmc.pipelines.driver.execution import run
-from llmc.pipelines.passes.base import Pass, functions
+from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.drop_assertions import DropAssertions
 from llmc.pipelines.passes.number_layers import NumberLayers
 from llmc.pipelines.passes.specialize_tokens import SpecializeTokens
 from llmc.pipelines.passes.thread_kv_cache import ThreadKVCache
+from llmc.pipelines.rewriting.functions import functions
 from llmc.runtime import abi
 from tests.arrays import assert_same
 from tests.interpreter import Machine

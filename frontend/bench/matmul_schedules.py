@@ -13,6 +13,7 @@ from llmc import dialects
 from llmc.dialects import LinearOp
 from llmc.frontend.bench.rank_calls import Call, Called, call_on_ranks
 from llmc.pipelines.driver.execution import run
+from llmc.pipelines.errors import PassError
 from llmc.pipelines.iree import compile_module
 from llmc.pipelines.passes import (
     LowerCollectives,
@@ -21,8 +22,8 @@ from llmc.pipelines.passes import (
     ScheduleCollectives,
     ToIREE,
 )
-from llmc.pipelines.passes.base import PassError, functions
 from llmc.pipelines.passes.schedule_collectives import VARIANTS
+from llmc.pipelines.rewriting.functions import functions
 from llmc.pipelines.sharding.annotations import grid_of
 from llmc.pipelines.sharding.search.cost import collective_cost
 from llmc.pipelines.sharding.search.device import Device

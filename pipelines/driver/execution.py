@@ -9,8 +9,9 @@ from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
 from llmc.pipelines.driver.bugs import described
+from llmc.pipelines.errors import PassError
 from llmc.pipelines.option_text import options_text
-from llmc.pipelines.passes.base import Pass, PassError
+from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.pipeline import Step
 from llmc.pipelines.pipeline_syntax import ANY, Element, parse_elements
 from llmc.runtime.errors import UserError

@@ -10,7 +10,7 @@ from torch_mlir import ir
 from llmc.pipelines.driver.execution import Observer, SinglePass
 from llmc.pipelines.driver.pass_classes import class_name
 from llmc.pipelines.driver.printing import PrintingFlags
-from llmc.pipelines.passes.base import upwards
+from llmc.pipelines.rewriting.operations import upwards
 from llmc.runtime.errors import UserError
 
 _NO_SYMBOL = "no-symbol-name"

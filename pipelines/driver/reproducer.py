@@ -12,7 +12,7 @@ from torch_mlir import ir
 
 from llmc.pipelines.driver.execution import Observer, SinglePass
 from llmc.pipelines.driver.printing import PrintingFlags
-from llmc.pipelines.passes.base import upwards
+from llmc.pipelines.rewriting.operations import upwards
 from llmc.runtime.errors import UserError
 
 _RESOURCE = re.compile(r"mlir_reproducer\s*:\s*\{(?P<entries>(?:[^{}\"]|\"(?:[^\"\\]|\\.)*\")*)\}")

@@ -6,7 +6,7 @@ from torch_mlir import ir
 
 from llmc.pipelines.driver.diagnostics import message_of
 from llmc.pipelines.driver.printing import PrintingFlags
-from llmc.pipelines.passes.base import fail
+from llmc.pipelines.errors import fail
 
 
 def verify_roundtrip(op: ir.Operation) -> None:

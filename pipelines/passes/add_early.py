@@ -8,7 +8,7 @@ from torch_mlir.dialects import arith
 
 from llmc.dialects.index_notation import letters, pointwise
 from llmc.pipelines.passes.base import Pass
-from llmc.pipelines.passes.generics import applied, inputs, is_elementwise
+from llmc.pipelines.rewriting.generics import applied, inputs, is_elementwise
 from llmc.pipelines.walks import find
 
 

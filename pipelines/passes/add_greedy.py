@@ -7,7 +7,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, func
 
 from llmc.pipelines.passes.base import Pass
-from llmc.pipelines.passes.repeated_steps import make_repeatable, repeat, steps_to_repeat
+from llmc.pipelines.rewriting.repeated_steps import make_repeatable, repeat, steps_to_repeat
 from llmc.runtime.abi import DECODE, DECODE_BATCH, GREEDY, GREEDY_BATCH
 
 _GREEDY = {DECODE: GREEDY, DECODE_BATCH: GREEDY_BATCH}

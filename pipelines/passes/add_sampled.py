@@ -18,10 +18,11 @@ from llmc.dialects.index_notation import (
     slice_of,
 )
 from llmc.pipelines.divisor import divisor
-from llmc.pipelines.passes.base import Pass, set_arguments
-from llmc.pipelines.passes.logits import is_logits
-from llmc.pipelines.passes.parts import copy_as_part, return_instead
-from llmc.pipelines.passes.repeated_steps import make_repeatable, repeat, steps_to_repeat
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.functions import set_arguments
+from llmc.pipelines.rewriting.logits import is_logits
+from llmc.pipelines.rewriting.parts import copy_as_part, return_instead
+from llmc.pipelines.rewriting.repeated_steps import make_repeatable, repeat, steps_to_repeat
 from llmc.runtime.abi import CANDIDATES, DECODE, DECODE_BATCH, SAMPLED, SAMPLED_BATCH
 
 _PART = 512

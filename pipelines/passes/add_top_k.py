@@ -7,8 +7,9 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, func
 
 from llmc.dialects import TopKOp
-from llmc.pipelines.passes.base import Pass, trunks
-from llmc.pipelines.passes.logits import is_logits
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.layers import trunks
+from llmc.pipelines.rewriting.logits import is_logits
 from llmc.runtime.abi import TOP_K
 
 

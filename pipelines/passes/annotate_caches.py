@@ -7,8 +7,9 @@ from torch_mlir import ir
 
 from llmc.dialects import CacheAllocateOp
 from llmc.dialects.attributes import i64
-from llmc.pipelines.passes.base import Pass, globals_with
+from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.thread_kv_cache import CACHE, SHARERS
+from llmc.pipelines.rewriting.functions import globals_with
 from llmc.pipelines.sharding.annotations import grid_of, shard_op
 from llmc.pipelines.sharding.split import Dealt, whole
 from llmc.pipelines.walks import find

@@ -10,7 +10,9 @@ from torch_mlir.dialects import func
 
 from llmc.dialects import ExpertLinearOp, LinearOp, ParameterOp
 from llmc.dialects.attributes import i64
-from llmc.pipelines.passes.base import Pass, functions, trunks
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.functions import functions
+from llmc.pipelines.rewriting.layers import trunks
 from llmc.pipelines.sharding.annotations import (
     STAGE,
     add_grid,

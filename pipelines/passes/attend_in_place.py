@@ -6,7 +6,8 @@ from typing import ClassVar
 from torch_mlir import ir
 
 from llmc.dialects import AttentionOp, CachedAttentionOp, CacheReadOp
-from llmc.pipelines.passes.base import Pass, made_by
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.operations import made_by
 from llmc.pipelines.walks import find
 
 

@@ -8,9 +8,12 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, func, ml_program, tensor
 
 from llmc.dialects.index_notation import letters, pointwise, slice_of
-from llmc.pipelines.passes.base import Pass, fail, functions, is_layer, is_read, is_used
-from llmc.pipelines.passes.number_layers import layer_argument
+from llmc.pipelines.errors import fail
+from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.recipes.recipe import Computed, Recipe, recipe_of
+from llmc.pipelines.rewriting.functions import functions
+from llmc.pipelines.rewriting.layers import is_layer, layer_argument
+from llmc.pipelines.rewriting.operations import is_read, is_used
 from llmc.pipelines.walks import walk
 
 RECIPE = "llmc.recipe"

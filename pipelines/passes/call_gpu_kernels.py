@@ -24,8 +24,8 @@ from llmc.pipelines.kernels.raw_heads import RawHeads
 from llmc.pipelines.kernels.threads import LANES
 from llmc.pipelines.kernels.workgroup_softmax import RowTile
 from llmc.pipelines.passes.base import Pass
-from llmc.pipelines.passes.head_rows import heads_of, where_they_lie
-from llmc.pipelines.passes.new_tokens import NewTokens
+from llmc.pipelines.rewriting.head_rows import heads_of, where_they_lie
+from llmc.pipelines.rewriting.new_tokens import NewTokens
 from llmc.pipelines.targets.gpu import GPUTarget
 from llmc.pipelines.targets.parse import parse_gpu
 from llmc.pipelines.walks import find

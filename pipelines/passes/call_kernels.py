@@ -44,9 +44,10 @@ from llmc.pipelines.kernels.scored_route import scored_route
 from llmc.pipelines.kernels.take_rows import take_rows
 from llmc.pipelines.kernels.top_k import top_k
 from llmc.pipelines.option_text import Range
-from llmc.pipelines.passes.base import Pass, is_used, made_by, upwards
-from llmc.pipelines.passes.head_rows import heads_of, where_they_lie
-from llmc.pipelines.passes.kernel_operands import stack_and_number
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.head_rows import heads_of, where_they_lie
+from llmc.pipelines.rewriting.kernel_operands import stack_and_number
+from llmc.pipelines.rewriting.operations import is_used, made_by, upwards
 from llmc.pipelines.schedules.byte_instructions import INSTRUCTIONS
 from llmc.pipelines.schedules.handles import KIND
 from llmc.pipelines.walks import find

@@ -7,12 +7,15 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from llmc.dialects.index_notation import as_value, size
+from llmc.pipelines.errors import fail
 from llmc.pipelines.kernels.best_of_row import part_types, with_best
 from llmc.pipelines.kernels.counters import Counters
 from llmc.pipelines.kernels.kernel import Kernel, dispatch, module_around, under_view
-from llmc.pipelines.passes.base import Pass, fail, functions, is_private, is_read, symbol_users
-from llmc.pipelines.passes.kernel_functions import is_distributed, kind_of
-from llmc.pipelines.passes.scheduled_kernel import (
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.functions import functions, is_private, symbol_users
+from llmc.pipelines.rewriting.kernel_functions import is_distributed, kind_of
+from llmc.pipelines.rewriting.operations import is_read
+from llmc.pipelines.rewriting.scheduled_kernel import (
     has_best,
     result_extents,
     scheduled_kernel,

@@ -10,9 +10,9 @@ from llmc.dialects.index_notation import slice_of_rows
 from llmc.dialects.linear_rows import merged
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass
-from llmc.pipelines.passes.output_head import EMBEDDINGS, LINEARS, has_plain_rows, head_of
-from llmc.pipelines.passes.weight_expressions import computed_by, serves_only
 from llmc.pipelines.recipes.recipe import recipe_of
+from llmc.pipelines.rewriting.output_head import EMBEDDINGS, LINEARS, has_plain_rows, head_of
+from llmc.pipelines.rewriting.weight_expressions import computed_by, serves_only
 from llmc.pipelines.walks import find
 
 _READERS = LINEARS | EMBEDDINGS

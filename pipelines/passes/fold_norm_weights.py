@@ -8,9 +8,9 @@ from torch_mlir import ir
 from llmc.dialects import RMSNormOp, ScaleColumnsOp
 from llmc.dialects.attributes import f64
 from llmc.pipelines.passes.base import Pass
-from llmc.pipelines.passes.linear_fusion import LINEARS, Linear
-from llmc.pipelines.passes.weight_expressions import is_used_once, stored_alike
 from llmc.pipelines.recipes.recipe import recipe_of
+from llmc.pipelines.rewriting.linear_fusion import LINEARS, Linear
+from llmc.pipelines.rewriting.weight_expressions import is_used_once, stored_alike
 from llmc.pipelines.walks import find
 
 

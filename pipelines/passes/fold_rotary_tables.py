@@ -9,8 +9,9 @@ from torch_mlir.dialects import tensor
 from llmc.dialects import EmbeddingOp, RotaryTableOp
 from llmc.dialects.attributes import f64, i64
 from llmc.pipelines.option_text import Range
-from llmc.pipelines.passes.base import Pass, made_by
-from llmc.pipelines.passes.generics import applied, float_constant, is_elementwise, maps
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.generics import applied, float_constant, is_elementwise, maps
+from llmc.pipelines.rewriting.operations import made_by
 from llmc.pipelines.walks import find
 
 _FUNCTIONS = {"math.cos": "cos", "math.sin": "sin"}

@@ -7,11 +7,12 @@ from torch_mlir import ir
 from torch_mlir.dialects import linalg, tensor
 
 from llmc.dialects.attributes import i64
-from llmc.pipelines.passes.base import Pass, is_used, made_by
-from llmc.pipelines.passes.generics import maps
-from llmc.pipelines.passes.linear_fusion import LINEARS, Linear
-from llmc.pipelines.passes.weight_expressions import is_used_once, stored_alike
+from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.recipes.recipe import recipe_of
+from llmc.pipelines.rewriting.generics import maps
+from llmc.pipelines.rewriting.linear_fusion import LINEARS, Linear
+from llmc.pipelines.rewriting.operations import is_used, made_by
+from llmc.pipelines.rewriting.weight_expressions import is_used_once, stored_alike
 from llmc.pipelines.walks import find
 
 

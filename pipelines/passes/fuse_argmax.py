@@ -8,9 +8,10 @@ from torch_mlir.dialects import func
 
 from llmc.dialects import ArgmaxOp
 from llmc.pipelines.clones import clone_with
-from llmc.pipelines.passes.base import Pass, set_type
-from llmc.pipelines.passes.kernel_functions import call_of_row
-from llmc.pipelines.passes.scheduled_kernel import workgroups_of_row
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.functions import set_type
+from llmc.pipelines.rewriting.kernel_functions import call_of_row
+from llmc.pipelines.rewriting.scheduled_kernel import workgroups_of_row
 from llmc.pipelines.walks import find
 
 

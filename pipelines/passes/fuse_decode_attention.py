@@ -5,17 +5,12 @@ from typing import ClassVar
 
 from torch_mlir import ir
 
-from llmc.dialects import (
-    AttentionOp,
-    AttentionPartOp,
-    DecodeAttentionOp,
-    DecodeAttentionPartOp,
-)
+from llmc.dialects import AttentionOp, AttentionPartOp, DecodeAttentionOp, DecodeAttentionPartOp
 from llmc.dialects.attributes import f64, i64
 from llmc.dialects.index_notation import expand, size
 from llmc.pipelines.passes.base import Pass
-from llmc.pipelines.passes.head_rows import rows_of_heads
-from llmc.pipelines.passes.new_tokens import NewTokens
+from llmc.pipelines.rewriting.head_rows import rows_of_heads
+from llmc.pipelines.rewriting.new_tokens import NewTokens
 from llmc.pipelines.walks import find
 
 

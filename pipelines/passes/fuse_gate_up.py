@@ -5,8 +5,9 @@ from typing import ClassVar
 
 from torch_mlir import ir
 
-from llmc.pipelines.passes.base import Pass, made_by
-from llmc.pipelines.passes.linear_fusion import fuse_all, linears_behind
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.linear_fusion import fuse_all, linears_behind
+from llmc.pipelines.rewriting.operations import made_by
 from llmc.pipelines.walks import find
 
 

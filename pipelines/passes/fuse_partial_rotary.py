@@ -8,8 +8,9 @@ from torch_mlir.dialects import tensor
 
 from llmc.dialects import RotaryOp
 from llmc.dialects.index_notation import mixed_numbers
-from llmc.pipelines.passes.base import Pass, made_by
-from llmc.pipelines.passes.extents import is_extent
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.extents import is_extent
+from llmc.pipelines.rewriting.operations import made_by
 from llmc.pipelines.walks import find
 
 

@@ -6,8 +6,9 @@ from typing import ClassVar
 from torch_mlir import ir
 
 from llmc.dialects import AddRMSNormOp, RMSNormOp
-from llmc.pipelines.passes.base import Pass, ancestor_in
-from llmc.pipelines.passes.generics import applied, is_elementwise
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.generics import applied, is_elementwise
+from llmc.pipelines.rewriting.operations import ancestor_in
 from llmc.pipelines.walks import find
 
 

@@ -13,9 +13,10 @@ from llmc.pipelines.kernels.best_of_row import part_types
 from llmc.pipelines.kernels.counters import Counters
 from llmc.pipelines.kernels.kernel import dispatch, module_around
 from llmc.pipelines.kernels.refined_argmax import refined_argmax
-from llmc.pipelines.passes.base import Pass, is_used
-from llmc.pipelines.passes.kernel_functions import call_of_row
-from llmc.pipelines.passes.scheduled_kernel import (
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.kernel_functions import call_of_row
+from llmc.pipelines.rewriting.operations import is_used
+from llmc.pipelines.rewriting.scheduled_kernel import (
     cuts_rows,
     scheduled_kernel,
     split_arguments,

@@ -17,9 +17,10 @@ from llmc.dialects import (
     TakeRowsOp,
 )
 from llmc.dialects.index_notation import constant, pointwise
-from llmc.pipelines.passes.base import Pass, made_by
-from llmc.pipelines.passes.linear_epilogue import find_epilogue, no_epilogue
-from llmc.pipelines.passes.linear_prologue import read_lengths_before
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.linear_epilogue import find_epilogue, no_epilogue
+from llmc.pipelines.rewriting.linear_prologue import read_lengths_before
+from llmc.pipelines.rewriting.operations import made_by
 from llmc.pipelines.walks import find
 
 Layer: TypeAlias = PackedExpertLinearOp | PackedQuantizedExpertLinearOp

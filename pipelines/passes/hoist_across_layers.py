@@ -7,18 +7,11 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from llmc.pipelines.clones import clone_with
-from llmc.pipelines.passes.base import (
-    Pass,
-    ancestor_in,
-    calls_of,
-    is_used,
-    layer_functions,
-    needed_for,
-    read_from_outside,
-    set_arguments,
-    set_operands,
-)
-from llmc.pipelines.passes.purity import is_pure
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.functions import calls_of, set_arguments, set_operands
+from llmc.pipelines.rewriting.layers import layer_functions
+from llmc.pipelines.rewriting.operations import ancestor_in, is_used, needed_for, read_from_outside
+from llmc.pipelines.rewriting.purity import is_pure
 
 _WEIGHT = "llmc.parameter"
 _HIDDEN = 0

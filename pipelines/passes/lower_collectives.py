@@ -9,7 +9,9 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, func, linalg, tensor
 
 from llmc.dialects.index_notation import Size, as_value, collapse, expand, index, sizes
-from llmc.pipelines.passes.base import Pass, ancestor_in, fail
+from llmc.pipelines.errors import fail
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.operations import ancestor_in
 from llmc.pipelines.sharding.annotations import remove_unused_grid
 from llmc.pipelines.sharding.collectives import (
     STARTED,

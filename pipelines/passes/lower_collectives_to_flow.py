@@ -9,7 +9,8 @@ from torch_mlir.dialects import linalg, tensor
 
 from llmc.dialects.attributes import i32
 from llmc.dialects.index_notation import Size, constant, expand, index, sizes
-from llmc.pipelines.passes.base import Pass, fail
+from llmc.pipelines.errors import fail
+from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.sharding.annotations import grid_of, rank_of, remove_unused_grid
 from llmc.pipelines.sharding.collectives import axes_of, check_sum, count_parts, side_by_side
 from llmc.pipelines.walks import find

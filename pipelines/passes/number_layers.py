@@ -6,18 +6,11 @@ from typing import ClassVar
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func
 
-from llmc.pipelines.passes.base import (
-    Pass,
-    calls_of,
-    fail,
-    is_read,
-    layer_functions,
-    set_arguments,
-    set_operands,
-    upwards,
-)
-
-LAYER = "llmc.layer_argument"
+from llmc.pipelines.errors import fail
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.functions import calls_of, set_arguments, set_operands
+from llmc.pipelines.rewriting.layers import LAYER, layer_functions
+from llmc.pipelines.rewriting.operations import is_read, upwards
 
 
 @dataclass(frozen=True)
@@ -51,18 +44,3 @@ class NumberLayers(Pass):
 
 def _function_around(call: func.CallOp) -> ir.Operation:
     return next(op for op in upwards(call.operation) if op.name == "func.func")
-
-
-def layer_argument(function: func.FuncOp) -> ir.Value:
-    """The argument of a numbered layer function that holds the layer's number.
-
-    PassError where the function is not numbered.
-    """
-    number = function.attributes.get(LAYER)
-    if number is None:
-        fail(function, f"layer function has no '{LAYER}': run number-layers first")
-    arguments = dict(enumerate(function.arguments))
-    argument = arguments.get(number.value) if isinstance(number, ir.IntegerAttr) else None
-    if argument is None or not isinstance(argument.type, ir.IndexType):
-        fail(function, f"'{LAYER}' must be the number of an argument of type index")
-    return argument

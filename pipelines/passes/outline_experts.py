@@ -11,26 +11,26 @@ from llmc.dialects import GroupedExpertLinearOp, PackedExpertLinearOp
 from llmc.dialects.index_notation import size
 from llmc.pipelines.kernels.panel_linear import panel_linear
 from llmc.pipelines.passes.base import Pass
-from llmc.pipelines.passes.expert_rows import (
+from llmc.pipelines.rewriting.expert_rows import (
     element,
     for_each_group,
     for_each_row,
     part,
     without_padding,
 )
-from llmc.pipelines.passes.kernel_functions import (
+from llmc.pipelines.rewriting.kernel_functions import (
     PANEL_EXPERT_MATMUL,
     PANEL_EXPERT_MATVEC,
     KernelFunctions,
 )
-from llmc.pipelines.passes.kernel_operands import KernelOperands
-from llmc.pipelines.passes.linear_epilogue import (
+from llmc.pipelines.rewriting.kernel_operands import KernelOperands
+from llmc.pipelines.rewriting.linear_epilogue import (
     Epilogue,
     find_epilogue_of_panels,
     follow,
     no_epilogue,
 )
-from llmc.pipelines.passes.linear_prologue import read_lengths_before
+from llmc.pipelines.rewriting.linear_prologue import read_lengths_before
 from llmc.pipelines.schedules.handles import name_result
 from llmc.pipelines.walks import find
 

@@ -6,9 +6,11 @@ from typing import ClassVar
 from torch_mlir import ir
 
 from llmc.pipelines.clones import clone_with
-from llmc.pipelines.passes.base import Pass, functions, is_used
-from llmc.pipelines.passes.kernel_functions import KernelFunctions
-from llmc.pipelines.passes.kernel_groups import Group, find_groups, is_repeatable
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.functions import functions
+from llmc.pipelines.rewriting.kernel_functions import KernelFunctions
+from llmc.pipelines.rewriting.kernel_groups import Group, find_groups, is_repeatable
+from llmc.pipelines.rewriting.operations import is_used
 from llmc.pipelines.schedules.handles import KIND
 
 

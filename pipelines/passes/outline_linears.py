@@ -7,26 +7,21 @@ from typing import ClassVar
 from torch_mlir import ir
 
 from llmc.dialects import PackedLinearOp, RMSNormOp
-from llmc.dialects.index_notation import (
-    sizes,
-)
+from llmc.dialects.index_notation import sizes
 from llmc.dialects.quantize import in_rows
 from llmc.pipelines.kernels.panel_linear import panel_linear
-from llmc.pipelines.passes.base import Pass, made_by
-from llmc.pipelines.passes.kernel_functions import KernelFunctions
-from llmc.pipelines.passes.kernel_operands import (
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.kernel_functions import KernelFunctions
+from llmc.pipelines.rewriting.kernel_operands import (
     KernelOperands,
     Reader,
     as_matrix,
     as_rows,
     from_panels,
 )
-from llmc.pipelines.passes.linear_epilogue import (
-    find_epilogue_of_panels,
-    follow,
-    is_screened,
-)
-from llmc.pipelines.passes.linear_prologue import norm_before, read_lengths_before_norm
+from llmc.pipelines.rewriting.linear_epilogue import find_epilogue_of_panels, follow, is_screened
+from llmc.pipelines.rewriting.linear_prologue import norm_before, read_lengths_before_norm
+from llmc.pipelines.rewriting.operations import made_by
 from llmc.pipelines.walks import find
 
 MATVEC, MATMUL = "panel_matvec", "panel_matmul"

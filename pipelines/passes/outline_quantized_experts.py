@@ -7,26 +7,23 @@ from typing import ClassVar, TypeAlias
 
 from torch_mlir import ir
 
-from llmc.dialects import (
-    GroupedQuantizedExpertLinearOp,
-    PackedQuantizedExpertLinearOp,
-    TakeRowsOp,
-)
+from llmc.dialects import GroupedQuantizedExpertLinearOp, PackedQuantizedExpertLinearOp, TakeRowsOp
 from llmc.dialects.index_notation import size
 from llmc.pipelines.kernels.quantized_linear import QuantizedRows
-from llmc.pipelines.passes.base import Pass, made_by
-from llmc.pipelines.passes.expert_rows import (
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.passes.outline_quantized_linears import LONGEST, QUANTIZE
+from llmc.pipelines.rewriting.expert_rows import (
     element,
     for_each_group,
     for_each_row,
     part,
     without_padding,
 )
-from llmc.pipelines.passes.kernel_functions import EXPERT_MATMUL, EXPERT_MATVEC, KernelFunctions
-from llmc.pipelines.passes.kernel_operands import KernelOperands, as_rows
-from llmc.pipelines.passes.linear_prologue import read_lengths_before
-from llmc.pipelines.passes.outline_quantized_linears import LONGEST, QUANTIZE
-from llmc.pipelines.passes.quantized_layer import QuantizedLayer, as_halves
+from llmc.pipelines.rewriting.kernel_functions import EXPERT_MATMUL, EXPERT_MATVEC, KernelFunctions
+from llmc.pipelines.rewriting.kernel_operands import KernelOperands, as_rows
+from llmc.pipelines.rewriting.linear_prologue import read_lengths_before
+from llmc.pipelines.rewriting.operations import made_by
+from llmc.pipelines.rewriting.quantized_layer import QuantizedLayer, as_halves
 from llmc.pipelines.targets.parse import parse_cpu
 from llmc.pipelines.walks import find
 

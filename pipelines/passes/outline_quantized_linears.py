@@ -9,19 +9,16 @@ from torch_mlir import ir
 from torch_mlir.dialects import tensor
 
 from llmc.dialects import PackedQuantizedLinearOp, PlaneLinearOp
-from llmc.dialects.index_notation import (
-    collapse,
-    expand,
-    sizes,
-)
+from llmc.dialects.index_notation import collapse, expand, sizes
 from llmc.dialects.quantize import in_rows
 from llmc.pipelines.kernels.quantized_linear import Norm, QuantizedRows
-from llmc.pipelines.passes.base import Pass, is_used
-from llmc.pipelines.passes.kernel_functions import KernelFunctions
-from llmc.pipelines.passes.kernel_operands import KernelOperands, Reader, as_rows, from_panels
-from llmc.pipelines.passes.linear_epilogue import is_screened
-from llmc.pipelines.passes.linear_prologue import norm_before, read_lengths_before_norm
-from llmc.pipelines.passes.quantized_layer import QuantizedLayer, as_halves
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.kernel_functions import KernelFunctions
+from llmc.pipelines.rewriting.kernel_operands import KernelOperands, Reader, as_rows, from_panels
+from llmc.pipelines.rewriting.linear_epilogue import is_screened
+from llmc.pipelines.rewriting.linear_prologue import norm_before, read_lengths_before_norm
+from llmc.pipelines.rewriting.operations import is_used
+from llmc.pipelines.rewriting.quantized_layer import QuantizedLayer, as_halves
 from llmc.pipelines.targets.parse import parse_cpu
 from llmc.pipelines.walks import find
 

@@ -5,12 +5,14 @@ from typing import ClassVar
 
 from torch_mlir import ir
 
-from llmc.pipelines.passes.base import Pass, functions, needed_for
-from llmc.pipelines.passes.dispatch_chain import is_view
-from llmc.pipelines.passes.kernel_functions import KernelFunctions
-from llmc.pipelines.passes.kernel_operands import KernelOperands
-from llmc.pipelines.passes.number_layers import LAYER
-from llmc.pipelines.passes.regions import Region, regions
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.dispatch_chain import is_view
+from llmc.pipelines.rewriting.functions import functions
+from llmc.pipelines.rewriting.kernel_functions import KernelFunctions
+from llmc.pipelines.rewriting.kernel_operands import KernelOperands
+from llmc.pipelines.rewriting.layers import LAYER
+from llmc.pipelines.rewriting.operations import needed_for
+from llmc.pipelines.rewriting.regions import Region, regions
 
 REGION = "region"
 

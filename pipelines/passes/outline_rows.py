@@ -6,11 +6,12 @@ from typing import ClassVar
 from torch_mlir import ir
 
 from llmc.dialects.index_notation import slice_of
-from llmc.pipelines.passes.base import Pass, functions
-from llmc.pipelines.passes.kernel_functions import KernelFunctions
-from llmc.pipelines.passes.kernel_operands import KernelOperands, Reader
-from llmc.pipelines.passes.number_layers import LAYER
-from llmc.pipelines.passes.row_expressions import (
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.functions import functions
+from llmc.pipelines.rewriting.kernel_functions import KernelFunctions
+from llmc.pipelines.rewriting.kernel_operands import KernelOperands, Reader
+from llmc.pipelines.rewriting.layers import LAYER
+from llmc.pipelines.rewriting.row_expressions import (
     RowExpression,
     as_vector,
     length_of,

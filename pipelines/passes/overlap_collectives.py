@@ -9,7 +9,8 @@ from torch_mlir.dialects import arith, func, tensor
 
 from llmc.dialects.index_notation import Size, size, sizes, slice_of
 from llmc.pipelines.clones import clone_with
-from llmc.pipelines.passes.base import Pass, functions
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.functions import functions
 from llmc.pipelines.sharding.halves import first_half, mark_half
 from llmc.pipelines.sharding.rows import is_by_row, rows_dim
 

@@ -18,7 +18,7 @@ from llmc.dialects.attributes import i64
 from llmc.dialects.block_types import block_format
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass
-from llmc.pipelines.passes.weight_expressions import read_by, serves_only
+from llmc.pipelines.rewriting.weight_expressions import read_by, serves_only
 
 _READERS = {("llmc.quantized_linear", 1), ("llmc.expert_linear", 2), ("llmc.embedding", 1)}
 

@@ -4,16 +4,17 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, linalg, tensor
+from torch_mlir.dialects import arith, tensor
 
 from llmc.dialects import ExpertLinearOp, LinearOp, PackedExpertLinearOp, PackedLinearOp
 from llmc.dialects.attributes import i64
 from llmc.dialects.block_types import block_format
-from llmc.dialects.index_notation import constant, index
+from llmc.dialects.index_notation import index
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.lower_llmc import lower
 from llmc.pipelines.recipes.recipe import recipe_of
+from llmc.pipelines.rewriting.panels import panels_of
 from llmc.pipelines.walks import find
 
 # Operations that can read a packed weight, or be made to, and as which operand.
@@ -83,28 +84,6 @@ class PackWeights(Pass):
             where = [*expert, arith.divui(row, columns), column, arith.remui(row, columns)]
             lookup.result.replace_all_uses_with(tensor.extract(packed, where))
         lookup.operation.erase()
-
-
-def panels_of(weight: ir.Value, columns: int, transposed: bool = False) -> ir.Value:
-    """The panels `[..., N/J, K, J]` of `weight [..., N, K]`, or `[..., K, N]` where transposed.
-
-    J is `columns`. Where that does not divide N the last panel is padded with zeros.
-    """
-    *experts, outputs, inputs = range(weight.type.rank)
-    if transposed:
-        outputs, inputs = inputs, outputs
-    shape, element = weight.type.shape, weight.type.element_type
-    count = shape[outputs]
-    panels = -(-count // columns)
-    zero = 0.0 if isinstance(element, ir.FloatType) else 0
-    return linalg.pack(
-        weight,
-        tensor.empty([*(shape[dim] for dim in experts), panels, shape[inputs], columns], element),
-        [outputs],
-        [columns],
-        padding_value=constant(zero, element) if count % columns else None,
-        outer_dims_perm=[*experts, outputs, inputs],
-    )
 
 
 def _users(weight: ir.Value, places: set[tuple[str, int]]) -> list[Any]:

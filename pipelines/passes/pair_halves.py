@@ -10,7 +10,7 @@ from torch_mlir.dialects import arith, linalg
 from llmc.dialects import LinearOp
 from llmc.dialects.index_notation import collapse, expand, filled, slice_of
 from llmc.pipelines.passes.base import Pass
-from llmc.pipelines.passes.row_halves import halves_of
+from llmc.pipelines.rewriting.row_halves import halves_of
 from llmc.pipelines.walks import find
 
 

@@ -8,7 +8,9 @@ from torch_mlir.dialects import func, ml_program, shard
 
 from llmc.dialects import CacheAllocateOp
 from llmc.dialects.sharding_rule import ShardingRule
-from llmc.pipelines.passes.base import Pass, fail, functions
+from llmc.pipelines.errors import fail
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.functions import functions
 from llmc.pipelines.sharding.annotations import coordinates_of, grid_of, layout_of, mark_rank
 from llmc.pipelines.sharding.collectives import converted
 from llmc.pipelines.sharding.columns import allocate_part

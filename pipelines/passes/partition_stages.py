@@ -9,7 +9,11 @@ from torch_mlir.dialects import func, tensor
 
 from llmc.dialects.index_notation import Size, size
 from llmc.dialects.parameter import STORED
-from llmc.pipelines.passes.base import Pass, calls_of, fail, layer_functions, trunks, upwards
+from llmc.pipelines.errors import fail
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.functions import calls_of
+from llmc.pipelines.rewriting.layers import layer_functions, trunks
+from llmc.pipelines.rewriting.operations import upwards
 from llmc.pipelines.sharding.annotations import STAGE, coordinates_of, grid_of
 from llmc.pipelines.sharding.collectives import broadcast, receive, send
 from llmc.pipelines.walks import find

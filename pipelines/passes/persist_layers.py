@@ -13,11 +13,12 @@ from llmc.pipelines.kernels.counters import Counters
 from llmc.pipelines.kernels.kernel import dispatch, module_around
 from llmc.pipelines.kernels.persistent import COUNTERS
 from llmc.pipelines.option_text import Range
-from llmc.pipelines.passes.base import Pass, functions, symbol_users, trunks
-from llmc.pipelines.passes.dispatch_chain import dispatch_chain
-from llmc.pipelines.passes.generics import is_constant
-from llmc.pipelines.passes.layer_phases import LayerPhases
-from llmc.pipelines.passes.number_layers import LAYER, layer_argument
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.dispatch_chain import dispatch_chain
+from llmc.pipelines.rewriting.functions import functions, symbol_users
+from llmc.pipelines.rewriting.generics import is_constant
+from llmc.pipelines.rewriting.layer_phases import LayerPhases
+from llmc.pipelines.rewriting.layers import LAYER, layer_argument, trunks
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from typing import ClassVar, TypeAlias
 from torch_mlir import ir
 from torch_mlir.dialects import func, shard
 
-from llmc.pipelines.passes.base import Pass, functions
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.functions import functions
 from llmc.pipelines.sharding.annotations import grid_of, layout_of, shard_op
 from llmc.pipelines.sharding.rules import assign, is_free, rule_of
 from llmc.pipelines.sharding.split import Layout, whole, whole_of

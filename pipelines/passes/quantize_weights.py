@@ -9,7 +9,7 @@ from llmc.dialects import EmbeddingOp, ExpertLinearOp, LinearOp, QuantizedLinear
 from llmc.dialects.block_types import block_type
 from llmc.dialects.blocks import FORMATS, Q4_0, BlockFormat, fitting
 from llmc.pipelines.passes.base import Pass
-from llmc.pipelines.passes.weight_expressions import (
+from llmc.pipelines.rewriting.weight_expressions import (
     read_by,
     serves_only,
     stored_alike,

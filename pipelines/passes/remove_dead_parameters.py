@@ -6,20 +6,17 @@ from typing import ClassVar
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
-from llmc.pipelines.passes.base import (
-    Pass,
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.recipes.recipe import recipe_of
+from llmc.pipelines.rewriting.functions import (
     calls_of,
     is_private,
-    is_read,
-    is_used,
-    layer_functions,
-    made_by,
     set_arguments,
     set_type,
     symbol_users,
 )
-from llmc.pipelines.passes.number_layers import LAYER
-from llmc.pipelines.recipes.recipe import recipe_of
+from llmc.pipelines.rewriting.layers import LAYER, layer_functions
+from llmc.pipelines.rewriting.operations import is_read, is_used, made_by
 from llmc.pipelines.walks import find, walk
 
 _GLOBALS = ("ml_program.global", "util.global")

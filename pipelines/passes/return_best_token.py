@@ -8,9 +8,11 @@ from torch_mlir.dialects import func
 
 from llmc.dialects import ArgmaxOp
 from llmc.dialects.index_notation import expand, size
-from llmc.pipelines.passes.base import Pass, set_type, symbol_users, trunks
-from llmc.pipelines.passes.increasing import before_increasing
-from llmc.pipelines.passes.logits import is_logits
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.functions import set_type, symbol_users
+from llmc.pipelines.rewriting.increasing import before_increasing
+from llmc.pipelines.rewriting.layers import trunks
+from llmc.pipelines.rewriting.logits import is_logits
 
 
 @dataclass(frozen=True)

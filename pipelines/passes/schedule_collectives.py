@@ -9,14 +9,11 @@ from torch_mlir.dialects import func, linalg, shard
 
 from llmc.dialects import LinearOp
 from llmc.dialects.index_notation import slice_of
-from llmc.pipelines.passes.base import Pass, fail, functions
+from llmc.pipelines.errors import fail
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.functions import functions
 from llmc.pipelines.sharding.annotations import coordinates_of, grid_of, layout_of
-from llmc.pipelines.sharding.collectives import (
-    all_gather,
-    mark_started,
-    reduce_scatter,
-    shift,
-)
+from llmc.pipelines.sharding.collectives import all_gather, mark_started, reduce_scatter, shift
 from llmc.pipelines.sharding.split import Layout, whole
 from llmc.pipelines.walks import find
 from llmc.runtime.ranks.grid import Grid

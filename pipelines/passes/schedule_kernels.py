@@ -8,8 +8,9 @@ from typing import ClassVar
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
-from llmc.pipelines.passes.base import Pass, functions
-from llmc.pipelines.passes.kernel_functions import is_distributed, kind_of
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.functions import functions
+from llmc.pipelines.rewriting.kernel_functions import is_distributed, kind_of
 from llmc.pipelines.schedules.interpreter import apply_script
 from llmc.pipelines.schedules.registry import parse_schedule
 from llmc.pipelines.schedules.schedule import PythonSchedule

@@ -10,13 +10,16 @@ from torch_mlir.dialects import func
 from llmc.dialects import EmbeddingOp, ScreenedArgmaxOp
 from llmc.pipelines.clones import clone_with
 from llmc.pipelines.option_text import Range
-from llmc.pipelines.passes.base import Pass, calls_of, is_read, trunks
+from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.bind_parameters import check_storage
-from llmc.pipelines.passes.output_head import EMBEDDINGS, head_of
-from llmc.pipelines.passes.parts import copy_as_part, return_instead
-from llmc.pipelines.passes.split_weights import Split, is_of_one_row, split_of
-from llmc.pipelines.passes.weight_expressions import computed_by, serves_only
 from llmc.pipelines.recipes.recipe import Recipe, recipe_of
+from llmc.pipelines.rewriting.functions import calls_of
+from llmc.pipelines.rewriting.layers import trunks
+from llmc.pipelines.rewriting.operations import is_read
+from llmc.pipelines.rewriting.output_head import EMBEDDINGS, head_of
+from llmc.pipelines.rewriting.parts import copy_as_part, return_instead
+from llmc.pipelines.rewriting.split_weights import Split, is_of_one_row, split_of
+from llmc.pipelines.rewriting.weight_expressions import computed_by, serves_only
 
 
 @dataclass(frozen=True)

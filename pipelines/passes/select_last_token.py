@@ -7,8 +7,9 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
 from llmc.dialects.index_notation import Size, as_value, size, sizes, slice_of
-from llmc.pipelines.passes.base import Pass, is_used
-from llmc.pipelines.passes.row_reads import Reads, reads_of
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.operations import is_used
+from llmc.pipelines.rewriting.row_reads import Reads, reads_of
 from llmc.pipelines.walks import find
 
 

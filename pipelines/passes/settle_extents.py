@@ -6,9 +6,10 @@ from typing import ClassVar
 from torch_mlir import ir
 
 from llmc.dialects.index_notation import as_value, kept_dims, mixed_numbers, size
-from llmc.pipelines.passes.base import Pass, made_by
-from llmc.pipelines.passes.dispatch_chain import DISPATCH, result_extents
-from llmc.pipelines.passes.generics import is_constant
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.dispatch_chain import DISPATCH, result_extents
+from llmc.pipelines.rewriting.generics import is_constant
+from llmc.pipelines.rewriting.operations import made_by
 from llmc.pipelines.walks import find
 
 

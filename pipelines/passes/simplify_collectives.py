@@ -8,16 +8,11 @@ from torch_mlir.dialects import linalg, shard, tensor
 
 from llmc.dialects import CombineExpertsOp, ExpertLinearOp
 from llmc.dialects.attributes import i64
-from llmc.pipelines.passes.base import Pass, is_used
-from llmc.pipelines.passes.generics import applied, is_elementwise
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.generics import applied, is_elementwise
+from llmc.pipelines.rewriting.operations import is_used
 from llmc.pipelines.sharding.annotations import grid_of
-from llmc.pipelines.sharding.collectives import (
-    EVEN_PART,
-    add_up,
-    axes_of,
-    is_sum,
-    reduce_scatter,
-)
+from llmc.pipelines.sharding.collectives import EVEN_PART, add_up, axes_of, is_sum, reduce_scatter
 from llmc.pipelines.sharding.local import ROWS
 from llmc.pipelines.walks import find
 from llmc.runtime.ranks.grid import Grid

@@ -6,9 +6,12 @@ from typing import Annotated, ClassVar
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
+from llmc.pipelines.errors import fail
 from llmc.pipelines.option_text import Range
-from llmc.pipelines.passes.base import Pass, callee, fail, layer_functions, trunks
-from llmc.pipelines.passes.refinement import Refinement
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.functions import callee
+from llmc.pipelines.rewriting.layers import layer_functions, trunks
+from llmc.pipelines.rewriting.refinement import Refinement
 from llmc.pipelines.walks import find
 
 _Size = Annotated[int, Range(0, 2**31 - 1)]

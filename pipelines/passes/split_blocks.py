@@ -23,8 +23,8 @@ from llmc.dialects.linear_rows import on_rows
 from llmc.dialects.quantize import in_rows
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass
-from llmc.pipelines.passes.block_fields import BlockFields
 from llmc.pipelines.recipes.recipe import recipe_of
+from llmc.pipelines.rewriting.block_fields import BlockFields
 from llmc.pipelines.walks import find
 
 

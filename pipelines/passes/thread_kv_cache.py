@@ -11,25 +11,11 @@ from llmc.dialects import AttentionOp, CacheAllocateOp, CacheAppendOp, CacheRead
 from llmc.dialects.block_types import CellType, block_type, cell_format
 from llmc.dialects.blocks import Q8_0
 from llmc.dialects.cache_cells import COLUMNS, KEYS, VALUES
-from llmc.dialects.index_notation import (
-    as_value,
-    constant,
-    index,
-    loop_index,
-    pointwise,
-    size,
-)
-from llmc.pipelines.passes.base import (
-    Pass,
-    calls_of,
-    fail,
-    globals_with,
-    layer_functions,
-    set_arguments,
-    set_operands,
-    trunks,
-)
-from llmc.pipelines.passes.number_layers import layer_argument
+from llmc.dialects.index_notation import as_value, constant, index, loop_index, pointwise, size
+from llmc.pipelines.errors import fail
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.functions import calls_of, globals_with, set_arguments, set_operands
+from llmc.pipelines.rewriting.layers import layer_argument, layer_functions, trunks
 from llmc.pipelines.walks import find
 from llmc.runtime.abi import RESET
 from llmc.runtime.errors import UserError

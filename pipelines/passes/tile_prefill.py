@@ -9,17 +9,12 @@ from torch_mlir.dialects import arith, func, scf, tensor
 from llmc.dialects.block_types import cell_format
 from llmc.dialects.cache_cells import COLUMNS
 from llmc.dialects.index_notation import as_value, filled, index, insert, size, slice_of
+from llmc.pipelines.errors import fail
 from llmc.pipelines.option_text import Range
-from llmc.pipelines.passes.base import (
-    PART,
-    Pass,
-    fail,
-    layer_functions,
-    set_arguments,
-    symbol_users,
-    trunks,
-)
+from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.specialize_tokens import SpecializeTokens
+from llmc.pipelines.rewriting.functions import set_arguments, symbol_users
+from llmc.pipelines.rewriting.layers import PART, layer_functions, trunks
 from llmc.pipelines.walks import find
 from llmc.runtime.abi import PREFILL
 

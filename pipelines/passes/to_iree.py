@@ -5,9 +5,10 @@ from typing import ClassVar
 
 from torch_mlir import ir
 
-from llmc.pipelines.passes.base import Pass, layer_functions
+from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.bind_parameters import RECIPE
 from llmc.pipelines.passes.thread_kv_cache import CACHE, SHARERS
+from llmc.pipelines.rewriting.layers import layer_functions
 from llmc.pipelines.walks import find
 from llmc.runtime.abi import PARAMETER_SCOPE
 

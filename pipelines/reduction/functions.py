@@ -5,7 +5,10 @@ from functools import partial
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
-from llmc.pipelines.passes.base import (
+from llmc.pipelines.reduction.operations import erase, is_used
+from llmc.pipelines.reduction.stand_in import stand_in
+from llmc.pipelines.reduction.strategy import Edit
+from llmc.pipelines.rewriting.functions import (
     calls_of,
     functions,
     set_arguments,
@@ -13,9 +16,6 @@ from llmc.pipelines.passes.base import (
     set_type,
     symbol_users,
 )
-from llmc.pipelines.reduction.operations import erase, is_used
-from llmc.pipelines.reduction.stand_in import stand_in
-from llmc.pipelines.reduction.strategy import Edit
 from llmc.pipelines.walks import find
 
 

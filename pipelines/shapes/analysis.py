@@ -14,7 +14,7 @@ from sympy import Expr
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
-from llmc.pipelines.passes.base import callee, functions
+from llmc.pipelines.rewriting.functions import callee, functions
 from llmc.pipelines.shapes.expressions import replaced, unknown
 from llmc.pipelines.shapes.facts import Facts, Shape, is_integer, is_tensor
 from llmc.pipelines.shapes.interface import argument_names

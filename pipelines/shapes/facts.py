@@ -7,7 +7,7 @@ import sympy
 from sympy import Expr
 from torch_mlir import ir
 
-from llmc.pipelines.passes.base import fail
+from llmc.pipelines.errors import fail
 from llmc.pipelines.shapes.expressions import differ, text, unknown, unknown_integer
 
 Shape: TypeAlias = tuple[Expr, ...]

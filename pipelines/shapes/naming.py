@@ -6,7 +6,7 @@ from typing import TypeAlias
 import sympy
 from sympy import Expr
 
-from llmc.pipelines.passes.base import callee, is_private
+from llmc.pipelines.rewriting.functions import callee, is_private
 from llmc.pipelines.shapes.analysis import Summary, known, substituted
 from llmc.pipelines.shapes.expressions import symbol
 from llmc.pipelines.shapes.interface import argument_names

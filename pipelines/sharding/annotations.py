@@ -17,7 +17,8 @@ from torch_mlir import ir
 from torch_mlir.dialects import shard
 
 from llmc.dialects.attributes import i64
-from llmc.pipelines.passes.base import fail, symbol_users
+from llmc.pipelines.errors import fail
+from llmc.pipelines.rewriting.functions import symbol_users
 from llmc.pipelines.sharding.split import Dealt, Layout, Split, even_split
 from llmc.pipelines.walks import find
 from llmc.runtime.errors import UserError

@@ -7,7 +7,7 @@ from torch_mlir.dialects import linalg, shard, tensor
 
 from llmc.dialects.attributes import i64
 from llmc.dialects.index_notation import Size, collapse, constant, insert, sizes, slice_of
-from llmc.pipelines.passes.base import fail
+from llmc.pipelines.errors import fail
 from llmc.pipelines.sharding.annotations import GRID
 from llmc.pipelines.sharding.split import Layout, Range, Split, local_type
 

@@ -28,7 +28,7 @@ from llmc.dialects.index_notation import (
     sizes,
     slice_of,
 )
-from llmc.pipelines.passes.base import fail
+from llmc.pipelines.errors import fail
 from llmc.pipelines.sharding.collectives import all_gather
 from llmc.pipelines.sharding.split import Dealt
 

@@ -7,7 +7,8 @@ from math import prod
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
-from llmc.pipelines.passes.base import functions, trunks
+from llmc.pipelines.rewriting.functions import functions
+from llmc.pipelines.rewriting.layers import trunks
 from llmc.pipelines.sharding.annotations import grid_of
 from llmc.pipelines.sharding.collectives import axes_of
 from llmc.pipelines.sharding.halves import rows_of

@@ -7,7 +7,7 @@ import iree.runtime as rt
 import numpy as np
 from torch_mlir import ir
 
-from llmc.pipelines.passes.kernel_functions import (
+from llmc.pipelines.rewriting.kernel_functions import (
     EXPERT_MATVEC,
     OVER_EXPERTS,
     PANEL_EXPERT_MATVEC,

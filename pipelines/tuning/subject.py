@@ -7,8 +7,8 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from llmc.pipelines.kernels.kernel import under_view
-from llmc.pipelines.passes.base import calls_of, functions
-from llmc.pipelines.passes.kernel_functions import kind_of
+from llmc.pipelines.rewriting.functions import calls_of, functions
+from llmc.pipelines.rewriting.kernel_functions import kind_of
 from llmc.pipelines.type_bytes import bytes_of
 from llmc.pipelines.walks import find
 

@@ -6,8 +6,7 @@ from random import Random
 
 from torch_mlir import ir
 
-from llmc.pipelines.errors import IREEError
-from llmc.pipelines.passes.base import PassError
+from llmc.pipelines.errors import IREEError, PassError
 from llmc.pipelines.schedules.schedule import PythonSchedule
 from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.pipelines.tuning.candidates import candidates

@@ -9,10 +9,10 @@ from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
 from llmc.dialects import ParameterOp
-from llmc.pipelines.passes.base import globals_with
 from llmc.pipelines.passes.bind_parameters import RECIPE
-from llmc.pipelines.passes.number_layers import LAYER
 from llmc.pipelines.recipes.recipe import read_recipe
+from llmc.pipelines.rewriting.functions import globals_with
+from llmc.pipelines.rewriting.layers import LAYER
 from tests.interpreter.types import dtype_of
 
 Values = Sequence[np.ndarray]

@@ -10,8 +10,9 @@ from torch_mlir.dialects import func
 from llmc.dialects.attributes import i64
 from llmc.dialects.block_types import block_format
 from llmc.pipelines.passes.annotate_shardings import AXES
-from llmc.pipelines.passes.base import functions, trunks
 from llmc.pipelines.passes.partition_stages import AXIS as STAGES
+from llmc.pipelines.rewriting.functions import functions
+from llmc.pipelines.rewriting.layers import trunks
 from llmc.pipelines.sharding.annotations import STAGE, add_grid, mark_layout
 from llmc.pipelines.sharding.split import Layout, Range, Split, whole
 from llmc.runtime.manifest import Axis

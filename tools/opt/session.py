@@ -16,8 +16,8 @@ from llmc.pipelines.driver.expected_diagnostics import ExpectedDiagnostics
 from llmc.pipelines.driver.reproducer import Reproducer, stored
 from llmc.pipelines.driver.roundtrip import verify_roundtrip
 from llmc.pipelines.driver.timing import Timing
+from llmc.pipelines.errors import PassError
 from llmc.pipelines.passes.apply_schedule import ApplySchedule
-from llmc.pipelines.passes.base import PassError
 from llmc.pipelines.pipeline import Step
 from llmc.pipelines.registry import (
     MODULE,

@@ -4,7 +4,7 @@ from torch_mlir import ir
 
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.passes import PropagateShapes
-from llmc.pipelines.passes.base import trunks
+from llmc.pipelines.rewriting.layers import trunks
 from llmc.runtime.engine import PREFILL_CHUNK
 
 

@@ -8,7 +8,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from llmc.dialects import ExpertLinearOp
-from llmc.pipelines.passes.base import functions
+from llmc.pipelines.rewriting.functions import functions
 from llmc.pipelines.sharding.plan import Plan
 from llmc.pipelines.sharding.search.activations import activation_bytes
 from llmc.pipelines.sharding.search.constraints import Constraints

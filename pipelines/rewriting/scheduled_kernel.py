@@ -9,8 +9,9 @@ from torch_mlir.passmanager import PassManager
 
 from llmc.dialects.index_notation import Size, index
 from llmc.pipelines.clones import clone_with
+from llmc.pipelines.errors import fail
 from llmc.pipelines.kernels.kernel import Kernel
-from llmc.pipelines.passes.base import fail, functions, set_type
+from llmc.pipelines.rewriting.functions import functions, set_type
 from llmc.pipelines.walks import find
 
 # Bytes of a buffer that goes on a workgroup's stack, at most.

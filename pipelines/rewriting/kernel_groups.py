@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from llmc.pipelines.passes.base import read_from_outside
-from llmc.pipelines.passes.kernel_kinds import (
+from llmc.pipelines.rewriting.kernel_kinds import (
     ELEMENTWISE,
     SUMS_OF_PRODUCTS,
     kernel_kind,
     reads_in_place,
 )
-from llmc.pipelines.passes.purity import is_pure
+from llmc.pipelines.rewriting.operations import read_from_outside
+from llmc.pipelines.rewriting.purity import is_pure
 from llmc.pipelines.walks import walk
 
 _VIEWS = ("tensor.collapse_shape", "tensor.expand_shape", "tensor.extract_slice")

@@ -9,10 +9,10 @@ from llmc.dialects.index_notation import Size, as_value
 from llmc.pipelines.clones import clone_with
 from llmc.pipelines.kernels.kernel import ALLOCA, Kernel, binding_under, hoist_buffers
 from llmc.pipelines.kernels.persistent import Phase, run_phases
-from llmc.pipelines.passes.asked_first import asked_first
-from llmc.pipelines.passes.dispatch_chain import Dispatch, DispatchChain
-from llmc.pipelines.passes.number_layers import layer_argument
-from llmc.pipelines.passes.phase_room import PhaseRoom
+from llmc.pipelines.rewriting.asked_first import asked_first
+from llmc.pipelines.rewriting.dispatch_chain import Dispatch, DispatchChain
+from llmc.pipelines.rewriting.layers import layer_argument
+from llmc.pipelines.rewriting.phase_room import PhaseRoom
 from llmc.pipelines.type_bytes import bytes_of
 from llmc.pipelines.walks import find
 from llmc.runtime.abi import MOST_STACK_BYTES

@@ -30,8 +30,8 @@ from llmc.dialects.float_bits import join
 from llmc.dialects.float_parts import PARTS
 from llmc.dialects.index_notation import index, letters, loop_index, pointwise
 from llmc.dialects.linear_rows import merged
-from llmc.pipelines.passes.output_head import has_plain_rows
-from llmc.pipelines.passes.pack_weights import panels_of
+from llmc.pipelines.rewriting.output_head import has_plain_rows
+from llmc.pipelines.rewriting.panels import panels_of
 
 
 class Split(ABC):

@@ -3,7 +3,8 @@
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
-from llmc.pipelines.passes.base import PART, set_type
+from llmc.pipelines.rewriting.functions import set_type
+from llmc.pipelines.rewriting.layers import PART
 
 
 def copy_as_part(step: func.FuncOp, name: str, symbols: ir.SymbolTable) -> func.FuncOp:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
-from llmc.pipelines.passes.base import keeps_order, made_by
+from llmc.pipelines.rewriting.operations import keeps_order, made_by
 
 # What gives the bytes of its first operand, or the first of them, another type.
 _VIEWS = (

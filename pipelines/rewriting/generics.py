@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from torch_mlir import ir
 
 from llmc.pipelines.clones import clone_with
-from llmc.pipelines.passes.base import is_read, made_by, read_from_outside
+from llmc.pipelines.rewriting.operations import is_read, made_by, read_from_outside
 
 
 def applied(op: ir.Operation) -> str:

@@ -10,13 +10,13 @@ from torch_mlir.dialects import tensor
 from llmc.dialects import ExpertLinearOp, LinearOp
 from llmc.dialects.block_types import StoredType
 from llmc.dialects.index_notation import sizes, slice_of
-from llmc.pipelines.passes.weight_expressions import (
+from llmc.pipelines.recipes.recipe import recipe_of
+from llmc.pipelines.rewriting.weight_expressions import (
     hoist,
     is_used_once,
     stored_alike,
     stored_format,
 )
-from llmc.pipelines.recipes.recipe import recipe_of
 
 Linear: TypeAlias = LinearOp | ExpertLinearOp
 

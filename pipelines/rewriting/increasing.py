@@ -8,8 +8,8 @@ from math import inf
 from torch_mlir import ir
 
 from llmc.pipelines.clones import clone_with
-from llmc.pipelines.passes.base import made_by
-from llmc.pipelines.passes.generics import float_constant, is_elementwise
+from llmc.pipelines.rewriting.generics import float_constant, is_elementwise
+from llmc.pipelines.rewriting.operations import made_by
 
 _RESHAPES = ("tensor.collapse_shape", "tensor.extract_slice")
 _SCALINGS = ("arith.mulf", "arith.divf")

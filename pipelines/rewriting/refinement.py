@@ -7,8 +7,9 @@ from torch_mlir.dialects import func, tensor
 from torch_mlir.passmanager import PassManager
 
 from llmc.dialects.dimensions import dimensions
-from llmc.pipelines.passes.base import callee, fail, set_type
-from llmc.pipelines.passes.simplify_reshapes import simplify_reshape
+from llmc.pipelines.errors import fail
+from llmc.pipelines.rewriting.functions import callee, set_type
+from llmc.pipelines.rewriting.reshapes import simplify_reshape
 from llmc.pipelines.walks import find, walk
 
 

@@ -3,7 +3,7 @@
 from torch_mlir import ir
 
 from llmc.dialects import LinearOp, QuantizedLinearOp
-from llmc.pipelines.passes.base import made_by
+from llmc.pipelines.rewriting.operations import made_by
 
 LINEARS = {("llmc.linear", 1), ("llmc.quantized_linear", 1)}
 EMBEDDINGS = {("llmc.embedding", 1)}

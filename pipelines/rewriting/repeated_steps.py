@@ -7,7 +7,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, func, scf, tensor
 
 from llmc.dialects.index_notation import collapse, constant, index, insert, pointwise, size
-from llmc.pipelines.passes.base import trunks
+from llmc.pipelines.rewriting.layers import trunks
 
 # Of what is inlined into a loop, IREE 3.13 may lay what the loop carries over each other.
 _APART = "noinline"

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from llmc.dialects.index_notation import letters, pointwise
-from llmc.pipelines.passes.generics import (
+from llmc.pipelines.rewriting.generics import (
     apply_body,
     captures_constants,
     inputs,
     is_elementwise,
     reads_room,
 )
-from llmc.pipelines.passes.row_halves import halves_of
+from llmc.pipelines.rewriting.row_halves import halves_of
 
 _MOST = 12
 """How many operations may follow a layer in its kernel; a gated GELU by tanh is ten."""

@@ -11,10 +11,10 @@ from torch_mlir.dialects import arith, linalg, tensor
 
 from llmc.dialects.index_notation import collapse, expand
 from llmc.pipelines.clones import clone_with
-from llmc.pipelines.passes.base import ancestor_in, made_by, read_from_outside
-from llmc.pipelines.passes.dispatch_chain import is_view
-from llmc.pipelines.passes.kernel_kinds import SUMS_OF_PRODUCTS, kernel_kind
-from llmc.pipelines.passes.purity import is_pure
+from llmc.pipelines.rewriting.dispatch_chain import is_view
+from llmc.pipelines.rewriting.kernel_kinds import SUMS_OF_PRODUCTS, kernel_kind
+from llmc.pipelines.rewriting.operations import ancestor_in, made_by, read_from_outside
+from llmc.pipelines.rewriting.purity import is_pure
 from llmc.pipelines.type_bytes import bytes_of
 
 _LARGEST = 2**15

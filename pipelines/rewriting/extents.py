@@ -3,8 +3,8 @@
 from torch_mlir import ir
 
 from llmc.dialects.index_notation import Size, mixed_numbers
-from llmc.pipelines.passes.base import made_by
-from llmc.pipelines.passes.generics import is_constant
+from llmc.pipelines.rewriting.generics import is_constant
+from llmc.pipelines.rewriting.operations import made_by
 
 
 def is_extent(extent: Size, value: ir.Value, dim: int) -> bool:

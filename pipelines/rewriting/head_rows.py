@@ -7,8 +7,8 @@ from torch_mlir.dialects import linalg, tensor
 
 from llmc.dialects.index_notation import Size, collapse, mixed_numbers
 from llmc.pipelines.kernels.token_heads import TokenHeads
-from llmc.pipelines.passes.base import made_by
-from llmc.pipelines.passes.extents import is_extent
+from llmc.pipelines.rewriting.extents import is_extent
+from llmc.pipelines.rewriting.operations import made_by
 
 
 @dataclass(frozen=True)

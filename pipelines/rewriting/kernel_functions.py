@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
-from llmc.pipelines.passes.base import callee, made_by, set_type
+from llmc.pipelines.rewriting.functions import callee, set_type
+from llmc.pipelines.rewriting.operations import made_by
 from llmc.pipelines.schedules.handles import KIND, RESULT
 from llmc.pipelines.walks import find, walk
 

@@ -6,7 +6,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import linalg, tensor
 
 from llmc.dialects import RMSNormOp
-from llmc.pipelines.passes.base import made_by
+from llmc.pipelines.rewriting.operations import made_by
 
 # From tokens of heads to heads of tokens.
 _PERMUTATION = [0, 2, 1, 3]

@@ -10,7 +10,7 @@ from torch_mlir.dialects import tensor
 from llmc.dialects.index_notation import Size, collapse, size, slice_of
 from llmc.dialects.linear_rows import apart, merged
 from llmc.dialects.quantize import in_rows
-from llmc.pipelines.passes.base import made_by
+from llmc.pipelines.rewriting.operations import made_by
 
 Reader = Callable[[Sequence[ir.Value]], ir.Value]
 """Gives a value within a kernel, from the kernel's arguments."""

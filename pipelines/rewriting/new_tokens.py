@@ -6,8 +6,8 @@ from torch_mlir import ir
 
 from llmc.dialects import AttentionOp, AttentionPartOp, CacheAppendOp
 from llmc.dialects.dealt_columns import DealtColumns
-from llmc.pipelines.passes.base import made_by
-from llmc.pipelines.passes.head_norms import HeadNorms, without_norms
+from llmc.pipelines.rewriting.head_norms import HeadNorms, without_norms
+from llmc.pipelines.rewriting.operations import made_by
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import tensor
 
 from llmc.dialects.index_notation import collapse, expand, pointwise, reduce
-from llmc.pipelines.passes.base import keeps_order, made_by
-from llmc.pipelines.passes.generics import (
+from llmc.pipelines.rewriting.generics import (
     apply_body,
     captures_constants,
     inputs,
@@ -23,6 +22,7 @@ from llmc.pipelines.passes.generics import (
     maps,
     reads_room,
 )
+from llmc.pipelines.rewriting.operations import keeps_order, made_by
 from llmc.pipelines.walks import find
 
 _COMBINERS = (

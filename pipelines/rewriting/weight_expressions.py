@@ -11,8 +11,8 @@ from torch_mlir import ir
 
 from llmc.dialects.blocks import FORMATS, BlockFormat
 from llmc.dialects.parameter import STORED
-from llmc.pipelines.passes.base import is_used
 from llmc.pipelines.recipes.recipe import Recipe, recipe_of, weight_operands
+from llmc.pipelines.rewriting.operations import is_used
 from llmc.pipelines.walks import find
 
 _T = TypeVar("_T")

@@ -5,8 +5,8 @@ from collections.abc import Container
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
-from llmc.pipelines.passes.base import made_by, needed_for, read_from_outside
-from llmc.pipelines.passes.purity import is_pure
+from llmc.pipelines.rewriting.operations import made_by, needed_for, read_from_outside
+from llmc.pipelines.rewriting.purity import is_pure
 from llmc.pipelines.walks import walk
 
 _PREFETCH = "memref.prefetch"

@@ -7,8 +7,8 @@ from torch_mlir import ir
 
 from llmc.dialects import RMSNormOp
 from llmc.dialects.index_notation import as_value, size
-from llmc.pipelines.passes.base import made_by
-from llmc.pipelines.passes.generics import is_constant
+from llmc.pipelines.rewriting.generics import is_constant
+from llmc.pipelines.rewriting.operations import made_by
 
 
 def norm_before(linear: Any, beside: Collection[str] = ()) -> RMSNormOp | None:

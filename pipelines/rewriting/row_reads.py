@@ -4,8 +4,8 @@ from torch_mlir import ir
 from torch_mlir.dialects import tensor
 
 from llmc.dialects.dimensions import ROWS, dimensions
-from llmc.pipelines.passes.generics import maps
-from llmc.pipelines.passes.purity import is_pure
+from llmc.pipelines.rewriting.generics import maps
+from llmc.pipelines.rewriting.purity import is_pure
 from llmc.pipelines.walks import walk
 
 Reads = list[tuple[int, int]]  # operands by number, and a dimension of each

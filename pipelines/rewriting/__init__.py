@@ -1,0 +1,1 @@
+"""What passes see and build by: patterns, analyses and rewrites that are no passes themselves."""
