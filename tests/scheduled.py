@@ -10,9 +10,9 @@ from torch_mlir.dialects import func, tensor
 
 from llmc import dialects
 from llmc.dialects.index_notation import constant, index
+from llmc.pipelines.kernels.marks import KIND
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.rewriting.functions import functions
-from llmc.pipelines.schedules.handles import KIND
 from llmc.pipelines.schedules.interpreter import apply_script
 from llmc.pipelines.schedules.registry import parse_schedule
 from llmc.pipelines.schedules.schedule import Schedule

@@ -29,7 +29,7 @@ from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.schedule_kernels import run_alone
 from llmc.pipelines.rewriting.functions import functions
 from llmc.pipelines.rewriting.kernel_functions import OVER_EXPERTS, is_distributed, kind_of
-from llmc.pipelines.schedules.sum_apart import CHAIN
+from llmc.pipelines.schedules.transform_ops.sum_apart import CHAIN
 from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.pipelines.tuning.candidates import candidates
 from tests.compiled import load

@@ -7,10 +7,10 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, func, linalg, math, tensor
 
 from llmc.dialects.index_notation import constant, contract, pointwise, reduce, sizes
+from llmc.pipelines.kernels.marks import KIND
 from llmc.pipelines.passes.apply_schedule import ApplySchedule
 from llmc.pipelines.passes.outline_kernels import OutlineKernels
 from llmc.pipelines.rewriting.functions import functions
-from llmc.pipelines.schedules.handles import KIND
 from llmc.pipelines.schedules.registry import SCHEDULES
 from llmc.pipelines.walks import find
 from tests.scheduled import call, into_dispatches, new_context

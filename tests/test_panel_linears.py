@@ -16,7 +16,7 @@ from llmc.pipelines.kernels.panel_linear import panel_linear
 from llmc.pipelines.passes import DispatchKernels, LowerLlmc, OutlineLinears, ScheduleKernels
 from llmc.pipelines.rewriting.functions import functions
 from llmc.pipelines.schedules.panel_choices import choose_panel_matvec
-from llmc.pipelines.schedules.sum_apart import CHAIN
+from llmc.pipelines.schedules.transform_ops.sum_apart import CHAIN
 from llmc.pipelines.schedules.workgroups import panels_of_workgroup
 from llmc.pipelines.targets.cpu import CPUTarget
 from tests.scheduled import KernelCase, call, new_context

@@ -19,6 +19,7 @@ from llmc.dialects.blocks import Q8_0
 from llmc.dialects.cache_cells import KEYS, PANEL, PLANES, UPPER, VALUES, Plane
 from llmc.dialects.index_notation import index
 from llmc.pipelines.divisor import divisor
+from llmc.pipelines.kernels.byte_instructions import INSTRUCTIONS
 from llmc.pipelines.kernels.cell_panels import CellPanels
 from llmc.pipelines.kernels.cell_words import (
     EACH_WORD,
@@ -42,7 +43,6 @@ from llmc.pipelines.kernels.vectors import (
     load,
     maximum,
 )
-from llmc.pipelines.schedules.byte_instructions import INSTRUCTIONS
 
 # Sums of 32 bits of instructions that have as many whatever the register.
 _LANES = {"vpmaddubsw": 8, "sdot": 4, "smmla": 4}

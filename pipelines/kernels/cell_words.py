@@ -12,10 +12,10 @@ from torch_mlir.dialects import arith, vector
 from llmc.dialects.block_panels import WORD
 from llmc.dialects.cache_cells import PANEL, PLANES, UPPER, Plane
 from llmc.dialects.index_notation import constant
+from llmc.pipelines.kernels.byte_instructions import Instructions, vpmaddubsw
 from llmc.pipelines.kernels.cell_panels import CellPanels
 from llmc.pipelines.kernels.splat import splat
 from llmc.pipelines.kernels.vectors import read_bytes
-from llmc.pipelines.schedules.byte_instructions import Instructions, vpmaddubsw
 
 LARGEST_HALF = 15
 """What no half is above."""

@@ -10,6 +10,7 @@ from llmc.dialects.block_panels import WORD
 from llmc.dialects.blocks import Q8_0
 from llmc.dialects.cache_cells import LOWER, PANEL, PLANES, UPPER, Plane
 from llmc.dialects.index_notation import constant, index
+from llmc.pipelines.kernels.byte_instructions import Instructions, vpdpbusd
 from llmc.pipelines.kernels.cell_panels import CellPanels
 from llmc.pipelines.kernels.cell_words import (
     EACH_WORD,
@@ -27,7 +28,6 @@ from llmc.pipelines.kernels.kernel import multiply_add
 from llmc.pipelines.kernels.online_softmax import buffer
 from llmc.pipelines.kernels.splat import splat
 from llmc.pipelines.kernels.vectors import LEAST_DIVISOR, floats, walsh_hadamard
-from llmc.pipelines.schedules.byte_instructions import Instructions, vpdpbusd
 
 # What the largest of a block's queries becomes.
 _QUERY = 127.0

@@ -28,7 +28,7 @@ from llmc.dialects.index_notation import (
 )
 from llmc.dialects.quantize import times_inverse
 from llmc.pipelines.kernels.kernel import multiply_add
-from llmc.pipelines.schedules.handles import STAGE
+from llmc.pipelines.kernels.marks import STAGE
 
 
 @dataclass(frozen=True)

@@ -32,11 +32,13 @@ from llmc.pipelines.kernels.append import append
 from llmc.pipelines.kernels.argmax import argmax
 from llmc.pipelines.kernels.attention import AttentionShape, attention
 from llmc.pipelines.kernels.byte_attention import byte_attention
+from llmc.pipelines.kernels.byte_instructions import INSTRUCTIONS
 from llmc.pipelines.kernels.combine_experts import combine_experts, combine_grouped_experts
 from llmc.pipelines.kernels.counters import Counters
 from llmc.pipelines.kernels.decode_attention import DecodeShape, decode_attention
 from llmc.pipelines.kernels.group_rows import group_rows
 from llmc.pipelines.kernels.kernel import Kernel, dispatch, module_around
+from llmc.pipelines.kernels.marks import KIND
 from llmc.pipelines.kernels.partial_attention import PARTS, room_size, room_type
 from llmc.pipelines.kernels.rotary import rotary
 from llmc.pipelines.kernels.route import route
@@ -48,8 +50,6 @@ from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.rewriting.head_rows import heads_of, where_they_lie
 from llmc.pipelines.rewriting.kernel_operands import stack_and_number
 from llmc.pipelines.rewriting.operations import is_used, made_by, upwards
-from llmc.pipelines.schedules.byte_instructions import INSTRUCTIONS
-from llmc.pipelines.schedules.handles import KIND
 from llmc.pipelines.walks import find
 
 _FLOAT_BYTES = 4

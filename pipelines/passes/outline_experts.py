@@ -9,6 +9,7 @@ from torch_mlir import ir
 
 from llmc.dialects import GroupedExpertLinearOp, PackedExpertLinearOp
 from llmc.dialects.index_notation import size
+from llmc.pipelines.kernels.marks import name_result
 from llmc.pipelines.kernels.panel_linear import panel_linear
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.rewriting.expert_rows import (
@@ -31,7 +32,6 @@ from llmc.pipelines.rewriting.linear_epilogue import (
     no_epilogue,
 )
 from llmc.pipelines.rewriting.linear_prologue import read_lengths_before
-from llmc.pipelines.schedules.handles import name_result
 from llmc.pipelines.walks import find
 
 Layer: TypeAlias = PackedExpertLinearOp | GroupedExpertLinearOp

@@ -6,12 +6,12 @@ from typing import ClassVar
 from torch_mlir import ir
 
 from llmc.pipelines.clones import clone_with
+from llmc.pipelines.kernels.marks import KIND
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.rewriting.functions import functions
 from llmc.pipelines.rewriting.kernel_functions import KernelFunctions
 from llmc.pipelines.rewriting.kernel_groups import Group, find_groups, is_repeatable
 from llmc.pipelines.rewriting.operations import is_used
-from llmc.pipelines.schedules.handles import KIND
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
+from llmc.pipelines.kernels.marks import KIND, RESULT
 from llmc.pipelines.rewriting.functions import callee, set_type
 from llmc.pipelines.rewriting.operations import made_by
-from llmc.pipelines.schedules.handles import KIND, RESULT
 from llmc.pipelines.walks import find, walk
 
 EXPERT_MATVEC, EXPERT_MATMUL = "quantized_expert_matvec", "quantized_expert_matmul"

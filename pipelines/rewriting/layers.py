@@ -4,8 +4,8 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from llmc.pipelines.errors import fail
+from llmc.pipelines.kernels.marks import KIND
 from llmc.pipelines.rewriting.functions import functions, is_private, symbol_users
-from llmc.pipelines.schedules.handles import KIND
 
 PART = "llmc.part"
 """Marks a private function that calls layers as a public one does, for which it works."""

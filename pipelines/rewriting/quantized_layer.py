@@ -16,9 +16,9 @@ from llmc.dialects.bit_planes import HIGH, MIDDLE, OFFSET
 from llmc.dialects.blocks import FORMATS, Q8_0
 from llmc.dialects.index_notation import pointwise, slice_of
 from llmc.dialects.quantize import in_rows
+from llmc.pipelines.kernels.marks import name_result
 from llmc.pipelines.kernels.quantized_linear import Norm, Panels, QuantizedRows, multiply, quantize
 from llmc.pipelines.rewriting.linear_epilogue import find_epilogue_of_panels, follow
-from llmc.pipelines.schedules.handles import name_result
 
 Linear = (
     PackedQuantizedLinearOp

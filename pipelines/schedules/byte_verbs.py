@@ -3,12 +3,12 @@
 from torch_mlir import ir
 
 from llmc.dialects.attributes import i64
-from llmc.pipelines.schedules.byte_products import ByteProductsOp
 from llmc.pipelines.schedules.handles import Handle, any_op, verb
-from llmc.pipelines.schedules.tile_products import TileProductsOp
-from llmc.pipelines.schedules.transform_dialect import load
-from llmc.pipelines.schedules.unpack_words import UnpackWordsOp
-from llmc.pipelines.schedules.use_tile_registers import UseTileRegistersOp
+from llmc.pipelines.schedules.transform_ops.byte_products import ByteProductsOp
+from llmc.pipelines.schedules.transform_ops.dialect import load
+from llmc.pipelines.schedules.transform_ops.tile_products import TileProductsOp
+from llmc.pipelines.schedules.transform_ops.unpack_words import UnpackWordsOp
+from llmc.pipelines.schedules.transform_ops.use_tile_registers import UseTileRegistersOp
 
 
 @verb

@@ -15,25 +15,13 @@ from torch_mlir import ir
 from torch_mlir.dialects import linalg, transform  # noqa: F401 (builds iterator types)
 from torch_mlir.dialects.transform import structured
 
+from llmc.pipelines.kernels.marks import KIND, RESULT, STAGE
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
 # Where verbs are, which call each other: their lines are not those of a schedule.
 _FILES = set[str]()
-
-KIND = "llmc.kernel"
-"""The attribute of a function that is a kernel; its value is the kind of kernel."""
-
-STAGE = "llmc.stage"
-"""The attribute of an operation of a kernel by which schedules name it."""
-
-RESULT = "llmc.result"
-"""The attribute of the operation that computes a kernel's result, whatever its name."""
-
-
-def name_result(value: ir.Value) -> None:
-    """Marks what computes the result of a kernel."""
-    value.owner.attributes[RESULT] = ir.UnitAttr.get()
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from llmc.pipelines.schedules.panel_matvec import (
     single_panel,
 )
 from llmc.pipelines.schedules.schedule import MOST, PythonSchedule
-from llmc.pipelines.schedules.sum_apart import CHAIN
+from llmc.pipelines.schedules.transform_ops.sum_apart import CHAIN
 from llmc.pipelines.schedules.workgroups import panels_of_workgroup
 from llmc.pipelines.targets.cpu import CACHE_LINE, CPUTarget
 from llmc.pipelines.walks import find

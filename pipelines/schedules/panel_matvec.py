@@ -14,9 +14,9 @@ from llmc.pipelines.schedules.handles import (
     operations,
     returned,
 )
-from llmc.pipelines.schedules.prefetch import ROWS
 from llmc.pipelines.schedules.schedule import MOST, Parameters, share_evenly
-from llmc.pipelines.schedules.sum_apart import CHAIN
+from llmc.pipelines.schedules.transform_ops.prefetch import ROWS
+from llmc.pipelines.schedules.transform_ops.sum_apart import CHAIN
 from llmc.pipelines.schedules.verbs import (
     add_rows,
     distribute,

@@ -12,11 +12,11 @@ from llmc.pipelines.schedules.byte_verbs import (
     use_tile_registers,
 )
 from llmc.pipelines.schedules.handles import Handle, around, each, kernels, result, stage
-from llmc.pipelines.schedules.prefetch import PANELS
-from llmc.pipelines.schedules.prefetch import ROWS as BLOCKS
 from llmc.pipelines.schedules.quantized_matvec import STRANDS, into_registers
 from llmc.pipelines.schedules.schedule import MOST, Parameters, share_evenly
-from llmc.pipelines.schedules.tile_registers import ROWS
+from llmc.pipelines.schedules.transform_ops.prefetch import PANELS
+from llmc.pipelines.schedules.transform_ops.prefetch import ROWS as BLOCKS
+from llmc.pipelines.schedules.transform_ops.tile_registers import ROWS
 from llmc.pipelines.schedules.verbs import (
     distribute,
     expand_affine,

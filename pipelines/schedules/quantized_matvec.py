@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.schedules.byte_verbs import byte_products
 from llmc.pipelines.schedules.handles import Handle, each, kernels, match, result, stage
-from llmc.pipelines.schedules.prefetch import PANELS, ROWS
 from llmc.pipelines.schedules.schedule import MOST, Parameters, share_evenly
+from llmc.pipelines.schedules.transform_ops.prefetch import PANELS, ROWS
 from llmc.pipelines.schedules.verbs import (
     distribute,
     drop_unit_loops,

@@ -14,7 +14,7 @@ from torch_mlir import ir
 from llmc.pipelines.option_text import parse_options
 from llmc.pipelines.schedules.handles import Handle
 from llmc.pipelines.schedules.schedule import ENTRY, PythonSchedule, Schedule
-from llmc.pipelines.schedules.transform_dialect import load
+from llmc.pipelines.schedules.transform_ops.dialect import load
 from llmc.runtime.errors import UserError
 
 _CALL = re.compile(r"(?P<path>.+\.py):(?P<name>\w+)\s*(\{(?P<options>.*)\})?\s*")

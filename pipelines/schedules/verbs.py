@@ -16,17 +16,17 @@ from torch_mlir.dialects.bufferization import LayoutMapOption
 from torch_mlir.dialects.transform import bufferization, loop, structured, tensor, vector
 
 from llmc.dialects.attributes import i64
-from llmc.pipelines.schedules.expand_affine import ExpandAffineOp
 from llmc.pipelines.schedules.handles import Handle, any_op, match, operations, verb
-from llmc.pipelines.schedules.one_workgroup import OneWorkgroupOp
-from llmc.pipelines.schedules.prefetch import PrefetchOp
-from llmc.pipelines.schedules.prefetch_first import PrefetchFirstOp
-from llmc.pipelines.schedules.splat_reads import SplatReadsOp
-from llmc.pipelines.schedules.sum_apart import SumApartOp
-from llmc.pipelines.schedules.transform_dialect import load
-from llmc.pipelines.schedules.vectorize_late import VectorizeLateOp
-from llmc.pipelines.schedules.whole_rounds import WholeRoundsOp
-from llmc.pipelines.schedules.widen_operand import WidenOperandOp
+from llmc.pipelines.schedules.transform_ops.dialect import load
+from llmc.pipelines.schedules.transform_ops.expand_affine import ExpandAffineOp
+from llmc.pipelines.schedules.transform_ops.one_workgroup import OneWorkgroupOp
+from llmc.pipelines.schedules.transform_ops.prefetch import PrefetchOp
+from llmc.pipelines.schedules.transform_ops.prefetch_first import PrefetchFirstOp
+from llmc.pipelines.schedules.transform_ops.splat_reads import SplatReadsOp
+from llmc.pipelines.schedules.transform_ops.sum_apart import SumApartOp
+from llmc.pipelines.schedules.transform_ops.vectorize_late import VectorizeLateOp
+from llmc.pipelines.schedules.transform_ops.whole_rounds import WholeRoundsOp
+from llmc.pipelines.schedules.transform_ops.widen_operand import WidenOperandOp
 
 
 @verb

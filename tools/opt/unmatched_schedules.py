@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from torch_mlir import ir
 
 from llmc.pipelines.driver.execution import Observer, SinglePass
+from llmc.pipelines.kernels.marks import KIND
 from llmc.pipelines.passes.apply_schedule import ApplySchedule
-from llmc.pipelines.schedules.handles import KIND
 from llmc.pipelines.walks import walk
 
 

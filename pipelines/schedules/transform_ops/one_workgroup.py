@@ -1,11 +1,11 @@
-"""`llmc_transform.one_workgroup`: a transform operation of our own, which MLIR lacks."""
+"""`llmc_transform.one_workgroup`: has one workgroup compute what functions return."""
 
 from typing import Any
 
 from torch_mlir import ir
 from torch_mlir.dialects import ext, func, scf, tensor, transform
 
-from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation, Rewriting
+from llmc.pipelines.schedules.transform_ops.dialect import ModifiesPayload, Operation, Rewriting
 
 
 class Interpretation(Rewriting):

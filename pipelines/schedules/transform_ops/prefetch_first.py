@@ -1,4 +1,4 @@
-"""`llmc_transform.prefetch_first`: a transform operation of our own, which MLIR lacks."""
+"""`llmc_transform.prefetch_first`: asks memory for what a workgroup reads first."""
 
 from collections import defaultdict
 from typing import Any
@@ -8,9 +8,9 @@ from torch_mlir.dialects import ext, scf, transform, vector
 
 from llmc.dialects.index_notation import index
 from llmc.pipelines.clones import clone_with
-from llmc.pipelines.schedules.prefetch import Line, depends_on, prefetch_lines, walks
-from llmc.pipelines.schedules.splat_reads import is_dim, transfer_reads
-from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation, Rewriting
+from llmc.pipelines.schedules.transform_ops.dialect import ModifiesPayload, Operation, Rewriting
+from llmc.pipelines.schedules.transform_ops.prefetch import Line, depends_on, prefetch_lines, walks
+from llmc.pipelines.schedules.transform_ops.splat_reads import is_dim, transfer_reads
 
 _WORKGROUPS = "scf.forall"
 

@@ -5,8 +5,8 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir.dialects import ext, transform
 
-from llmc.pipelines.schedules.tile_registers import configure, release
-from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation, Rewriting
+from llmc.pipelines.schedules.transform_ops.dialect import ModifiesPayload, Operation, Rewriting
+from llmc.pipelines.schedules.transform_ops.tile_registers import configure, release
 
 
 class Interpretation(Rewriting):

@@ -8,7 +8,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import ext, tensor, transform, vector
 
 from llmc.dialects.index_notation import constant, index
-from llmc.pipelines.schedules.transform_dialect import ConsumesPayload, Operation, Rewriting
+from llmc.pipelines.schedules.transform_ops.dialect import ConsumesPayload, Operation, Rewriting
 
 
 class Interpretation(Rewriting):

@@ -6,7 +6,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, transform
 
 from llmc.dialects.index_notation import index
-from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation, Rewriting
+from llmc.pipelines.schedules.transform_ops.dialect import ModifiesPayload, Operation, Rewriting
 from llmc.pipelines.walks import find
 
 

@@ -7,9 +7,9 @@ from torch_mlir.dialects import arith, bufferization, ext, linalg, scf, transfor
 
 from llmc.dialects.block_panels import WORD
 from llmc.dialects.index_notation import index
-from llmc.pipelines.schedules.byte_dots import ByteDots
-from llmc.pipelines.schedules.tile_registers import buffer_of_rows
-from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation, Rewriting
+from llmc.pipelines.schedules.transform_ops.byte_dots import ByteDots
+from llmc.pipelines.schedules.transform_ops.dialect import ModifiesPayload, Operation, Rewriting
+from llmc.pipelines.schedules.transform_ops.tile_registers import buffer_of_rows
 
 
 class Interpretation(Rewriting):

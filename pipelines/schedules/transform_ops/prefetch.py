@@ -1,4 +1,4 @@
-"""`llmc_transform.prefetch`: a transform operation of our own, which MLIR lacks."""
+"""`llmc_transform.prefetch`: asks memory for what loops will read."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -8,8 +8,8 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, bufferization, ext, memref, transform, vector
 
 from llmc.dialects.index_notation import index
-from llmc.pipelines.schedules.splat_reads import is_dim, transfer_reads
-from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation, Rewriting
+from llmc.pipelines.schedules.transform_ops.dialect import ModifiesPayload, Operation, Rewriting
+from llmc.pipelines.schedules.transform_ops.splat_reads import is_dim, transfer_reads
 from llmc.pipelines.targets.cpu import CACHE_LINE
 
 PANELS, ROWS = -3, -2

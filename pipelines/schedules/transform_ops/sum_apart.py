@@ -1,4 +1,4 @@
-"""`llmc_transform.sum_apart`: a transform operation of our own, which MLIR lacks."""
+"""`llmc_transform.sum_apart`: lets sums of floats begin at zero."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import ext, linalg, transform
 
 from llmc.dialects.index_notation import filled, sizes
-from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation, Rewriting
+from llmc.pipelines.schedules.transform_ops.dialect import ModifiesPayload, Operation, Rewriting
 
 CHAIN = 128
 """Terms of a sum of floats that are added one after the other, before others are.

@@ -1,4 +1,4 @@
-"""`llmc_transform.widen_operand`: a transform operation of our own, which MLIR lacks."""
+"""`llmc_transform.widen_operand`: takes the widening of an input out of an operation."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,7 +7,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import ext, linalg, tensor, transform
 
 from llmc.dialects.index_notation import sizes
-from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation, Rewriting
+from llmc.pipelines.schedules.transform_ops.dialect import ModifiesPayload, Operation, Rewriting
 
 
 class Interpretation(Rewriting):

@@ -9,10 +9,10 @@ from torch_mlir.dialects import ext, tensor, transform, vector
 
 from llmc.dialects.block_panels import WORD
 from llmc.dialects.index_notation import index
+from llmc.pipelines.kernels.byte_instructions import INSTRUCTIONS, TWO_ROWS, Pairs
 from llmc.pipelines.kernels.splat import splat
-from llmc.pipelines.schedules.byte_dots import ByteDots
-from llmc.pipelines.schedules.byte_instructions import INSTRUCTIONS, TWO_ROWS, Pairs
-from llmc.pipelines.schedules.transform_dialect import ConsumesPayload, Operation, Rewriting
+from llmc.pipelines.schedules.transform_ops.byte_dots import ByteDots
+from llmc.pipelines.schedules.transform_ops.dialect import ConsumesPayload, Operation, Rewriting
 
 
 class Interpretation(Rewriting):

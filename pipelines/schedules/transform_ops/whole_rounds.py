@@ -1,4 +1,4 @@
-"""`llmc_transform.whole_rounds`: a transform operation of our own, which MLIR lacks."""
+"""`llmc_transform.whole_rounds`: tells a loop that all its tiles are complete."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import ext, scf, transform
 
 from llmc.dialects.index_notation import index
-from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation, Rewriting
+from llmc.pipelines.schedules.transform_ops.dialect import ModifiesPayload, Operation, Rewriting
 from llmc.pipelines.walks import find
 
 

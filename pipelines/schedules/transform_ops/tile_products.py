@@ -5,9 +5,14 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir.dialects import bufferization, ext, transform
 
-from llmc.pipelines.schedules.byte_dots import ByteDots
-from llmc.pipelines.schedules.tile_registers import ROW_BYTES, Bytes, buffer_of_rows, multiply
-from llmc.pipelines.schedules.transform_dialect import ConsumesPayload, Operation, Rewriting
+from llmc.pipelines.schedules.transform_ops.byte_dots import ByteDots
+from llmc.pipelines.schedules.transform_ops.dialect import ConsumesPayload, Operation, Rewriting
+from llmc.pipelines.schedules.transform_ops.tile_registers import (
+    ROW_BYTES,
+    Bytes,
+    buffer_of_rows,
+    multiply,
+)
 
 
 class Interpretation(Rewriting):

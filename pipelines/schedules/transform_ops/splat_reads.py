@@ -1,4 +1,4 @@
-"""`llmc_transform.splat_reads`: a transform operation of our own, which MLIR lacks."""
+"""`llmc_transform.splat_reads`: reads one by one what a vector repeats."""
 
 from itertools import product
 from typing import Any
@@ -7,7 +7,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, tensor, transform, vector
 
 from llmc.dialects.index_notation import index
-from llmc.pipelines.schedules.transform_dialect import ModifiesPayload, Operation, Rewriting
+from llmc.pipelines.schedules.transform_ops.dialect import ModifiesPayload, Operation, Rewriting
 from llmc.pipelines.walks import find
 
 

@@ -1,0 +1,1 @@
+"""The operations of `llmc_transform`, which MLIR's transform dialect lacks, one in each file."""
