@@ -17,12 +17,15 @@ from llmc.frontend.tuned import database_path
 from llmc.frontend.work import Work
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.pipeline import LinalgStage, WeightsStage
+from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.pipelines.targets.parse import parse_cpu
 from llmc.pipelines.tuning.candidates import candidates
 from llmc.pipelines.tuning.database import Database, Entry
 from llmc.pipelines.tuning.operands import can_make
 from llmc.pipelines.tuning.subject import subjects
 from llmc.pipelines.tuning.tune import tune_kernel
+from llmc.runtime.errors import UserError
+from llmc.runtime.placement import cpu_refuses
 
 Advance = Callable[[str, float], None]
 """Called with the name of a kernel and the part of all work, from 0 to 1, that is done."""
@@ -44,7 +47,7 @@ def tune_model(
     what a kernel has not tried by then it does not. Raises UserError for what the user can mend,
     IREEError where IREE fails.
     """
-    target = parse_cpu(options.target)
+    target = _target(options.target)
     module = _kernels(name, options, progress)
     begin = time.perf_counter()
     with module.context, ir.Location.unknown():
@@ -60,6 +63,16 @@ def tune_model(
             entry = tune_kernel(subject, target, threads, watch)
             _store(entry)
             yield entry
+
+
+def _target(name: str) -> CPUTarget:
+    """The CPU called `name`, which must be one whose code runs here."""
+    if "," in name:
+        raise UserError(f"tuning takes one target, not '{name}'")
+    target = parse_cpu(name)
+    if reason := cpu_refuses(target.facts):
+        raise UserError(f"kernels for {name} cannot be timed here: {reason}")
+    return target
 
 
 def _watch(
@@ -93,9 +106,8 @@ def _kernels(name: str, options: CompileOptions, progress: Progress) -> ir.Modul
     work = Work(progress, dump_folder=None)
     with progress("open"):
         model = open_model(name, options.layers)
-    stage = WeightsStage.name.removeprefix("llmc-")
     started = start_lowering(model, make_skeleton(model), options, work)
-    module = started.run_stages(options.target, work, stop_after=stage)
+    module = started.run_stages(options.target, work, stop_after=WeightsStage().stage)
     linalg = LinalgStage(target=options.target)
     with work.stage(linalg.stage):
         run(linalg.before_schedules(), module)

@@ -65,7 +65,7 @@ def count_dispatches(module: ir.Module) -> dict[str, int]:
 
 
 def functions(module: ir.Module) -> dict[str, ir.Operation]:
-    """Functions with a body, by name, in the order of the module."""
+    """Functions by name, in the order of the module."""
     return {
         ir.StringAttr(op.attributes["sym_name"]).value: op.operation
         for op in module.body

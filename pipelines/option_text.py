@@ -1,7 +1,7 @@
 """A dataclass's fields as the options of a pass, a pipeline or a schedule: `{rows=16 unroll=2}`.
 
 The name of a field, with `-` for `_`, is the name of the option; its type says how to read the
-value, and in which range an integer is; its default holds where the option is not given.
+value, and which there are; its default holds where the option is not given.
 """
 
 import re
@@ -34,16 +34,29 @@ class Range:
         return f"from {self.least} to {self.most}"
 
 
+@dataclass(frozen=True)
+class OneOf:
+    """The values of an option: `storage: Annotated[str, OneOf(("f32", "f16"))] = "f32"`."""
+
+    values: tuple[str, ...]
+
+    def __contains__(self, value: str) -> bool:
+        return value in self.values
+
+    def __str__(self) -> str:
+        return f"one of {', '.join(self.values)}"
+
+
 _INT64 = Range(-(2**63), 2**63 - 1)
 
 
-def check_ranges(instance: object) -> None:
-    """ValueError if a field of a dataclass's instance is not in the `Range` of its type."""
+def check_options(instance: object) -> None:
+    """ValueError if a field of a dataclass's instance is not in its type's `Range` or `OneOf`."""
     for field in option_fields(type(instance)):
-        *_, range_ = get_args(field.type) if get_origin(field.type) is Annotated else [None]
+        *_, allowed = get_args(field.type) if get_origin(field.type) is Annotated else [None]
         value = getattr(instance, field.name)
-        if isinstance(range_, Range) and value not in range_:
-            raise ValueError(f"{option_name(field)} must be {range_}, not {value}")
+        if isinstance(allowed, Range | OneOf) and value not in allowed:
+            raise ValueError(f"{option_name(field)} must be {allowed}, not {value!r}")
 
 
 def parse_options(what: str, kind: type[T], text: str) -> T:

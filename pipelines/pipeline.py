@@ -6,9 +6,11 @@ that can be printed, read back and taken up from there. `llmc-opt` runs the same
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
+from llmc.dialects.blocks import FORMATS
 from llmc.pipelines.gpu_steps import gpu_linalg, gpu_weights
+from llmc.pipelines.option_text import OneOf, check_options
 from llmc.pipelines.passes import (
     AddEarly,
     AddGreedy,
@@ -65,10 +67,17 @@ from llmc.pipelines.passes import (
 )
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.bind_parameters import STORAGES
+from llmc.pipelines.passes.quantize_weights import AS_IS
+from llmc.pipelines.passes.thread_kv_cache import ELEMENTS
 from llmc.pipelines.targets.gpu import GPUTarget
 from llmc.pipelines.targets.parse import parse_target
 
 Step = Pass | str
+
+Storage = Annotated[str, OneOf((*STORAGES, *FORMATS, AS_IS))]
+"""As what weights are stored: floats, blocks, or what each is in the model."""
+
+_AUTO = "auto"
 
 _SIMPLIFY = "canonicalize,cse"
 # From what the importer writes to what the rules of ours can read.
@@ -86,6 +95,9 @@ class Pipeline(ABC):
     """A list of passes under a name; its fields are its options."""
 
     name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
     @abstractmethod
     def steps(self) -> tuple[Step, ...]:
@@ -142,7 +154,7 @@ class ShardStage(Stage):
     grid: str = ""
     plan: str = ""
     rank: int = 0
-    storage: str = "f32"
+    storage: Storage = "f32"
     overlap: bool = False
 
     def steps(self) -> tuple[Step, ...]:
@@ -181,8 +193,8 @@ class StateStage(Stage):
 
     name: ClassVar[str] = "llmc-state"
     target: str = "cpu"
-    storage: str = "f32"
-    kv_dtype: str = "auto"
+    storage: Storage = "f32"
+    kv_dtype: Annotated[str, OneOf((_AUTO, *ELEMENTS))] = _AUTO
     rank: int = 0
 
     def steps(self) -> tuple[Step, ...]:
@@ -206,7 +218,7 @@ class StateStage(Stage):
     @property
     def element(self) -> str:
         """The type of what the cache holds."""
-        if self.kv_dtype != "auto":
+        if self.kv_dtype != _AUTO:
             return self.kv_dtype
         if self.storage == "f32":
             return "f32"
@@ -228,7 +240,7 @@ class WeightsStage(Stage):
 
     name: ClassVar[str] = "llmc-weights"
     target: str = "cpu"
-    storage: str = "f32"
+    storage: Storage = "f32"
 
     def steps(self) -> tuple[Step, ...]:
         """What runs, in order."""
@@ -333,15 +345,14 @@ SHARDED_STAGES: tuple[type[Stage], ...] = (ImportStage, ShardStage, *STAGES[1:])
 # What the importer leaves, and then what each stage does.
 TORCH = "torch"
 STAGE_NAMES, SHARDED_STAGE_NAMES = (
-    (TORCH, *(stage.name.removeprefix("llmc-") for stage in stages))
-    for stages in (STAGES, SHARDED_STAGES)
+    (TORCH, *(stage().stage for stage in stages)) for stages in (STAGES, SHARDED_STAGES)
 )
 
 
 def stages(
     target: str,
     storage: str,
-    kv_dtype: str = "auto",
+    kv_dtype: str = _AUTO,
     tuned: str = "",
     shard: ShardStage | None = None,
 ) -> tuple[Stage, ...]:
@@ -374,7 +385,7 @@ class ImportedToIREE(Pipeline):
 
     name: ClassVar[str] = "llmc-to-iree"
     target: str = "cpu"
-    storage: str = "f32"
+    storage: Storage = "f32"
 
     def steps(self) -> tuple[Step, ...]:
         """What runs, in order."""

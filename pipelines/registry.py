@@ -57,7 +57,10 @@ def parse_pass(text: str, context: ir.Context, others: Sequence[str] = ()) -> tu
     A pass of MLIR's that runs on functions alone is nested by itself. UserError as from
     `parse_pipeline`; `others` is what else may have been meant by a name that nobody knows.
     """
-    (element,) = parse_elements(text)
+    elements = parse_elements(text)
+    if len(elements) != 1:
+        raise UserError(f"'{text}' is not one pass: give an option for each, as in --cse --inline")
+    (element,) = elements
     try:
         return _steps(element, MODULE, context, others)
     except UserError as error:

@@ -11,6 +11,7 @@ from itertools import chain, groupby, pairwise
 from iree.compiler import ir
 from iree.compiler.dialects import arith, hal, scf, util
 
+from llmc.pipelines.clones import clone_with
 from llmc.pipelines.dispatches import functions
 from llmc.pipelines.walks import walk
 
@@ -192,11 +193,9 @@ class _Copies:
 
     def add(self, op: ir.Operation) -> None:
         """Makes a copy here."""
-        operands = [self.of(operand) for operand in op.operands]
-        copy = op.clone().operation
-        for number, operand in enumerate(operands):
-            copy.operands[number] = operand
-        self.values.update(zip(op.results, copy.results, strict=True))
+        for operand in op.operands:
+            self.of(operand)
+        clone_with(op, self.values)
 
 
 def _waits_for_the_last_call(ops: list[ir.Operation]) -> bool:

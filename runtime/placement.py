@@ -34,7 +34,7 @@ class Place:
     def refuses(self, target: TargetFacts) -> str:
         """Why code for `target`, of this kind of device, cannot run here; empty where it can."""
         if self.gpu is None:
-            return _cpu_refuses(target)
+            return cpu_refuses(target)
         if self.gpu.driver == "cuda":
             return _cuda_refuses(self.gpu, target)
         missing = sorted(set(target.features) - self.gpu.features)
@@ -106,7 +106,8 @@ _REMEDIES = {
 }
 
 
-def _cpu_refuses(target: TargetFacts) -> str:
+def cpu_refuses(target: TargetFacts) -> str:
+    """Why code for `target`, a CPU, cannot run here; empty where it can."""
     if target.arch != host_arch():
         return f"this machine is {host_arch()}"
     missing = missing_features(target.features)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from torch_mlir import ir
 
 from llmc.pipelines.driver.diagnostics import SEE_OPERATION, Place, Source, message_of
+from llmc.runtime.errors import UserError
 
 _EXPECTED = re.compile(
     r"expected-(?P<severity>error|note|remark|warning)(?P<re>-re)?"
@@ -28,13 +29,14 @@ _INLINE_REGEX = re.compile(r"\{\{(.*?)\}\}")
 class Expected:
     """One comment: what should be emitted at `line` (None: anywhere without a place).
 
-    `place` is where the comment stands, `width` the number of its letters.
+    The message must hold `text`, or match `regex` where there is one. `place` is where the comment
+    stands, `width` the number of its letters.
     """
 
     severity: str
     line: int | None
     text: str
-    is_regex: bool
+    regex: re.Pattern[str] | None
     place: Place
     width: int
     met: bool = False
@@ -43,8 +45,8 @@ class Expected:
         """Whether a diagnostic is the one that is expected."""
         if (severity, line) != (self.severity, self.line):
             return False
-        if self.is_regex:
-            return re.search(_as_regex(self.text), message) is not None
+        if self.regex is not None:
+            return self.regex.search(message) is not None
         return self.text in message
 
 
@@ -105,7 +107,8 @@ def _read(source: Source) -> Iterator[Expected]:
             text = _between_braces(line[match.end() :])
             place = Place(source.name, number, len(line[: match.start()].encode()) + 1)
             width = len(match[0]) + len(text) + len("{{}}")
-            one = Expected(match["severity"], number, text, bool(match["re"]), place, width)
+            regex = _as_regex(text, place) if match["re"] else None
+            one = Expected(match["severity"], number, text, regex, place, width)
             offset = match["offset"]
             if offset == "unknown":
                 one.line = None
@@ -128,10 +131,16 @@ def _between_braces(text: str) -> str:
     return text[2:]
 
 
-def _as_regex(text: str) -> str:
-    """The pattern of `expected-*-re`: regular expressions stand between double braces in it."""
+def _as_regex(text: str, place: Place) -> re.Pattern[str]:
+    """The pattern of `expected-*-re`: regular expressions stand between double braces in it.
+
+    UserError where one of them is none.
+    """
     parts, end = [], 0
     for match in _INLINE_REGEX.finditer(text):
         parts += [re.escape(text[end : match.start()]), f"(?:{match[1]})"]
         end = match.end()
-    return "".join([*parts, re.escape(text[end:])])
+    try:
+        return re.compile("".join([*parts, re.escape(text[end:])]))
+    except re.error as error:
+        raise UserError(f"{place.file}:{place.line}: no regular expression: {error}") from error

@@ -1,6 +1,6 @@
 """`apply-schedule`: runs a schedule on the kernels of a module."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
 
@@ -27,6 +27,8 @@ class ApplySchedule(Pass):
     idempotent: ClassVar[bool] = False
     schedule: str = ""
     file: str = ""
+    scripts: list[ir.Module] = field(default_factory=list, init=False, compare=False, repr=False)
+    """The script that ran last, if any did."""
 
     def __post_init__(self) -> None:
         if self.schedule and self.file:
@@ -43,4 +45,5 @@ class ApplySchedule(Pass):
     def apply(self, module: ir.Module) -> None:
         """Writes the script and runs it."""
         if self.loaded is not None:
-            apply_script(self.loaded.script(), module)
+            self.scripts[:] = [self.loaded.script()]
+            apply_script(*self.scripts, module)

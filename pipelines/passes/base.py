@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from torch_mlir import ir
 
-from llmc.pipelines.option_text import check_ranges
+from llmc.pipelines.option_text import check_options
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Pass(ABC):
     idempotent: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_ranges(self)
+        check_options(self)
 
     @abstractmethod
     def apply(self, module: ir.Module) -> None:

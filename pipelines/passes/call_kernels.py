@@ -45,7 +45,7 @@ from llmc.pipelines.kernels.route import route
 from llmc.pipelines.kernels.scored_route import scored_route
 from llmc.pipelines.kernels.take_rows import take_rows
 from llmc.pipelines.kernels.top_k import top_k
-from llmc.pipelines.option_text import Range
+from llmc.pipelines.option_text import OneOf, Range
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.rewriting.head_rows import heads_of, where_they_lie
 from llmc.pipelines.rewriting.kernel_operands import stack_and_number
@@ -60,24 +60,22 @@ class CallKernels(Pass):
     """Puts the kernels into the module, each once, and dispatches them where they are needed.
 
     `lanes` is the number of floats in a vector register, a power of two. Products of bytes, which a
-    KV cache of cells needs, are by `instruction`. Attention, rotary embedding and appends to the KV
-    cache of a fixed number of tokens, or of other floats than f32, have no kernel and are left
-    alone. Rotary embedding and appends read heads where they lie in the rows of a linear layer; an
-    append takes in rotary embedding and narrowing. Changes numerics: a kernel sums in another
-    order, that of attention with its softmax block by block.
+    KV cache of cells needs, are by `instruction`. `llmc.cached_attention` and appends of a fixed
+    number of tokens, and all of other floats than f32, have no kernel and are left alone; nor has
+    rotary embedding of a number of sequences that is not known. Rotary embedding and appends read
+    heads where they lie in the rows of a linear layer; an append takes in rotary embedding and
+    narrowing. Changes numerics: a kernel sums in another order, that of attention with its softmax
+    block by block.
     """
 
     name: ClassVar[str] = "call-kernels"
     lanes: Annotated[int, Range(1, 256)] = 16
-    instruction: str = "plain"
+    instruction: Annotated[str, OneOf(tuple(INSTRUCTIONS))] = "plain"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.lanes.bit_count() != 1:
             raise ValueError(f"lanes must be a power of two, not {self.lanes}")
-        if self.instruction not in INSTRUCTIONS:
-            known = ", ".join(INSTRUCTIONS)
-            raise ValueError(f"instruction must be one of {known}, not '{self.instruction}'")
 
     def apply(self, module: ir.Module) -> None:
         """Rewrites operation by operation."""

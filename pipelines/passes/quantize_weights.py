@@ -1,13 +1,14 @@
 """`quantize-weights`: stores the weights of linear layers as blocks of few bits."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from torch_mlir import ir
 
 from llmc.dialects import EmbeddingOp, ExpertLinearOp, LinearOp, QuantizedLinearOp, QuantizeOp
 from llmc.dialects.block_types import block_type
 from llmc.dialects.blocks import FORMATS, Q4_0, BlockFormat, fitting
+from llmc.pipelines.option_text import OneOf
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.rewriting.weight_expressions import (
     read_by,
@@ -38,12 +39,7 @@ class QuantizeWeights(Pass):
     """
 
     name: ClassVar[str] = "quantize-weights"
-    format: str = Q4_0.name
-
-    def __post_init__(self) -> None:
-        choices = [*FORMATS, AS_IS]
-        if self.format not in choices:
-            raise ValueError(f"format must be one of {', '.join(choices)}, not '{self.format}'")
+    format: Annotated[str, OneOf((*FORMATS, AS_IS))] = Q4_0.name
 
     def apply(self, module: ir.Module) -> None:
         """Rewrites every weight that allows it, with all that reads it."""

@@ -9,9 +9,9 @@ from torch_mlir.dialects import func
 
 from llmc.dialects import EmbeddingOp, ScreenedArgmaxOp
 from llmc.pipelines.clones import clone_with
-from llmc.pipelines.option_text import Range
+from llmc.pipelines.option_text import OneOf, Range
 from llmc.pipelines.passes.base import Pass
-from llmc.pipelines.passes.bind_parameters import check_storage
+from llmc.pipelines.passes.bind_parameters import STORAGES
 from llmc.pipelines.recipes.recipe import Recipe, recipe_of
 from llmc.pipelines.rewriting.functions import calls_of
 from llmc.pipelines.rewriting.layers import trunks
@@ -41,11 +41,7 @@ class ScreenArgmax(Pass):
     columns: Annotated[int, Range(1, 4096)] = 16
     rows: Annotated[int, Range(1, 2**31 - 1)] = 4096
     tile: Annotated[int, Range(1, 4096)] = 16
-    storage: str = "f32"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_storage(self.storage)
+    storage: Annotated[str, OneOf(STORAGES)] = "f32"
 
     def apply(self, module: ir.Module) -> None:
         """Rewrites each step that is called so."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from math import prod
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, ml_program
@@ -13,6 +13,7 @@ from llmc.dialects.blocks import Q8_0
 from llmc.dialects.cache_cells import COLUMNS, KEYS, VALUES
 from llmc.dialects.index_notation import as_value, constant, index, loop_index, pointwise, size
 from llmc.pipelines.errors import fail
+from llmc.pipelines.option_text import OneOf
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.rewriting.functions import calls_of, globals_with, set_arguments, set_operands
 from llmc.pipelines.rewriting.layers import layer_argument, layer_functions, trunks
@@ -45,11 +46,7 @@ class ThreadKVCache(Pass):
 
     name: ClassVar[str] = "thread-kv-cache"
     idempotent: ClassVar[bool] = False
-    element: str = "f32"
-
-    def __post_init__(self) -> None:
-        if self.element not in ELEMENTS:
-            raise ValueError(f"element must be one of {', '.join(ELEMENTS)}, not '{self.element}'")
+    element: Annotated[str, OneOf(ELEMENTS)] = "f32"
 
     def apply(self, module: ir.Module) -> None:
         """Rewrites layer functions, then trunks, and adds the globals and `reset`."""

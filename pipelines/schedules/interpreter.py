@@ -20,8 +20,7 @@ def apply_script(script: ir.Module, payload: ir.Module) -> None:
         both.body.append(script.operation.clone())
         with ir.InsertionPoint(both.body):
             guest = builtin.ModuleOp()
-        for name in payload.operation.attributes:
-            guest.attributes[name] = payload.operation.attributes[name]
+        _copy_attributes(payload.operation, guest.operation)
         guest.attributes[_TAG] = ir.StringAttr.get(_PAYLOAD)
         _move(payload.body, guest.body)
         try:
@@ -29,6 +28,15 @@ def apply_script(script: ir.Module, payload: ir.Module) -> None:
             PassManager.parse(f"builtin.module({pass_})").run(both.operation)
         finally:
             _move(guest.body, payload.body)
+            del guest.attributes[_TAG]
+            _copy_attributes(guest.operation, payload.operation)
+
+
+def _copy_attributes(source: ir.Operation, target: ir.Operation) -> None:
+    for name in [name for name in target.attributes if name not in source.attributes]:
+        del target.attributes[name]
+    for name in source.attributes:
+        target.attributes[name] = source.attributes[name]
 
 
 def _move(source: ir.Block, target: ir.Block) -> None:

@@ -9,7 +9,7 @@ from typing import ClassVar
 from torch_mlir import ir
 from torch_mlir.dialects import transform
 
-from llmc.pipelines.option_text import check_ranges, options_text
+from llmc.pipelines.option_text import check_options, options_text
 from llmc.pipelines.schedules.handles import Handle
 
 ENTRY = "__transform_main"
@@ -33,7 +33,7 @@ class Parameters:
     worth_trying: ClassVar[Mapping[str, Sequence[int]]] = {}
 
     def __post_init__(self) -> None:
-        check_ranges(self)
+        check_options(self)
         for field in fields(self):
             value = getattr(self, field.name)
             if field.type is int and not 1 <= value <= MOST:

@@ -4,7 +4,8 @@ import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from types import ModuleType
@@ -39,7 +40,9 @@ def load_schedule(text: str) -> Schedule:
     if kind is None and options:
         raise UserError(f"{path}:{call['name']} takes no options, but was given '{options}'")
     what = f"schedule '{call['name']}'"
-    return UserSchedule(function, kind and parse_options(what, kind, options), path)
+    with _blamed_on(path):
+        parameters = kind and parse_options(what, kind, options)
+    return UserSchedule(function, parameters, path)
 
 
 @dataclass(frozen=True)
@@ -50,10 +53,8 @@ class UserSchedule(PythonSchedule):
 
     def emit(self, payload: Handle) -> None:
         """As the function does; UserError names the line of the file where it failed."""
-        try:
+        with _blamed_on(self.path):
             super().emit(payload)
-        except Exception as error:  # of code that is not ours
-            raise UserError(_told(error, self.path)) from error
 
 
 @dataclass(frozen=True)
@@ -65,10 +66,7 @@ class LibrarySchedule(Schedule):
     def script(self) -> ir.Module:
         """The file's module; MLIRError where it is not valid MLIR, of which a diagnostic tells."""
         load(ir.Context.current)
-        try:
-            self.path.open("rb").close()
-        except OSError as error:
-            raise UserError(f"cannot read {self.path}: {error.strerror}") from error
+        _require_readable(self.path)
         module = ir.Module.parseFile(str(self.path))
         if ENTRY not in ir.SymbolTable(module.operation):
             raise UserError(f"{self.path} has no transform.named_sequence @{ENTRY}")
@@ -86,25 +84,46 @@ def _function(path: Path, name: str) -> Callable[..., None]:
 
 def _module(path: Path) -> ModuleType:
     """The file, run as a module of its own."""
+    _require_readable(path)
     spec = importlib.util.spec_from_file_location(f"llmc_schedule_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise UserError(f"cannot read {path}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # where dataclasses look their annotations up
-    try:
+    with _blamed_on(path):
         spec.loader.exec_module(module)
+    return module
+
+
+def _require_readable(path: Path) -> None:
+    try:
+        path.open("rb").close()
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
+
+
+@contextmanager
+def _blamed_on(path: Path) -> Iterator[None]:
+    """Turns an error of code in a user's file, which is not ours, into UserError."""
+    try:
+        yield
+    except UserError:
+        raise
     except SyntaxError as error:
         raise UserError(f"{error.filename}:{error.lineno}: {error.msg}") from error
-    except Exception as error:  # of code that is not ours
+    except Exception as error:
         raise UserError(_told(error, path)) from error
-    return module
 
 
 def _parameters_of(function: Callable[..., None], what: str) -> type | None:
     """The dataclass of the function's options; None where it has none."""
-    arguments = list(inspect.signature(function, eval_str=True).parameters.values())
+    # A file may import what it annotates a payload with for type checkers alone.
+    known = {Handle.__name__: Handle}
+    try:
+        signature = inspect.signature(function, locals=known, eval_str=True)
+    except NameError as error:
+        raise UserError(f"{what}: an annotation is unknown: {error}") from error
+    arguments = list(signature.parameters.values())
     if len(arguments) == 1:
         return None
     kind = arguments[-1].annotation if len(arguments) == 2 else None

@@ -53,14 +53,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--list", action="store_true", help="print what was found until now")
     parser.add_argument("--forget", action="store_true", help="remove what was found until now")
-    parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
+    parser.add_argument("--json", action="store_true", help="print the kernels as JSON at the end")
     add_run_options(parser)
     add_verbose(parser)
     add_compile_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Prints a table of kernels, or one JSON object."""
+    """Prints a table of kernels, or a JSON list of them."""
     if arguments.forget:
         note(f"{database_path()}: {'removed' if forget() else 'there is none'}")
         return

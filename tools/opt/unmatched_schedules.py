@@ -29,7 +29,9 @@ class UnmatchedSchedules(Observer):
         if not isinstance(single.pass_, ApplySchedule) or single.pass_.loaded is None:
             return
         name = single.pass_.schedule or single.pass_.file
-        wanted = sorted(set(_matched_kinds(single.pass_.loaded.script().operation)))
+        wanted = sorted(
+            {kind for script in single.pass_.scripts for kind in _matched_kinds(script.operation)}
+        )
         if wanted and not self._kinds.intersection(wanted):
             kinds = " or ".join(f'{KIND} = "{kind}"' for kind in wanted)
             _warn(

@@ -7,10 +7,11 @@ from torch_mlir.dialects import affine, arith, vector
 
 from llmc.dialects.block_panels import WORD
 from llmc.dialects.index_notation import constant, index
+from llmc.pipelines.errors import fail
 
 
 class ByteDots:
-    """The operation, and the operands of its products.
+    """The operation, and the operands of its products. PassError where its size varies.
 
     Its loops are rows `t`, panels `p`, blocks `b`, rows `j` of a panel, words `g` and bytes `i`;
     its body adds up, from 0 on, products of an integer of the weight, which it makes of a byte, of
@@ -24,6 +25,8 @@ class ByteDots:
         *given, self.start = op.operands
         count = len(given) - len(self._products)
         self._weights, self.values = given[:count], given[count:]
+        if not self.start.type.has_static_shape:
+            fail(op, "tiles differ in size: `panels` must divide the weight's, `together` them")
         self.rows, self.panels, self.blocks, self.columns = self.start.type.shape
         *_, self.words, _ = self.values[0].type.shape
 

@@ -8,6 +8,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import ext, tensor, transform, vector
 
 from llmc.dialects.index_notation import constant, index
+from llmc.pipelines.errors import fail
 from llmc.pipelines.schedules.transform_ops.dialect import ConsumesPayload, Operation, Rewriting
 
 
@@ -42,7 +43,7 @@ class _Value:
 
 
 class _Tile:
-    """The operation, and how often its loops run."""
+    """The operation, and how often its loops run. PassError where that varies."""
 
     def __init__(self, op: ir.Operation) -> None:
         self.op, self.body = op, op.regions[0].blocks[0]
@@ -53,6 +54,8 @@ class _Tile:
             for operand, loops in zip(op.operands, self.places, strict=True)
             for loop, extent in zip(loops, operand.type.shape, strict=True)
         }
+        if not all(operand.type.has_static_shape for operand in op.operands):
+            fail(op, "an operation whose size varies cannot become vectors: tile it evenly")
 
     def vectorized(self) -> ir.Value:
         """The tensor that the operation computes."""

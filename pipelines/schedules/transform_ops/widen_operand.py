@@ -7,6 +7,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import ext, linalg, tensor, transform
 
 from llmc.dialects.index_notation import sizes
+from llmc.pipelines.clones import clone_with
 from llmc.pipelines.schedules.transform_ops.dialect import ModifiesPayload, Operation, Rewriting
 
 
@@ -78,7 +79,7 @@ class _Widening:
         known = _begin(op, [*(each.type for each in arguments), self.made.type], arguments)
         with ir.InsertionPoint(op.regions[0].blocks[0]):
             for member in self.members:
-                _clone(member, known)
+                clone_with(member, known)
             linalg.YieldOp([known[self.made]])
         return op.operation
 
@@ -95,7 +96,7 @@ class _Widening:
         with ir.InsertionPoint(op.regions[0].blocks[0]):
             for inner in self.block:
                 if inner.operation not in self.members or _is_constant(inner.operation):
-                    _clone(inner.operation, known)
+                    clone_with(inner.operation, known)
         return op.operation
 
 
@@ -148,11 +149,3 @@ def _begin(
     """The body's block; its arguments of these `types`, by those that they stand for."""
     block = op.regions[0].blocks.append(*types, arg_locs=None)
     return dict(zip(arguments, block.arguments, strict=False))
-
-
-def _clone(op: ir.Operation, known: dict[ir.Value, ir.Value]) -> None:
-    """Clones an operation on elements, here, which reads what `known` says; adds its results."""
-    clone = op.clone().operation
-    for number, operand in enumerate(op.operands):
-        clone.operands[number] = known.get(operand, operand)
-    known.update(zip(op.results, clone.results, strict=True))
