@@ -22,6 +22,7 @@ class AddEarly(Pass):
     """
 
     name: ClassVar[str] = "add-early"
+    idempotent: ClassVar[bool] = False  # for the sum within may then be one of such
 
     def apply(self, module: ir.Module) -> None:
         """Rewrites sum by sum, in order."""

@@ -8,7 +8,7 @@ from torch_mlir import ir
 from llmc.dialects import CacheAllocateOp
 from llmc.dialects.attributes import i64
 from llmc.pipelines.passes.base import Pass
-from llmc.pipelines.passes.thread_kv_cache import CACHE, SHARERS
+from llmc.pipelines.passes.thread_kv_cache import CACHE, SHARERS, kept_as
 from llmc.pipelines.rewriting.functions import globals_with
 from llmc.pipelines.sharding.annotations import grid_of, shard_op
 from llmc.pipelines.sharding.split import Dealt, whole
@@ -32,7 +32,7 @@ class AnnotateCaches(Pass):
     name: ClassVar[str] = "annotate-caches"
 
     def apply(self, module: ir.Module) -> None:
-        """Annotates all caches."""
+        """Annotates all caches. UserError where a global is no cache, though marked as one."""
         grid = grid_of(module)
         axes = [axis.name for axis in grid.axes] if grid else []
         if grid is None or AXIS not in axes:
@@ -43,6 +43,7 @@ class AnnotateCaches(Pass):
         if not caches:
             return
         for op in caches:
+            kept_as(ir.TypeAttr(op.attributes["type"]).value)
             op.attributes[SHARERS] = i64(split.ranks)
         names = {op.attributes["sym_name"].value for op in caches}
         for op in find(module.operation, "ml_program.global_load"):

@@ -7,6 +7,7 @@ from torch_mlir import ir
 
 from llmc.dialects import AttentionOp, CachedAttentionOp, CacheReadOp
 from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.extents import is_extent
 from llmc.pipelines.rewriting.operations import made_by
 from llmc.pipelines.walks import find
 
@@ -17,7 +18,7 @@ class AttendInPlace(Pass):
 
     Only where many tokens attend at once, whose scores would be as large as tokens times columns:
     one token of each sequence is for `fuse-decode-attention`. Keys and values must be those of one
-    layer and of the same sequences.
+    layer and of the same sequences, up to the last column that a token sees.
     """
 
     name: ClassVar[str] = "attend-in-place"
@@ -42,6 +43,8 @@ def _has_many_rows(attention: AttentionOp) -> bool:
 def _fuse(attention: AttentionOp, keys: CacheReadOp, values: CacheReadOp) -> None:
     if (keys.layer, keys.sequence) != (values.layer, values.sequence):
         return
+    if not _reads_all(keys, attention) or not _reads_all(values, attention):
+        return
     with ir.InsertionPoint(attention), attention.location:
         fused = CachedAttentionOp(
             attention.query,
@@ -58,3 +61,12 @@ def _fuse(attention: AttentionOp, keys: CacheReadOp, values: CacheReadOp) -> Non
         )
     attention.out.replace_all_uses_with(fused.out)
     attention.operation.erase()
+
+
+def _reads_all(read: CacheReadOp, attention: AttentionOp) -> bool:
+    """Whether `read` has the columns before the tokens of `attention`, and theirs."""
+    sum_ = made_by(read.columns, "arith.addi")
+    if sum_ is None:
+        return False
+    past, tokens = sum_.operands
+    return past == attention.past and is_extent(tokens, attention.query, 2)

@@ -2,16 +2,17 @@
 
 from dataclasses import dataclass
 from itertools import chain, count
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, ml_program, tensor
 
 from llmc.dialects.index_notation import letters, pointwise, slice_of
 from llmc.pipelines.errors import fail
+from llmc.pipelines.option_text import OneOf
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.recipes.recipe import Computed, Recipe, recipe_of
-from llmc.pipelines.rewriting.functions import functions
+from llmc.pipelines.rewriting.functions import calls_of, functions
 from llmc.pipelines.rewriting.layers import is_layer, layer_argument
 from llmc.pipelines.rewriting.operations import is_read, is_used
 from llmc.pipelines.walks import walk
@@ -29,12 +30,6 @@ _WIDENS_ITSELF = {
 _EXACT = ("llmc.rotary_table",)
 
 
-def check_storage(storage: str) -> None:
-    """ValueError where floats are not stored so."""
-    if storage not in STORAGES:
-        raise ValueError(f"storage must be one of {', '.join(STORAGES)}, not '{storage}'")
-
-
 @dataclass(frozen=True)
 class BindParameters(Pass):
     """Makes a global of each weight expression: of what is computed from `llmc.parameter`s alone.
@@ -47,21 +42,24 @@ class BindParameters(Pass):
     """
 
     name: ClassVar[str] = "bind-parameters"
-    storage: str = "f32"
-
-    def __post_init__(self) -> None:
-        check_storage(self.storage)
+    storage: Annotated[str, OneOf(STORAGES)] = "f32"
 
     def apply(self, module: ir.Module) -> None:
-        """Replaces the weight expressions of every function."""
+        """Replaces the weight expressions of every function.
+
+        PassError where one names other than as many weights as there are calls of the function.
+        """
         bound = _Globals(module)
         for function in functions(module):
+            needed = len(calls_of(module, function)) if is_layer(function) else 1
             # From the last operation on: an expression goes before those that it contains.
             for op in reversed(list(walk(function.operation))):
                 recipe = recipe_of(op.results[0]) if len(op.results) == 1 else None
                 if recipe is None:
                     continue
                 if is_used(op):
+                    if needed not in (recipe.layers, 0):
+                        fail(op, f"{recipe.layers} weights are named, but {needed} needed")
                     type_ = self._stored_type(op, recipe, is_layer(function))
                     _replace(op.results[0], function, bound.symbol(recipe, type_, op), type_)
                 op.erase()
@@ -71,8 +69,6 @@ class BindParameters(Pass):
         element = type_.element_type
         if type_.rank > 1 and element == ir.F32Type.get() and op.name not in _EXACT:
             element = ir.Type.parse(self.storage)
-        if recipe.layers > 1 and not stacked:
-            fail(op, f"public function needs one weight, but {recipe.layers} are named")
         shape = [recipe.layers, *type_.shape] if stacked else type_.shape
         return ir.RankedTensorType.get(shape, element)
 

@@ -11,7 +11,13 @@ from llmc.dialects.linear_rows import merged
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.recipes.recipe import recipe_of
-from llmc.pipelines.rewriting.output_head import EMBEDDINGS, LINEARS, has_plain_rows, head_of
+from llmc.pipelines.rewriting.output_head import (
+    EMBEDDINGS,
+    LINEARS,
+    has_plain_rows,
+    head_of,
+    keeps_outputs,
+)
 from llmc.pipelines.rewriting.weight_expressions import computed_by, serves_only
 from llmc.pipelines.walks import find
 
@@ -88,7 +94,7 @@ def _widen(linear: ir.Operation, rows: int) -> None:
 
 def _search_all(reshape: ir.Operation, outputs: ir.Value) -> None:
     """Has an `llmc.argmax` of what `reshape` makes search all `outputs` of the layer."""
-    if reshape.name != "tensor.collapse_shape":
+    if reshape.name != "tensor.collapse_shape" or not keeps_outputs(reshape):
         return
     users = [use.owner.operation for use in reshape.results[0].uses]
     searches = [op for op in users if op.name == ArgmaxOp.OPERATION_NAME]

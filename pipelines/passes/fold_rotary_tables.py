@@ -121,7 +121,8 @@ def _positions(value: ir.Value) -> ir.Value | None:
 def _scale_of(op: ir.Operation) -> tuple[float, ir.Operation]:
     """What the result of `op` is multiplied by, and the operation that does it; else 1 and `op`."""
     users = [use.owner.operation for use in op.results[0].uses]
-    factor = _factor(users[0]) if len(users) == 1 else None
+    is_input = len(users) == 1 and users[0].operands[0] == op.results[0]
+    factor = _factor(users[0]) if is_input else None
     if factor is None or users[0].results[0].type != op.results[0].type:
         return 1.0, op
     return factor, users[0]

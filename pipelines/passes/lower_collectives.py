@@ -18,6 +18,7 @@ from llmc.pipelines.sharding.collectives import (
     axes_of,
     check_sum,
     count_parts,
+    place_in,
     side_by_side,
 )
 from llmc.pipelines.walks import find
@@ -103,14 +104,18 @@ def _reduce_scatter(calls: "_Calls", op: ir.Operation) -> list[ir.Value]:
 def _shift(calls: "_Calls", op: ir.Operation) -> list[ir.Value]:
     if not op.opview.rotate:
         fail(op, "a shift that does not rotate leaves ranks without a value: add 'rotate'")
+    if axes_of(op) != [op.opview.shift_axis.value]:
+        fail(op, "a shift must go along the one axis of its groups")
     (x,) = op.operands
     by = arith.ConstantOp(ir.IntegerType.get_signless(32), op.opview.offset.value).result
     return [_in_shape(calls.returned("shift", op, [_flat(x), by]), sizes(x))]
 
 
 def _broadcast(calls: "_Calls", op: ir.Operation) -> list[ir.Value]:
+    root = _place(op, "root")
     (x,) = op.operands
-    root = _place(op.attributes["root"])
+    if [x.type.is_dynamic_dim(dim) for dim in range(x.type.rank)].count(True) > 1:
+        fail(op, "a broadcast must be of a tensor with one open extent at most")
     flat = calls.returned("broadcast", op, [_flat(x), root])
     return [_in_shape(flat, _sizes_of_all(flat, x.type))]
 
@@ -129,18 +134,21 @@ def _sizes_of_all(flat: ir.Value, type_: ir.RankedTensorType) -> list[Size]:
 
 
 def _send(calls: "_Calls", op: ir.Operation) -> list[ir.Value]:
+    if STARTED in op.attributes:
+        fail(op, "a send ends at once: it is not to be started beforehand")
+    destination = _place(op, "destination")
     (x,) = op.operands
-    calls.add("send", op, [_flat(x), _place(op.attributes["destination"])], [])
+    calls.add("send", op, [_flat(x), destination], [])
     return [x]
 
 
 def _receive(calls: "_Calls", op: ir.Operation) -> list[ir.Value]:
+    source = _place(op, "source")
     (room,) = op.operands
     extents, length = sizes(room), index(1)
     for extent in extents:
         length = arith.muli(length, as_value(extent))
     length = arith.index_cast(ir.IntegerType.get_signless(64), length)
-    source = _place(op.attributes["source"])
     return [_in_shape(calls.returned("receive", op, [length, source]), extents)]
 
 
@@ -155,9 +163,9 @@ _LOWERINGS: dict[str, Callable[["_Calls", ir.Operation], list[ir.Value]]] = {
 }
 
 
-def _place(attribute: ir.Attribute) -> ir.Value:
+def _place(op: ir.Operation, attribute: str) -> ir.Value:
     """A rank's place in its group, of one axis."""
-    (place,) = ir.DenseI64ArrayAttr(attribute)
+    place = place_in(op, attribute)
     return arith.ConstantOp(ir.IntegerType.get_signless(32), place).result
 
 

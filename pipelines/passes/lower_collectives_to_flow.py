@@ -12,7 +12,13 @@ from llmc.dialects.index_notation import Size, constant, expand, index, sizes
 from llmc.pipelines.errors import fail
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.sharding.annotations import grid_of, rank_of, remove_unused_grid
-from llmc.pipelines.sharding.collectives import axes_of, check_sum, count_parts, side_by_side
+from llmc.pipelines.sharding.collectives import (
+    axes_of,
+    check_sum,
+    count_parts,
+    place_in,
+    side_by_side,
+)
 from llmc.pipelines.walks import find
 from llmc.runtime.ranks.grid import Grid
 
@@ -129,8 +135,8 @@ def _all_gather(group: _Group, op: ir.Operation) -> ir.Value:
 
 
 def _broadcast(group: _Group, op: ir.Operation) -> ir.Value:
+    root = place_in(op, "root")
     (x,) = op.operands
-    (root,) = ir.DenseI64ArrayAttr(op.attributes["root"])
     if not group.is_at(op, root):
         zero = constant(0.0, x.type.element_type)
         x = linalg.fill(zero, outs=[tensor.empty(sizes(x), x.type.element_type)])

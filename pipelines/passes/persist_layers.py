@@ -16,7 +16,7 @@ from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.rewriting.dispatch_chain import dispatch_chain
 from llmc.pipelines.rewriting.functions import functions, symbol_users
-from llmc.pipelines.rewriting.generics import is_constant
+from llmc.pipelines.rewriting.generics import integer_constant
 from llmc.pipelines.rewriting.layer_phases import LayerPhases
 from llmc.pipelines.rewriting.layers import LAYER, layer_argument, trunks
 
@@ -68,13 +68,9 @@ class _PersistentLayer:
         phases = LayerPhases(function, chain)
         return cls(function, phases) if phases.can_persist() else None
 
-    def is_numbered(self, call: func.CallOp) -> bool:
-        """Whether it is known for which layer `call` is."""
-        return is_constant(call.operands[self._layer])
-
-    def number(self, call: func.CallOp) -> int:
-        """The layer that `call` is for."""
-        return call.operands[self._layer].owner.opview.literal_value
+    def number(self, call: func.CallOp) -> int | None:
+        """The layer that `call` is for; None where that is not known."""
+        return integer_constant(call.operands[self._layer])
 
     def follows(self, call: func.CallOp, before: func.CallOp) -> bool:
         """Whether `call` is for the layer after that of `before`, and goes on with its result."""
@@ -85,7 +81,7 @@ class _PersistentLayer:
             call.callee == before.callee
             and list(call.operands) == expected
             and len(list(before.results[0].uses)) == 1
-            and self.number(call) == self.number(before) + 1
+            and self.number(call) == (self.number(before) or 0) + 1
         )
 
     def replace(self, calls: list[func.CallOp], workgroups: int) -> None:
@@ -102,7 +98,7 @@ class _PersistentLayer:
                 [_brought(value, known) for value in phases.read],
                 [_bytes_of(room)],
                 [] if isinstance(room, int) else [room],
-                scalars=[*scalars, index(self.number(first)), index(len(calls))],
+                scalars=[*scalars, first.operands[self._layer], index(len(calls))],
                 updated=[*(_brought(value, known) for value in phases.updated), counters.load()],
             )
             _hide_rows(hidden)
@@ -121,7 +117,7 @@ def _runs(
     run: list[func.CallOp] = []
     for call in [op for op in trunk.entry_block if isinstance(op, func.CallOp)]:
         layer = persistent.get(call.callee.value)
-        if layer is None or not layer.is_numbered(call):
+        if layer is None or layer.number(call) is None:
             continue
         if run and not layer.follows(call, run[-1]):
             yield run

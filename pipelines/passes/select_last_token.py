@@ -6,7 +6,7 @@ from typing import ClassVar
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
-from llmc.dialects.index_notation import Size, as_value, size, sizes, slice_of
+from llmc.dialects.index_notation import Size, as_value, mixed_numbers, size, sizes, slice_of
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.rewriting.operations import is_used
 from llmc.pipelines.rewriting.row_reads import Reads, reads_of
@@ -68,9 +68,7 @@ def _selected(slice_: tensor.ExtractSliceOp) -> _Row | None:
     parts = [dim for dim, extent in enumerate(extents) if not 0 <= extent == shape[dim]]
     if len(parts) != 1 or extents[parts[0]] != 1 or any(s != 1 for s in slice_.static_strides):
         return None
-    dynamic = iter(slice_.offsets)
-    unknown = ir.ShapedType.get_dynamic_stride_or_offset()
-    offsets = [next(dynamic) if o == unknown else o for o in slice_.static_offsets]
+    offsets = mixed_numbers(slice_.static_offsets, slice_.offsets)
     return _Row(parts[0], offsets[parts[0]])
 
 

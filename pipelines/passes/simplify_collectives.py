@@ -163,5 +163,4 @@ def _sum_result(op: ir.Operation, axes: list[int]) -> None:
 
 def _is_by_element(op: linalg.GenericOp) -> bool:
     """Whether element i of the one result is of the elements i of the inputs alone."""
-    is_indexed = find(op.operation, "linalg.index")
-    return len(op.outputs) == 1 and is_elementwise(op.operation) and not is_indexed
+    return len(op.outputs) == 1 and is_elementwise(op.operation)

@@ -10,7 +10,12 @@ from llmc.dialects import ExpertLinearOp, LinearOp
 from llmc.dialects.index_notation import slice_of
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.recipes.recipe import recipe_of
+from llmc.pipelines.rewriting.extents import takes_whole
+from llmc.pipelines.rewriting.linear_prologue import read_lengths_before
 from llmc.pipelines.walks import find
+
+_LAYERS = {"llmc.linear": 0, "llmc.expert_linear": 1}
+"""Linear layers, and the operand that has as many rows as their result."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +32,9 @@ class SplitLinears(Pass):
         """Rewrites every slice of outputs."""
         for op in find(module.operation, "tensor.extract_slice"):
             _split(op.opview)
-        for op in find(module.operation, "tensor.dim"):
-            _measure_rows(op.opview)
+        # So that a layer that is taken apart can go.
+        for op in find(module.operation, *_LAYERS):
+            read_lengths_before(op, _LAYERS[op.name])
 
 
 def _split(slice_: tensor.ExtractSliceOp) -> None:
@@ -58,31 +64,11 @@ def _split(slice_: tensor.ExtractSliceOp) -> None:
     slice_.operation.erase()
 
 
-def _measure_rows(dim: tensor.DimOp) -> None:
-    """Asks what the layer reads for its rows, so that a layer that is taken apart can go."""
-    source = dim.source.owner
-    linear = None if isinstance(source, ir.Block) else source.opview
-    with ir.InsertionPoint(dim), dim.location:
-        if isinstance(linear, LinearOp):
-            rows = tensor.DimOp(linear.x, dim.index).result
-        elif isinstance(linear, ExpertLinearOp):
-            rows = tensor.DimOp(linear.expert, dim.index).result
-        else:
-            return
-    dim.result.replace_all_uses_with(rows)
-    dim.operation.erase()
-
-
 def _outputs(slice_: tensor.ExtractSliceOp) -> tuple[int, int] | None:
     """The first output that is taken, and how many; None where other dimensions are cut too."""
-    shape = slice_.source.type.shape
-    sizes, offsets = list(slice_.static_sizes), list(slice_.static_offsets)
-    # An open extent is the model's only one: that of its tokens, or of its batch.
-    dims = [not isinstance(each.owner, ir.Block) and each.owner.name for each in slice_.sizes]
-    is_whole = len(slice_.result.type.shape) == len(shape) and all(
-        offset == 0 and (size == extent or (size < 0 and set(dims) == {"tensor.dim"}))
-        for offset, size, extent in zip(offsets[:-1], sizes[:-1], shape[:-1], strict=True)
-    )
-    is_plain = all(stride == 1 for stride in slice_.static_strides)
-    is_known = offsets[-1] >= 0 and sizes[-1] >= 0
-    return (offsets[-1], sizes[-1]) if is_whole and is_plain and is_known else None
+    rank = slice_.source.type.rank
+    offset, count = slice_.static_offsets[rank - 1], slice_.static_sizes[rank - 1]
+    is_plain = slice_.result.type.rank == rank and set(slice_.static_strides) == {1}
+    is_known = offset >= 0 and count >= 0
+    is_whole = is_plain and is_known and takes_whole(slice_, range(rank - 1))
+    return (offset, count) if is_whole else None

@@ -6,6 +6,7 @@ from torch_mlir import ir
 
 from llmc.pipelines.clones import clone_with
 from llmc.pipelines.rewriting.operations import is_read, made_by, read_from_outside
+from llmc.pipelines.walks import find
 
 
 def applied(op: ir.Operation) -> str:
@@ -31,9 +32,13 @@ def maps(op: ir.Operation) -> list[ir.AffineMap]:
 
 
 def is_elementwise(op: ir.Operation) -> bool:
-    """Whether a linalg.generic reads and writes all its operands at one and the same point."""
+    """Whether a linalg.generic computes each element of the same element of all its operands.
+
+    And of nothing else, such as where it stands.
+    """
     first, *others = maps(op)
-    return all(map_ == ir.AffineMap.get_identity(first.n_dims) for map_ in (first, *others))
+    same = ir.AffineMap.get_identity(first.n_dims)
+    return all(map_ == same for map_ in (first, *others)) and not find(op, "linalg.index")
 
 
 def inputs(op: ir.Operation) -> list[ir.Value]:
@@ -55,6 +60,12 @@ def captures_constants(op: ir.Operation) -> bool:
 def is_constant(value: ir.Value) -> bool:
     """Whether `value` is a constant."""
     return made_by(value, "arith.constant") is not None
+
+
+def integer_constant(value: ir.Value) -> int | None:
+    """The integer that `value` is; None where it is no constant."""
+    constant = made_by(value, "arith.constant")
+    return constant and constant.opview.literal_value
 
 
 def float_constant(value: ir.Value) -> float | None:

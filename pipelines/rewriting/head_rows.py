@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.dialects import linalg, tensor
 
-from llmc.dialects.index_notation import Size, collapse, mixed_numbers
+from llmc.dialects.index_notation import Size, collapse
 from llmc.pipelines.kernels.token_heads import TokenHeads
-from llmc.pipelines.rewriting.extents import is_extent
+from llmc.pipelines.rewriting.extents import takes_whole
 from llmc.pipelines.rewriting.operations import made_by
 
 
@@ -79,12 +79,8 @@ def _token_rows(heads: ir.Value) -> HeadRows | None:
     slice_ = rows and made_by(rows, "tensor.extract_slice")
     if not slice_:
         return rows and HeadRows(rows, 0)
-    cut: tensor.ExtractSliceOp = slice_.opview
-    *first, offset = cut.static_offsets
-    is_part = cut.source.type.rank == 3 and first == [0, 0] and list(cut.static_strides) == [1] * 3
-    if not is_part or offset == ir.ShapedType.get_dynamic_size():
-        return HeadRows(rows, 0)
-    return HeadRows(cut.source, offset)
+    offset = _last_offset(slice_.opview, 3)
+    return HeadRows(rows, 0) if offset is None else HeadRows(slice_.opview.source, offset)
 
 
 def _row_before_cutting(heads: ir.Value) -> ir.Value | None:
@@ -102,32 +98,30 @@ def _row_before_cutting(heads: ir.Value) -> ir.Value | None:
 def _before_slice_of_heads(heads: ir.Value) -> tuple[ir.Value, int]:
     """Heads `[B, H, 1, S]` of which `heads [B, H, 1, D]` are the channels from an offset on."""
     slice_ = made_by(heads, "tensor.extract_slice")
-    if slice_ is None:
+    offset = _last_offset(slice_.opview, 4) if slice_ else None
+    if slice_ is None or offset is None:
         return heads, 0
     cut: tensor.ExtractSliceOp = slice_.opview
-    *first, offset = cut.static_offsets
-    alike = cut.source.type.rank == 4 and cut.source.type.shape[1:3] == heads.type.shape[1:3]
-    is_part = first == [0, 0, 0] and list(cut.static_strides) == [1] * 4
-    if not alike or not is_part or offset == ir.ShapedType.get_dynamic_size():
-        return heads, 0
-    return (cut.source, offset) if _is_whole_batch(cut) else (heads, 0)
+    alike = cut.source.type.shape[1:3] == heads.type.shape[1:3]
+    return (cut.source, offset) if alike and takes_whole(cut, [0]) else (heads, 0)
 
 
 def _before_slice(row: ir.Value) -> tuple[ir.Value, int]:
     """A row `[B, 1, M]` of which `row [B, 1, N]` are the channels from an offset on."""
     slice_ = made_by(row, "tensor.extract_slice")
-    if slice_ is None:
+    offset = _last_offset(slice_.opview, 3) if slice_ else None
+    if slice_ is None or offset is None:
         return row, 0
     cut: tensor.ExtractSliceOp = slice_.opview
+    alike = cut.source.type.shape[1] == row.type.shape[1]
+    return (cut.source, offset) if alike and takes_whole(cut, [0]) else (row, 0)
+
+
+def _last_offset(cut: tensor.ExtractSliceOp, rank: int) -> int | None:
+    """Where `cut`, of a tensor of `rank`, begins in the last dimension, in all others at 0.
+
+    None where it does not, or that is computed.
+    """
     *first, offset = cut.static_offsets
-    is_part = first == [0, 0] and list(cut.static_strides) == [1] * 3
-    alike = is_part and cut.source.type.shape[1] == row.type.shape[1]
-    if not alike or not _is_whole_batch(cut) or offset == ir.ShapedType.get_dynamic_size():
-        return row, 0
-    return cut.source, offset
-
-
-def _is_whole_batch(cut: tensor.ExtractSliceOp) -> bool:
-    """Whether all of the source's first dimension is taken."""
-    batch, *_ = mixed_numbers(cut.static_sizes, cut.sizes)
-    return is_extent(batch, cut.source, 0)
+    is_plain = len(first) + 1 == rank and not any(first) and set(cut.static_strides) == {1}
+    return offset if is_plain and offset >= 0 else None

@@ -34,10 +34,12 @@ def is_distributed(kernel: func.FuncOp) -> bool:
 
 
 def call_of_row(row: ir.Value, symbols: ir.SymbolTable) -> func.CallOp | None:
-    """The call of a distributed kernel whose one result, with dimensions merged, is `row`."""
+    """The call of a distributed kernel whose one result, its last dimensions merged, is `row`."""
     reshape = made_by(row, "tensor.collapse_shape")
     call = reshape and made_by(reshape.operands[0], "func.call")
     if call is None or len(call.results) != 1:
+        return None
+    if row.type.shape[0] != call.results[0].type.shape[0]:
         return None
     kernel = symbols[callee(call)]
     return call.opview if kind_of(kernel) is not None and is_distributed(kernel) else None

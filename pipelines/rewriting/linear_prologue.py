@@ -7,7 +7,7 @@ from torch_mlir import ir
 
 from llmc.dialects import RMSNormOp
 from llmc.dialects.index_notation import as_value, size
-from llmc.pipelines.rewriting.generics import is_constant
+from llmc.pipelines.rewriting.generics import integer_constant
 from llmc.pipelines.rewriting.operations import made_by
 
 
@@ -26,11 +26,14 @@ def read_lengths_before_norm(linear: Any) -> None:
 
 
 def read_lengths_before(op: ir.Operation, operand: int = 0) -> None:
-    """Reads of an operand, as long, what is read of the result alone to know how long it is."""
+    """Reads of an operand, as long, what is read of the result alone to know how long it is.
+
+    But for the last dimension, which may be another.
+    """
     for use in list(op.results[0].uses):
         dim = use.owner.operation
-        if dim.name == "tensor.dim" and is_constant(dim.operands[1]):
-            number = dim.operands[1].owner.opview.literal_value
+        number = integer_constant(dim.operands[1]) if dim.name == "tensor.dim" else None
+        if number is not None and number < op.results[0].type.rank - 1:
             with ir.InsertionPoint(op):
                 dim.results[0].replace_all_uses_with(as_value(size(op.operands[operand], number)))
             dim.erase()

@@ -6,6 +6,7 @@ from torch_mlir import ir
 
 from llmc.dialects import AttentionOp, AttentionPartOp, CacheAppendOp
 from llmc.dialects.dealt_columns import DealtColumns
+from llmc.pipelines.rewriting.generics import integer_constant
 from llmc.pipelines.rewriting.head_norms import HeadNorms, without_norms
 from llmc.pipelines.rewriting.operations import made_by
 
@@ -38,6 +39,11 @@ class NewTokens:
         _, key, value, *_ = attention.operation.operands
         keys, values = appended(attention, key), appended(attention, value)
         if attention.start is None or not keys or not values:
+            return None
+        if (keys.layer, keys.sequence) != (values.layer, values.sequence):
+            return None
+        batches = {value.type.shape[0] for value in (attention.query, keys.rows, values.rows)}
+        if len(batches) > 1:
             return None
         query, key, tables, interleaved = _without_rotary(attention.query, keys.rows)
         with ir.InsertionPoint(attention), attention.location:
@@ -108,7 +114,7 @@ def _appended_part(attention: AttentionPartOp, cache: ir.Value) -> CacheAppendOp
 def _is_held(column: ir.Value, past: ir.Value, dealt: DealtColumns) -> bool:
     """Whether `column` is `dealt.held(past)`."""
     quotient = made_by(column, "arith.divui")
-    if quotient is None or not _is_constant(quotient.operands[1], dealt.step):
+    if quotient is None or integer_constant(quotient.operands[1]) != dealt.step:
         return False
     more = dealt.step - 1 - dealt.first
     return quotient.operands[0] == past if not more else _is_sum(quotient.operands[0], past, more)
@@ -117,12 +123,9 @@ def _is_held(column: ir.Value, past: ir.Value, dealt: DealtColumns) -> bool:
 def _is_sum(columns: ir.Value, past: ir.Value, tokens: int) -> bool:
     """Whether `columns` is `past + tokens`."""
     sum_ = made_by(columns, "arith.addi")
-    return sum_ is not None and sum_.operands[0] == past and _is_constant(sum_.operands[1], tokens)
-
-
-def _is_constant(value: ir.Value, number: int) -> bool:
-    constant = made_by(value, "arith.constant")
-    return constant is not None and constant.opview.literal_value == number
+    if sum_ is None:
+        return False
+    return sum_.operands[0] == past and integer_constant(sum_.operands[1]) == tokens
 
 
 def _is_after(user: ir.Operation, attention: AttentionOp | AttentionPartOp) -> bool:

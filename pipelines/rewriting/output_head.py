@@ -16,7 +16,15 @@ def head_of(op: ir.Operation) -> ir.OpView | None:
         return None
     reshape = made_by(op.operands[0], "tensor.collapse_shape")
     linear = reshape and made_by(reshape.operands[0], *dict(LINEARS))
-    return linear and linear.opview
+    if not reshape or not linear or not keeps_outputs(reshape):
+        return None
+    return linear.opview
+
+
+def keeps_outputs(reshape: ir.Operation) -> bool:
+    """Whether a `tensor.collapse_shape` merges no outputs of a layer with others."""
+    (source,), (merged,) = reshape.operands, reshape.results
+    return bool(source.type.shape[-1] == merged.type.shape[-1])
 
 
 def has_plain_rows(linear: LinearOp | QuantizedLinearOp) -> bool:

@@ -24,10 +24,14 @@ def steps_to_repeat(module: ir.Module, names: Mapping[str, str]) -> list[tuple[s
 
 
 def _is_step(trunk: func.FuncOp) -> bool:
-    """Whether `trunk` takes tokens, start, sequence and past, and returns tokens like these too."""
+    """Whether `trunk` takes tokens `[B, 1]`, start, sequence and past, and returns tokens too."""
     i64 = ir.IntegerType.get_signless(64)
     inputs, results = list(trunk.type.inputs), list(trunk.type.results)
-    return inputs[2:] == [i64, i64] and len(results) == 2 and results[1] == inputs[0]
+    if inputs[2:] != [i64, i64] or len(results) != 2 or results[1] != inputs[0]:
+        return False
+    tokens = inputs[0]
+    is_matrix = isinstance(tokens, ir.RankedTensorType) and tokens.rank == 2
+    return bool(is_matrix and tokens.element_type == i64 and tokens.shape[1] == 1)
 
 
 def make_repeatable(step: func.FuncOp) -> None:

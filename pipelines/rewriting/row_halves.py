@@ -3,6 +3,8 @@
 from torch_mlir import ir
 from torch_mlir.dialects import tensor
 
+from llmc.pipelines.rewriting.extents import takes_whole
+
 
 def halves_of(row: ir.Value) -> tuple[ir.Value, ir.Value] | None:
     """The two halves of `row [..., N]`, each `[..., N/2]`, where nothing else of it is read."""
@@ -11,7 +13,9 @@ def halves_of(row: ir.Value) -> tuple[ir.Value, ir.Value] | None:
         return None
     *leading, width = row.type.shape
     are_halves = all(
-        list(cut.result.type.shape) == [*leading, width / 2] and set(cut.static_strides) == {1}
+        list(cut.result.type.shape) == [*leading, width / 2]
+        and set(cut.static_strides) == {1}
+        and takes_whole(cut, range(len(leading)))
         for cut in cuts
     )
     by_start = {tuple(cut.static_offsets): cut.result for cut in cuts}

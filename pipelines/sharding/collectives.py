@@ -37,6 +37,17 @@ def axes_of(op: ir.Operation | ir.OpView) -> list[int]:
     return [int(axis) for axis in named if axis.strip()]
 
 
+def place_in(op: ir.Operation, attribute: str) -> int:
+    """The place of a rank in its group that `attribute` states.
+
+    PassError where it is computed, or the group is not along one axis.
+    """
+    places = list(ir.DenseI64ArrayAttr(op.attributes[attribute]))
+    if len(places) != 1 or places[0] == ir.ShapedType.get_dynamic_size():
+        fail(op, f"'{attribute}' must be one place, and a known one")
+    return places[0]
+
+
 def is_sum(op: ir.Operation | ir.OpView) -> bool:
     """Whether the collective `op` adds up, and does not take the largest value or the like."""
     return str(op.attributes["reduction"]) == "#shard<partial sum>"

@@ -169,7 +169,7 @@ func.func @prefill() -> tensor<5xf32> {
 // -----
 
 func.func @decode() -> tensor<6xf32> {
-  // expected-error@+1 {{public function needs one weight, but 2 are named}}
+  // expected-error@+1 {{2 weights are named, but 1 needed}}
   %w = "llmc.parameter"() {sources = ["v", "w"]} : () -> tensor<6xf32>
   return %w : tensor<6xf32>
 }
