@@ -3,6 +3,8 @@
 import re
 import sys
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from operator import add
 from pathlib import Path
 
 from torch_mlir import ir
@@ -33,7 +35,7 @@ class IRDumps(Observer):
     after_passes: tuple[str, ...] = ()
     directory: Path | None = None
     _text_before: bytes = field(default=b"", init=False)
-    _numbers: dict[ir.Operation, int] = field(default_factory=dict, init=False)
+    _numbers: dict[tuple[str, ...], int] = field(default_factory=dict, init=False)
 
     @property
     def is_needed(self) -> bool:
@@ -79,12 +81,13 @@ class IRDumps(Observer):
 
     def _path(self, single: SinglePass, op: ir.Operation, directory: Path) -> Path:
         """A file in a folder for the operation, below those of its parents; files are numbered."""
-        nest = [*upwards(op)][::-1]
-        for each in nest[:-1]:
+        folders = [_folder(each) for each in upwards(op)][::-1]
+        *above, own = accumulate(((folder,) for folder in folders), add)
+        for each in above:
             self._numbers.setdefault(each, 0)
-        self._numbers[op] = self._numbers.get(op, -1) + 1
-        numbers = "_".join(str(self._numbers[each]) for each in nest)
-        return directory.joinpath(*map(_folder, nest), f"{numbers}_{single.name}.mlir")
+        self._numbers[own] = self._numbers.get(own, -1) + 1
+        numbers = "_".join(str(self._numbers[each]) for each in (*above, own))
+        return directory.joinpath(*folders, f"{numbers}_{single.name}.mlir")
 
 
 def _symbol(op: ir.Operation) -> str:

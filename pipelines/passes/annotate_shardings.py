@@ -38,10 +38,10 @@ class AnnotateShardings(Pass):
     """Adds the grid `grid`, such as `tp=2`, and a `shard.shard` to each weight that is split.
 
     Along `tp` go heads, hidden units and the vocabulary (Megatron), along `ep` experts, along `pp`
-    layers, whose calls say their stage in `llmc.stage`. Weights that the file `plan` pins are split
-    as it says; a complete plan leaves no others to be split the usual way. With `exact` what reads
-    heads and hidden units is split by outputs too, so that no sum is made in parts. A module that
-    has a grid stays as it is.
+    layers, whose calls say their stage in `llmc.pipeline_stage`. Weights that the file `plan` pins
+    are split as it says; a complete plan leaves no others to be split the usual way. With `exact`
+    what reads heads and hidden units is split by outputs too, so that no sum is made in parts. A
+    module that has a grid stays as it is.
     """
 
     name: ClassVar[str] = "annotate-shardings"

@@ -97,17 +97,23 @@ class _Outliner:
         if layer.quantizes_within and key not in self.quantized:
             return MATVEC, layer.quantized(operands)
         if key not in self.quantized:
-            before = KernelOperands()
-            rows = layer.quantized(before)
-
-            def build(*arguments: ir.Value) -> list[ir.Value]:
-                made = rows(arguments)
-                return [made.values, made.scales, made.shares]
-
-            self.quantized[key] = self.kernels.call(QUANTIZE, before.values, build)
-            layer.read_quantized(self.quantized[key])
+            # Here, for what follows the layer may end behind another that reads these rows.
+            with ir.InsertionPoint(layer.operation):
+                self.quantized[key] = self._quantize(layer)
+                layer.read_quantized(self.quantized[key])
         readers = [operands.read(layer.of_rows(value)) for value in self.quantized[key]]
         return layer.kind, lambda arguments: QuantizedRows(*(read(arguments) for read in readers))
+
+    def _quantize(self, layer: "_Layer") -> list[ir.Value]:
+        """Calls a kernel that quantises the rows of `layer`."""
+        operands = KernelOperands()
+        rows = layer.quantized(operands)
+
+        def build(*arguments: ir.Value) -> list[ir.Value]:
+            made = rows(arguments)
+            return [made.values, made.scales, made.shares]
+
+        return self.kernels.call(QUANTIZE, operands.values, build)
 
 
 class _Layer(QuantizedLayer):
@@ -115,6 +121,7 @@ class _Layer(QuantizedLayer):
 
     def __init__(self, linear: PackedQuantizedLinearOp | PlaneLinearOp, signed: bool) -> None:
         super().__init__(linear, signed)
+        self.operation = linear.operation
         self.bias = None if isinstance(linear, PlaneLinearOp) else linear.bias
         self.norm = norm_before(linear, _SHARING if self.in_planes else ())
         self.given = linear.x

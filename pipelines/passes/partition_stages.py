@@ -25,11 +25,11 @@ AXIS = "pp"
 class PartitionStages(Pass):
     """Keeps of every trunk what rank `rank` of the grid runs: the layers of its stage.
 
-    A call of a layer says in `llmc.stage` where along the grid's axis `pp` it runs. What follows
-    from it runs no earlier; what follows from no layer, wherever it is needed. A value that a later
-    stage needs is handed on from stage to stage (`shard.send`, `shard.recv`), and what a trunk
-    returns goes from where it is made to all (`shard.broadcast`). Weights of other stages' layers
-    go.
+    A call of a layer says in `llmc.pipeline_stage` where along the grid's axis `pp` it runs. What
+    follows from it runs no earlier; what follows from no layer, wherever it is needed. A value that
+    a later stage needs is handed on from stage to stage (`shard.send`, `shard.recv`), and what a
+    trunk returns goes from where it is made to all (`shard.broadcast`). Weights of other stages'
+    layers go.
     """
 
     name: ClassVar[str] = "partition-stages"
@@ -80,7 +80,8 @@ class _Cut:
     stage: int
     stages: int
     axis: int
-    _stages: dict[ir.Operation, int] = field(default_factory=dict)
+    _stages: list[tuple[ir.Operation, int]] = field(default_factory=list)
+    """Not by hash: that of an operation changes with its operands."""
 
     def apply(self) -> None:
         """Puts in what is received, sent and returned; removes what other stages run."""
@@ -92,12 +93,12 @@ class _Cut:
                 else list(self._stages_of_operands(op))
             )
             if found:
-                self._stages[op] = max(found)
+                self._stages.append((op, max(found)))
         if not self._stages:
             return
-        others = [op for op in ops if self._stages.get(op, self.stage) != self.stage]
+        others = [op for op, stage in self._stages if stage != self.stage]
         crossing = list(self._crossing(ops))
-        first = next((op for op in ops if self._stages.get(op) == self.stage), end)
+        first = next((op for op, stage in self._stages if stage == self.stage), end)
         for value, made, needed in crossing:
             if made < self.stage <= needed:
                 with ir.InsertionPoint(first), value.owner.location:
@@ -109,23 +110,31 @@ class _Cut:
                     send(value, self.stage + 1, self.axis)
         with ir.InsertionPoint(end), end.location:
             for number, value in enumerate(end.operands):
-                if not isinstance(value.owner, ir.Block) and value.owner in self._stages:
-                    end.operands[number] = self._returned(value)
+                made = self._stage_of(value.owner)
+                if made is not None:
+                    end.operands[number] = self._returned(value, made)
         for op in reversed(others):
             op.erase()
 
     def _stages_of_operands(self, op: ir.Operation) -> Iterator[int]:
         for operand in op.operands:
-            if not isinstance(operand.owner, ir.Block) and operand.owner in self._stages:
-                yield self._stages[operand.owner]
+            stage = self._stage_of(operand.owner)
+            if stage is not None:
+                yield stage
+
+    def _stage_of(self, op: ir.Operation | ir.OpView | ir.Block) -> int | None:
+        """The stage that runs an operation of the trunk; None for what all of them run."""
+        if isinstance(op, ir.Block):
+            return None
+        return next((stage for each, stage in self._stages if each == op.operation), None)
 
     def _crossing(self, ops: list[ir.Operation]) -> Iterator[tuple[ir.Value, int, int]]:
         """What is needed in later stages than it is made in: where it is made and last needed."""
         for op in ops:
             for result in op.results:
-                users = [self._in_trunk(use.owner) for use in result.uses]
-                needed = [self._stages[user] for user in users if user in self._stages]
-                made = self._stages.get(op)
+                users = [self._stage_of(self._in_trunk(use.owner)) for use in result.uses]
+                needed = [stage for stage in users if stage is not None]
+                made = self._stage_of(op)
                 if made is not None and needed and max(needed) > made:
                     yield result, made, max(needed)
 
@@ -134,12 +143,11 @@ class _Cut:
 
     def _replace(self, value: ir.Value, known: ir.Value) -> None:
         for use in list(value.uses):
-            if self._stages.get(self._in_trunk(use.owner)) == self.stage:
+            if self._stage_of(self._in_trunk(use.owner)) == self.stage:
                 use.owner.operands[use.operand_number] = known
 
-    def _returned(self, value: ir.Value) -> ir.Value:
-        """`value` on all ranks; the stage that makes it has it."""
-        made = self._stages[value.owner]
+    def _returned(self, value: ir.Value, made: int) -> ir.Value:
+        """`value` on all ranks; the stage `made` has it."""
         if self.stage != made:
             value = tensor.empty(self._sizes(value), value.type.element_type)
         return broadcast(value, made, self.axis)

@@ -15,7 +15,7 @@ from llmc.pipelines.passes.bind_parameters import STORAGES
 from llmc.pipelines.recipes.recipe import Recipe, recipe_of
 from llmc.pipelines.rewriting.functions import calls_of
 from llmc.pipelines.rewriting.layers import trunks
-from llmc.pipelines.rewriting.operations import is_read
+from llmc.pipelines.rewriting.operations import is_read, is_used
 from llmc.pipelines.rewriting.output_head import EMBEDDINGS, head_of
 from llmc.pipelines.rewriting.parts import copy_as_part, return_instead
 from llmc.pipelines.rewriting.split_weights import Split, is_of_one_row, split_of
@@ -101,18 +101,25 @@ def _screen(step: func.FuncOp, split: Split) -> None:
         rough, exact = (split.product(linear, high, each) for each in (None, low))
         metric, spread = split.bounds(linear.weight)
         values, scales = split.measured(linear.x)
-    with ir.InsertionPoint(reshape), reshape.location:
-        known = {linear.out: exact}
-        clone_with(reshape, known)
-    flat = reshape.results[0]
     with ir.InsertionPoint(argmax), argmax.location:
+        flat = [_instead(reshape, linear.out, each) for each in (exact, rough)]
         best = ScreenedArgmaxOp(
-            known[flat], flat, values, metric, spread, argmax.results[0].type, scales=scales
+            *flat, values, metric, spread, argmax.results[0].type, scales=scales
         ).out
-    linear.out.replace_all_uses_with(rough)
     argmax.results[0].replace_all_uses_with(best)
-    for op in (argmax, linear.operation):
-        op.erase()
+    argmax.erase()
+    if not is_used(reshape):
+        reshape.erase()
+    # Whatever else is made of the numbers is of the exact ones.
+    linear.out.replace_all_uses_with(exact)
+    linear.operation.erase()
+
+
+def _instead(op: ir.Operation, old: ir.Value, new: ir.Value) -> ir.Value:
+    """The result of a copy of `op` that reads `new` in the place of `old`, made here."""
+    known = {old: new}
+    clone_with(op, known)
+    return known[op.results[0]]
 
 
 def _split_readers(weight: ir.Value, split: Split) -> None:

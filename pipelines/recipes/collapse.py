@@ -7,6 +7,7 @@ from typing import ClassVar, Self
 import numpy as np
 from torch_mlir import ir
 
+from llmc.dialects.block_types import block_format
 from llmc.pipelines.recipes.step import Step
 
 
@@ -18,7 +19,9 @@ class Collapse(Step):
 
     @classmethod
     def match(cls, op: ir.OpView) -> Self | None:
-        """To a vector, and not of a matrix, which other operations read as it is."""
+        """To a vector, and not of a matrix or of blocks, which others read as they are."""
+        if block_format(op.src.type):
+            return None
         shape = op.src.type.shape
         return cls() if op.result.type.rank == 1 and max(shape, default=1) == prod(shape) else None
 

@@ -6,6 +6,7 @@ from typing import ClassVar, Self
 import numpy as np
 from torch_mlir import ir
 
+from llmc.dialects.block_types import block_format
 from llmc.dialects.blocks import decode, format_of
 from llmc.pipelines.recipes.step import Step
 
@@ -22,8 +23,10 @@ class ExtractSlice(Step):
     @classmethod
     def match(cls, op: ir.OpView) -> Self | None:
         """A part that is known, of neighbours, is such a step."""
+        if block_format(op.source.type):  # whose sizes count blocks, and not values
+            return None
         offsets, sizes = tuple(op.static_offsets), tuple(op.static_sizes)
-        is_static = len(op.operands) == 1 and min(*offsets, *sizes, 0) == 0
+        is_static = len(op.operands) == 1
         is_dense = all(stride == 1 for stride in op.static_strides)
         is_of_rank = op.source.type.rank == op.result.type.rank
         return cls(offsets, sizes) if is_static and is_dense and is_of_rank else None
@@ -41,8 +44,9 @@ class ExtractSlice(Step):
             for numbers in (self.offsets, self.sizes)
         )
         ends = [begin + size for begin, size in zip(begins, sizes, strict=True)]
-        if any(end > extent for end, extent in zip(ends, shape, strict=True)):
-            raise IndexError(f"a slice up to {ends} of {shape}")
+        edges = zip(begins, ends, shape, strict=True)
+        if any(not 0 <= begin <= end <= extent for begin, end, extent in edges):
+            raise IndexError(f"a slice from {begins} to {ends} of {shape}")
         return tuple(slice(*edges) for edges in zip(begins, ends, strict=True))
 
     def compute(self, *weights: np.ndarray) -> np.ndarray:

@@ -83,7 +83,7 @@ class Split(ABC):
 
 
 @dataclass(frozen=True)
-class SplitBlocks(Split):
+class BlockPlanes(Split):
     """Blocks of q8_0 in bit planes, in panels of `columns` rows."""
 
     linear: ClassVar[str] = "llmc.quantized_linear"
@@ -139,7 +139,7 @@ class SplitBlocks(Split):
 
 
 @dataclass(frozen=True)
-class SplitFloats(Split):
+class FloatHalves(Split):
     """Floats, stored as `storage`, in panels of `columns` rows; `tile` rows of x go together."""
 
     linear: ClassVar[str] = "llmc.linear"
@@ -209,10 +209,10 @@ class SplitFloats(Split):
 def split_of(weight: ir.Value, columns: int, tile: int, storage: str) -> Split | None:
     """How a weight is split, of which floats will be stored as `storage`; None where it is not."""
     if format_ := block_format(weight.type):
-        return SplitBlocks(columns) if format_ == Q8_0 else None
+        return BlockPlanes(columns) if format_ == Q8_0 else None
     is_f32 = isinstance(weight.type.element_type, ir.F32Type)
     # The upper half of a bf16 has no more than its exponent.
-    return SplitFloats(columns, tile, storage) if is_f32 and storage != "bf16" else None
+    return FloatHalves(columns, tile, storage) if is_f32 and storage != "bf16" else None
 
 
 def is_of_one_row(linear: ir.OpView) -> bool:

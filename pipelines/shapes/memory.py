@@ -18,6 +18,7 @@ from torch_mlir.dialects import func
 from llmc.dialects.block_types import cell_format, storage_format
 from llmc.pipelines.shapes.expressions import largest, unknown
 from llmc.pipelines.shapes.facts import Facts, is_tensor
+from llmc.pipelines.type_bytes import bytes_of_element
 from llmc.pipelines.walks import walk
 
 _VIEWS = {
@@ -190,8 +191,5 @@ def _element_bytes(type_: ir.RankedTensorType) -> Expr:
     format_, element = storage_format(type_), type_.element_type
     if format_ is not None:
         return sympy.Integer(format_.bytes)
-    if isinstance(element, ir.IndexType):
-        return sympy.Integer(8)
-    if isinstance(element, ir.IntegerType | ir.FloatType):
-        return sympy.Integer(-(-element.width // 8))
-    return unknown()
+    is_number = isinstance(element, ir.IndexType | ir.IntegerType | ir.FloatType | ir.ComplexType)
+    return sympy.Integer(bytes_of_element(element)) if is_number else unknown()

@@ -71,11 +71,20 @@ def _remainder(a: Expr, b: Expr) -> Expr:
     return a - b * _quotient(sympy.floor)(a, b)
 
 
+def _unsigned(function: Callable[[Expr, Expr], Expr]) -> Callable[[Expr, Expr], Expr]:
+    """`function` of numbers that are not negative, which others are taken for otherwise."""
+
+    def checked(a: Expr, b: Expr) -> Expr:
+        return function(a, b) if is_natural(a) and is_natural(b) else unknown_integer()
+
+    return checked
+
+
 def _select(op: ir.Operation, facts: Facts) -> None:
-    _, yes, no = op.operands
+    choice, yes, no = op.operands
     if is_integer(yes) and facts.integer(yes) == facts.integer(no):
         facts.set_integer(op.results[0], facts.integer(yes))
-    elif is_tensor(yes):
+    elif is_tensor(choice) or (is_tensor(yes) and facts.shape(yes) == facts.shape(no)):
         facts.set_shape(op.results[0], facts.shape(yes), op)
 
 
@@ -300,9 +309,9 @@ RULES: dict[str, Rule] = {
     "arith.remui": _integers(_remainder),
     "arith.remsi": _integers(_remainder),
     "arith.minsi": _integers(sympy.Min),
-    "arith.minui": _integers(sympy.Min),
+    "arith.minui": _integers(_unsigned(sympy.Min)),
     "arith.maxsi": _integers(sympy.Max),
-    "arith.maxui": _integers(sympy.Max),
+    "arith.maxui": _integers(_unsigned(sympy.Max)),
     "arith.index_cast": _integers(lambda a: a),
     "arith.index_castui": _integers(lambda a: a),
     "arith.extsi": _integers(lambda a: a),

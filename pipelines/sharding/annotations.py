@@ -26,7 +26,7 @@ from llmc.runtime.manifest import Axis
 from llmc.runtime.ranks.grid import Grid
 
 GRID = "grid"
-STAGE = "llmc.stage"
+STAGE = "llmc.pipeline_stage"
 """On the call of a layer: where along the grid's axis `pp` it runs."""
 _AXES = "llmc.axes"
 _RANK = "llmc.rank"

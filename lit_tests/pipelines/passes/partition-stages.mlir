@@ -55,13 +55,13 @@ func.func @prefill(%ids: tensor<1x?xi64>) -> tensor<1x?x8xf32> {
   %scale = "llmc.parameter"() {sources = ["scale"]} : () -> tensor<32xf32>
   %table = "llmc.parameter"() {sources = ["table"]} : () -> tensor<8x32xf32>
   %0 = "llmc.embedding"(%ids, %table) : (tensor<1x?xi64>, tensor<8x32xf32>) -> tensor<1x?x32xf32>
-  %1 = call @prefill.layer0(%0, %scale) {llmc.stage = 0 : i64}
+  %1 = call @prefill.layer0(%0, %scale) {llmc.pipeline_stage = 0 : i64}
       : (tensor<1x?x32xf32>, tensor<32xf32>) -> tensor<1x?x32xf32>
-  %2 = call @prefill.layer0(%1, %scale) {llmc.stage = 0 : i64}
+  %2 = call @prefill.layer0(%1, %scale) {llmc.pipeline_stage = 0 : i64}
       : (tensor<1x?x32xf32>, tensor<32xf32>) -> tensor<1x?x32xf32>
-  %3 = call @prefill.layer0(%2, %scale) {llmc.stage = 1 : i64}
+  %3 = call @prefill.layer0(%2, %scale) {llmc.pipeline_stage = 1 : i64}
       : (tensor<1x?x32xf32>, tensor<32xf32>) -> tensor<1x?x32xf32>
-  %4 = call @prefill.layer1(%3, %scale) {llmc.stage = 2 : i64}
+  %4 = call @prefill.layer1(%3, %scale) {llmc.pipeline_stage = 2 : i64}
       : (tensor<1x?x32xf32>, tensor<32xf32>) -> tensor<1x?x32xf32>
   %5 = "llmc.linear"(%4, %table) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
       : (tensor<1x?x32xf32>, tensor<8x32xf32>) -> tensor<1x?x8xf32>
@@ -80,6 +80,6 @@ func.func private @early.layer2(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 // LAST-NOT:      call
 // LAST:          shard.broadcast %{{.+}} on @grid grid_axes = [0] root = [0]
 func.func @early(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
-  %0 = call @early.layer2(%x) {llmc.stage = 0 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %0 = call @early.layer2(%x) {llmc.pipeline_stage = 0 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   return %0 : tensor<4x8xf32>
 }
