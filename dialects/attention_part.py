@@ -14,6 +14,7 @@ from llmc.dialects.dealt_columns import DealtColumns, verify_dealt
 from llmc.dialects.index_notation import (
     as_value,
     collapse,
+    constant,
     contract,
     index,
     pointwise,
@@ -23,6 +24,15 @@ from llmc.dialects.index_notation import (
 )
 from llmc.dialects.kv_cache import CacheReadOp, channels, held
 from llmc.dialects.llmc import Operation
+
+
+def _unless_hidden(x: ir.Value, peak: ir.Value, _: ir.Value) -> ir.Value:
+    """An element of a row, or 0 where the row's highest score is of a column that it does not see.
+
+    What a cache holds where nothing was appended may be no number.
+    """
+    sees = arith.cmpf(arith.CmpFPredicate.OGT, peak, constant(HIDDEN, peak.type))
+    return arith.select(sees, x, constant(0.0, x.type))
 
 
 class AttentionPartOp(Operation, name="attention_part", traits=[ext.Pure]):
@@ -112,6 +122,7 @@ class AttentionPartOp(Operation, name="attention_part", traits=[ext.Pure]):
             reduce("bghts->bght", lambda x, y: arith.maximumf(x, y), -inf, each)
             for each in (scores, weights)
         )
+        rows = pointwise("bghtd,bght->bghtd", _unless_hidden, rows, peak)
         logs = pointwise(
             "bght,bght->bghtd", lambda x, y, _: arith.subf(x, math.log(y)), peak, share, d=1
         )

@@ -8,6 +8,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, ext
 
 from llmc.dialects.attention import AttentionOp
+from llmc.dialects.block_types import cell_format
 from llmc.dialects.cache_cells import KEYS, VALUES
 from llmc.dialects.checks import (
     at_most,
@@ -28,6 +29,7 @@ from llmc.dialects.checks import (
 from llmc.dialects.index_notation import as_value, size
 from llmc.dialects.kv_cache import CacheReadOp, capacity, channels, held, holds_rows
 from llmc.dialects.llmc import Operation
+from llmc.dialects.mismatch import require
 from llmc.dialects.sharding_rule import Dim, ShardingRule, by_letters
 
 
@@ -143,6 +145,8 @@ def check_caches(op: Any, batch: int | None) -> None:
         static(name, cache, 2, 4)
         filled(name, cache, 2, 3, 4)
         at_most("query", "a batch", batch, shape[1])
+    alike = bool(cell_format(op.keys.type)) == bool(cell_format(op.values.type))
+    require(alike, "must hold cells, or floats, as 'keys' do", "values")
     same("values", "its heads", values[2], keys[2])
     same("start", "its length", tensor_of(op.start, "start", 1)[0], batch)
     integers("start", op.start)

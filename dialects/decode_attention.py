@@ -201,11 +201,9 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
         """Rows `[B, N]`, caches `[layers, sequences, G, capacity, D]` -> `[B, H * E]`, caches."""
         rows, offsets = (query, key, value), (query_offset, key_offset, value_offset)
         q, k, v = cut_rows(rows, offsets, keys, values, outputs // row_width(values), head_stride)
-        if query_norm is not None and key_norm is not None:
-            q = RMSNormOp.reference(q, query_norm[layer], norm_epsilon, norm_offset)
-            k = RMSNormOp.reference(k, key_norm[layer], norm_epsilon, norm_offset)
-        if cos is not None and sin is not None:
-            q, k = (RotaryOp.reference(x, cos, sin, interleaved) for x in (q, k))
+        norms = None if query_norm is None or key_norm is None else (query_norm, key_norm)
+        tables = None if cos is None or sin is None else (cos, sin)
+        q, k = prepared(q, k, layer, norms, norm_epsilon, norm_offset, tables, interleaved)
         keys = CacheAppendOp.reference(keys, k, layer, sequence, past)
         values = CacheAppendOp.reference(values, v, layer, sequence, past)
         out = CachedAttentionOp.reference(
@@ -299,6 +297,27 @@ def cut_rows(
     return [
         cut(row, offset, *each) for row, offset, each in zip(rows, offsets, extents, strict=True)
     ]
+
+
+def prepared(
+    query: np.ndarray,
+    key: np.ndarray,
+    layer: int,
+    norms: tuple[np.ndarray, np.ndarray] | None,
+    epsilon: float,
+    offset: float,
+    tables: tuple[np.ndarray, np.ndarray] | None,
+    interleaved: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Heads of queries and keys, normalised by `norms [L, D]` and turned by `tables`, if any."""
+    if norms is not None:
+        query, key = (
+            RMSNormOp.reference(heads, weight[layer], epsilon, offset)
+            for heads, weight in zip((query, key), norms, strict=True)
+        )
+    if tables is not None:
+        query, key = (RotaryOp.reference(heads, *tables, interleaved) for heads in (query, key))
+    return query, key
 
 
 def row_width(cache: np.ndarray) -> int:

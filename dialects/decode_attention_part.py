@@ -9,10 +9,8 @@ from torch_mlir.dialects import ext
 from llmc.dialects.attention_part import AttentionPartOp
 from llmc.dialects.checks import verified
 from llmc.dialects.dealt_columns import DealtColumns, verify_dealt
-from llmc.dialects.decode_attention import DecodeAttentionOp, cut_rows, row_width
+from llmc.dialects.decode_attention import DecodeAttentionOp, cut_rows, prepared, row_width
 from llmc.dialects.kv_cache import CacheAppendOp, channels
-from llmc.dialects.rms_norm import RMSNormOp
-from llmc.dialects.rotary import RotaryOp
 
 
 class DecodeAttentionPartOp(DecodeAttentionOp, name="decode_attention_part"):
@@ -82,11 +80,9 @@ class DecodeAttentionPartOp(DecodeAttentionOp, name="decode_attention_part"):
         heads = outputs // (row_width(values) + 1)
         rows, offsets = (query, key, value), (query_offset, key_offset, value_offset)
         q, k, v = cut_rows(rows, offsets, keys, values, heads, head_stride)
-        if query_norm is not None and key_norm is not None:
-            q = RMSNormOp.reference(q, query_norm[layer], norm_epsilon, norm_offset)
-            k = RMSNormOp.reference(k, key_norm[layer], norm_epsilon, norm_offset)
-        if cos is not None and sin is not None:
-            q, k = (RotaryOp.reference(x, cos, sin, interleaved) for x in (q, k))
+        norms = None if query_norm is None or key_norm is None else (query_norm, key_norm)
+        tables = None if cos is None or sin is None else (cos, sin)
+        q, k = prepared(q, k, layer, norms, norm_epsilon, norm_offset, tables, interleaved)
         held = len(range(first, past, step))
         keys = CacheAppendOp.reference(keys, k, layer, sequence, held)
         values = CacheAppendOp.reference(values, v, layer, sequence, held)

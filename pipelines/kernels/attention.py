@@ -19,6 +19,7 @@ from llmc.pipelines.divisor import divisor
 from llmc.pipelines.kernels.kernel import (
     STACK_BYTES,
     Kernel,
+    div_rem,
     in_symbol,
     load_index,
     multiply_add,
@@ -120,7 +121,7 @@ class AttentionShape:
     ) -> tuple[QueryRows, list[ir.Value]]:
         """The `count` rows of workgroup `(tile, group)`, and where caches have their key head."""
         layer, sequence, past = extents[-3:]
-        batch, head = (op(group, index(self.key_heads)) for op in (arith.divui, arith.remui))
+        batch, head = div_rem(group, self.key_heads)
         rows = QueryRows(self.sharing, count, tile, self.tokens(extents), batch, head, past)
         return rows, [layer, arith.addi(sequence, batch), head]
 
@@ -130,14 +131,14 @@ class AttentionShape:
         `starts [B]` are the first columns of sequences. Whole blocks of `block` columns are left
         out of them, so that a row sums as it does in any other workgroup.
         """
-        start = load_index(starts, rows.batch)
-        end = arith.addi(rows.last_column, index(1))
+        held = self.part.held if self.part else lambda column: column
+        start, end = load_index(starts, rows.batch), arith.addi(rows.last_column, index(1))
+        begin = held(start)
         if self.window:
-            first = arith.subi(rows.first_column, index(self.window - 1))
-            hidden = arith.maxsi(arith.subi(first, start), index(0))
-            blocks = arith.divui(hidden, index(block))
-            start = arith.addi(start, arith.muli(blocks, index(block)))
-        return (start, end) if self.part is None else (self.part.held(start), self.part.held(end))
+            first = arith.maxsi(arith.subi(rows.first_column, index(self.window - 1)), start)
+            blocks = arith.divui(arith.subi(held(first), begin), index(block))
+            begin = arith.addi(begin, arith.muli(blocks, index(block)))
+        return begin, held(end)
 
     def tile(self, widest: int, widened: bool) -> tuple[int, int]:
         """Query rows of a workgroup and columns of a block: as many as the stack bears."""
@@ -157,11 +158,11 @@ class AttentionShape:
 def attention(shape: AttentionShape, widest: int, widened: bool) -> Kernel:
     """Operands `query`, `keys [L, S, G, C, D]`, `values [L, S, G, C, E]`, `starts [B]`.
 
-    Query and result `[B, T, H, E]` are float32, the caches of that or a narrower type. The scalars
-    are the layer, the first sequence and the columns held before the query's (see `llmc.attention`
-    for what a row sees). `widest` is the number of floats in a vector register; `widened` says that
-    the caches' type is a narrower one. Before the tokens' number the kernel of a part is told that
-    of the sequences.
+    The query `[B, H, T, D]` and the result `[B, T, H, E]`, of a part `[B, T, H, E + 1]`, are
+    float32, the caches of that or a narrower type. The scalars are the layer, the first sequence
+    and the columns held before the query's (see `llmc.attention` for what a row sees). `widest` is
+    the number of floats in a vector register; `widened` says that a cache's type is a narrower one.
+    Before the tokens' number the kernel of a part is told that of the sequences.
     """
     lanes, block = shape.tile(widest, widened)
 
@@ -202,7 +203,7 @@ class _Tile:
         self.scores = buffer(block, lanes)
         self.sums = buffer(shape.value_channels, lanes)
         self.widened = None
-        if keys.type.element_type != ir.F32Type.get():
+        if any(cache.type.element_type != ir.F32Type.get() for cache in (keys, values)):
             widest = max(shape.channels, shape.value_channels)
             self.widened = WidenedColumns(block, widest, where)
 

@@ -14,6 +14,7 @@ from llmc.dialects.blocks import Q8_0
 from llmc.dialects.cache_cells import COLUMNS, PANEL, PLANES, CellFormat, Plane
 from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.kernels.head_row import Write
+from llmc.pipelines.kernels.kernel import div_rem
 from llmc.pipelines.kernels.splat import splat
 from llmc.pipelines.kernels.vectors import (
     highest,
@@ -66,7 +67,7 @@ class _CellWriter:
     def append(self, place: Sequence[ir.Value], make: Callable[[Write], None]) -> None:
         make(lambda x, at: vector.store(x, self._room, [at]))
         *head, column = place
-        number, within = (op(column, index(COLUMNS)) for op in (arith.divui, arith.remui))
+        number, within = div_rem(column, COLUMNS)
         for block in scf.for_(index(0), index(self._cache.type.shape[4])):
             self._round(block, [*head, number, block], within)
             scf.yield_([])
@@ -113,9 +114,9 @@ class _CellWriter:
 
     def _place(self, plane: Plane, column: ir.Value, channel: ir.Value) -> ir.Value:
         """Where in a cell a plane has the byte of one of its columns and channels."""
-        panel, within = (op(column, index(PANEL)) for op in (arith.divui, arith.remui))
+        panel, within = div_rem(column, PANEL)
         summed, lane = (channel, within) if self._format.sums_channels else (within, channel)
-        word, part = (op(summed, index(WORD)) for op in (arith.divui, arith.remui))
+        word, part = div_rem(summed, WORD)
         _, words, lanes, _ = self._format.words(plane)
         words = arith.addi(arith.muli(panel, index(words)), word)
         place = arith.addi(arith.muli(words, index(lanes)), lane)

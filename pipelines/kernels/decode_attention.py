@@ -20,7 +20,7 @@ from llmc.pipelines.divisor import divisor
 from llmc.pipelines.kernels.cache_rows import RowWriter, holds_cells
 from llmc.pipelines.kernels.float_softmax import FloatSoftmax
 from llmc.pipelines.kernels.head_row import HeadNorm, HeadRow, Preparation, Rotation
-from llmc.pipelines.kernels.kernel import STACK_BYTES, Kernel, in_symbol, load_index
+from llmc.pipelines.kernels.kernel import STACK_BYTES, Kernel, div_rem, in_symbol, load_index
 from llmc.pipelines.kernels.online_softmax import BLOCK, Caches, OnlineSoftmax
 from llmc.pipelines.kernels.partial_attention import PARTS, Parts
 from llmc.pipelines.kernels.progressive_softmax import ProgressiveSoftmax
@@ -32,7 +32,8 @@ _WHOLE = 512
 # What buffers beside cells may take of the stack: those of 8 heads of 128 channels, which are many
 # for one key head, and which all of its columns would be read for again.
 _CELL_STACK_BYTES = 72_000
-# Columns of a part at most. Parts are two by two, so that as many cores are done at once.
+# Columns of a part, unless `PARTS` allows no more parts. Parts are two by two, so that as many
+# cores are done at once.
 _PART = 1024
 
 
@@ -83,7 +84,7 @@ class DecodeShape:
 
     @property
     def text(self) -> str:
-        """All of it, as part of a symbol."""
+        """What the types of a kernel's operands do not say, as part of a symbol."""
         rows = (self.head_stride, self.query_offset, self.key_offset, self.value_offset)
         scores = (self.scale, self.window, self.softcap)
         norm = (self.norm_epsilon, self.norm_offset)
@@ -124,7 +125,8 @@ def decode_attention(
     updated: `keys [L, S, G, C, D]`, `values [L, S, G, C, E]` and `done [PARTS]`, which is 0 before
     and after.
 
-    Results are `[B, H * E]` and room for the parts, `room_type`. All but the caches hold
+    Results are `[B, H * E]`, of a part of the columns `[B, H * (E + 1)]`, and room for the parts,
+    `room_type`. All but the caches hold
     float32, and these that, a narrower type or the bytes of cells. The scalars are the layer, the
     first sequence and the column of the token. `batch` is B, None where dynamic; `widest` the
     number of floats in a vector register, and `instruction` the one that multiplies bytes.
@@ -147,7 +149,7 @@ def decode_attention(
         *read, keys, values, done, out, room = rest
         tables, norms = read[: 2 * rotated], read[len(read) - 2 * normed :]
         layer, sequence, past = extents[-3:]
-        row, head = (op(group, index(shape.key_heads)) for op in (arith.divui, arith.remui))
+        row, head = div_rem(group, shape.key_heads)
         groups = arith.muli(_batch(extents, batch), index(shape.key_heads))
         count = _parts(shape, past, groups)
         part = _in_turns(part, count, group)

@@ -5,8 +5,8 @@ from functools import partial
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
-from llmc.dialects.index_notation import Size, index
-from llmc.pipelines.kernels.kernel import Kernel
+from llmc.dialects.index_notation import Size
+from llmc.pipelines.kernels.kernel import Kernel, div_rem
 from llmc.pipelines.kernels.launch import Launch
 from llmc.pipelines.kernels.raw_heads import RawHeads
 from llmc.pipelines.kernels.threads import spread, store_lanes
@@ -38,7 +38,7 @@ def append_tokens(keys: RawHeads, values: TokenHeads, tokens: int, integers: Int
     ) -> None:
         *factors, keys_cache, values_cache = rest
         layer, first, column = extents[-3:]
-        row, head = (op(group, index(heads)) for op in (arith.divui, arith.remui))
+        row, head = div_rem(group, heads)
         place = [layer, arith.addi(first, row), head, arith.addi(column, token)]
         where = row, head, token
         new_key = partial(keys.make, key, factors, layer, where, _THREADS)

@@ -9,7 +9,7 @@ from torch_mlir.dialects import arith, scf
 
 from llmc.dialects.index_notation import Size, index
 from llmc.pipelines.kernels.attention import AttentionShape
-from llmc.pipelines.kernels.kernel import Kernel, load_index
+from llmc.pipelines.kernels.kernel import Kernel, div_rem, load_index
 from llmc.pipelines.kernels.launch import Launch
 from llmc.pipelines.kernels.online_softmax import Caches
 from llmc.pipelines.kernels.raw_heads import RawHeads
@@ -49,7 +49,7 @@ def attend_to_tokens(
     ) -> None:
         *factors, out = rest
         layer, first, past = extents[-3:]
-        row, head = (op(group, index(shape.key_heads)) for op in (arith.divui, arith.remui))
+        row, head = div_rem(group, shape.key_heads)
         caches = Caches(keys, values, [layer, arith.addi(first, row), head])
         rows = _Rows(shape, tile, row, head, number, past)
         softmax = WorkgroupSoftmax(tile, caches, shape.softcap)
@@ -92,7 +92,7 @@ class _Rows:
         """The query head and the token of a row of the tile."""
         sharing = index(self.shape.sharing)
         found = arith.addi(arith.muli(self.number, index(self.tile.rows)), place)
-        token, turn = (op(found, sharing) for op in (arith.divui, arith.remui))
+        token, turn = div_rem(found, sharing)
         return arith.addi(arith.muli(self.head, sharing), turn), token
 
     def load(

@@ -13,7 +13,7 @@ from torch_mlir.dialects import arith, math, memref, scf
 from llmc.dialects.index_notation import Size, constant, index
 from llmc.pipelines.kernels.decode_attention import DecodeShape
 from llmc.pipelines.kernels.head_row import HeadRow, Preparation
-from llmc.pipelines.kernels.kernel import Kernel, load_index, multiply_add
+from llmc.pipelines.kernels.kernel import Kernel, div_rem, load_index, multiply_add
 from llmc.pipelines.kernels.launch import Launch
 from llmc.pipelines.kernels.online_softmax import Caches
 from llmc.pipelines.kernels.splat import splat
@@ -64,14 +64,15 @@ def attend_to_parts(
     """Operands and what is updated are those of `decode_attention`, but for `done`.
 
     The result is `room_type`. Before the caches comes `slot`, as `slot_type` has it, and the
-    scalar is the layer: what changes from token to token is read from memory, and the grid is that
-    of a full cache, so that the commands for one token are those for the next. `batch` is B, None
+    scalars are the caches' capacity and the layer: what changes from token to token is read from
+    memory, and the grid is that of a full cache, so that the commands for one token are those for
+    the next. `batch` is B, None
     where dynamic; the heads of a `tile` share a key head.
     """
     turns = shape.sharing // tile.rows
 
     def grid(extents: list[ir.Value]) -> tuple[Size, Size]:
-        *_, capacity = extents[: -2 if batch is None else -1]
+        *_, capacity, _ = extents
         rows = extents[0] if batch is None else index(batch)
         tiles = arith.ceildivui(capacity, index(tile.threads))
         return arith.minui(tiles, index(_PARTS)), arith.muli(rows, index(shape.key_heads * turns))
@@ -89,8 +90,8 @@ def attend_to_parts(
         *read, slot, keys, values, room = rest
         tables, norms = read[: 2 * rotated], read[len(read) - 2 * normed :]
         layer, (sequence, past) = extents[-1], _load_slot(slot)
-        group, turn = (op(group, index(turns)) for op in (arith.divui, arith.remui))
-        row, head = (op(group, index(shape.key_heads)) for op in (arith.divui, arith.remui))
+        group, turn = div_rem(group, turns)
+        row, head = div_rem(group, shape.key_heads)
         caches = Caches(keys, values, [layer, arith.addi(sequence, row), head])
         preparation = shape.preparation(tables, norms, row, layer)
         step = _Step(shape, tile, caches, row, head, turn, past, preparation)

@@ -19,13 +19,13 @@ def group_rows() -> Kernel:
 def _build(
     _x: ir.Value,
     _y: ir.Value,
-    extents: list[ir.Value],
+    _extents: list[ir.Value],
     expert: ir.Value,
     order: ir.Value,
     first: ir.Value,
     places: ir.Value,
 ) -> None:
-    rows, experts = extents[0], index(first.type.shape[0] - 1)
+    rows, experts = memref.dim(expert, index(0)), index(first.type.shape[0] - 1)
     i32 = first.type.element_type
     zero, one = constant(0, i32), constant(1, i32)
     for group in scf.for_(index(0), experts):

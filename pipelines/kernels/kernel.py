@@ -9,6 +9,7 @@ unregistered and print in the generic form, which IREE reads.
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, builtin, func, memref
@@ -22,6 +23,10 @@ ALLOCA = "memref.alloca"
 
 STACK_BYTES = 30_000
 """What the buffers of a kernel may take of the stack: what a core's nearest cache holds."""
+
+# How long a kernel's symbol may be: a name of a file may have 255 letters, and IREE adds some. Of a
+# longer one the end is a digest of so many.
+_LONGEST_SYMBOL, _DIGEST = 200, 16
 
 # What IREE has for a result that is written over no operand.
 _UNTIED = -1
@@ -86,7 +91,7 @@ def dispatch(
     bound += updated
     # Where operands are one tensor, which they are tells the code from that for others.
     shared = map(str, bindings) if len(set(bindings)) < len(bindings) else ()
-    symbol = "_".join([kernel.name, *map(str, views), *shared])
+    symbol = _file_name("_".join([kernel.name, *map(str, views), *shared]))
     if symbol not in ir.SymbolTable(function.parent):
         with ir.InsertionPoint(function):
             _define(symbol, kernel, len(extents), views)
@@ -109,9 +114,23 @@ def dispatch(
     return list(op.results)
 
 
+def _file_name(symbol: str) -> str:
+    """`symbol`, or what it begins with and a digest: IREE's linker names a file after it."""
+    if len(symbol) <= _LONGEST_SYMBOL:
+        return symbol
+    digest = sha256(symbol.encode()).hexdigest()[:_DIGEST]
+    return f"{symbol[: _LONGEST_SYMBOL - _DIGEST - 1]}_{digest}"
+
+
 def in_symbol(*constants: float | str | None) -> str:
     """Constants as part of a kernel's name."""
-    return re.sub(r"[^0-9a-z_]", "p", "_".join(map(repr, constants)))
+    return re.sub(r"[^0-9a-z_]", "p", "_".join(map(str, constants)))
+
+
+def div_rem(number: ir.Value, by: Size) -> tuple[ir.Value, ir.Value]:
+    """The quotient of numbers that are not negative, and the remainder."""
+    divisor = as_value(by)
+    return arith.divui(number, divisor), arith.remui(number, divisor)
 
 
 def module_around(op: ir.Operation) -> ir.Operation:

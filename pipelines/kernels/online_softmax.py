@@ -85,8 +85,9 @@ class OnlineSoftmax(ABC):
 
     Buffers `query [heads, D]`, scaled, with `LOG2_E` too; `sums [heads, E]`, of values by their
     weights; `peaks [heads, lanes]`, the highest score in every lane; `totals [heads, lanes]`, of
-    weights, to be added up; and of a block `scores [heads, block]`, which become weights, and
-    `tops [heads, lanes]`, which none of these is above, in every lane.
+    weights, to be added up; `shrinks [heads, lanes]`, what these are multiplied by for a new peak;
+    and of a block `scores [heads, block]`, which become weights, and `tops [heads, lanes]`, which
+    none of these is above, in every lane.
     """
 
     block: ClassVar[int] = BLOCK

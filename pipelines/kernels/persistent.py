@@ -18,6 +18,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf
 
 from llmc.dialects.index_notation import index
+from llmc.pipelines.kernels.kernel import div_rem
 
 COUNTERS = 16
 """How many counters the workgroups share, 64 bits each."""
@@ -155,7 +156,7 @@ class _Tasks:
 
     def _choose(self, task: ir.Value, run: _Task) -> None:
         """Builds `run` for all phases, of which that runs which `task` is of."""
-        layer, within = (op(task, self.each) for op in (arith.divui, arith.remui))
+        layer, within = div_rem(task, self.each)
         self._choose_from(0, within, partial(run, layer))
 
     def _choose_from(

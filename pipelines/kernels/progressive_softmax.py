@@ -53,7 +53,7 @@ class _Stretch:
 
 
 class ProgressiveSoftmax(ByteSoftmax):
-    """`ByteSoftmax` of one token, over some of the columns `first` to `newest - 1`, which it sees.
+    """`ByteSoftmax` of one token, over some of the columns that it sees.
 
     Buffers of panels of a block: `put_off [block / 16]`, the columns of those that some of the
     heads that are multiplied together put off, and `wanted [heads, block / 16]`, which of them a

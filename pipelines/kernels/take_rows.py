@@ -12,7 +12,7 @@ from llmc.pipelines.type_bytes import bytes_of_element
 def take_rows(out: ir.RankedTensorType, vector_bytes: int) -> Kernel:
     """Operands `ids [R]` and `x [T, N]`, result `[R, N]`."""
     _, columns = out.shape
-    width = divisor(columns, vector_bytes // bytes_of_element(out.element_type))
+    width = divisor(columns, max(1, vector_bytes // bytes_of_element(out.element_type)))
     type_ = ir.VectorType.get([width], out.element_type)
 
     def build(

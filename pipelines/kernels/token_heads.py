@@ -8,6 +8,7 @@ from torch_mlir.dialects import arith, scf
 
 from llmc.dialects.index_notation import Size, index
 from llmc.pipelines.kernels.head_row import HeadRow, Loop, in_turn
+from llmc.pipelines.kernels.kernel import div_rem
 
 # Tokens of a workgroup.
 _TOKENS = 16
@@ -35,7 +36,7 @@ class TokenHeads:
         self, buffer: ir.Value, tile: ir.Value, number: ir.Value, tokens: ir.Value
     ) -> Iterator[tuple[HeadRow, ir.Value, ir.Value, ir.Value]]:
         """A loop over the tokens of workgroup (tile, number): row, sequence, head and token."""
-        sequence, head = (op(number, index(self.heads)) for op in (arith.divui, arith.remui))
+        sequence, head = div_rem(number, self.heads)
         begin = arith.muli(tile, index(_TOKENS))
         end = arith.minui(arith.addi(begin, index(_TOKENS)), tokens)
         for token in scf.for_(begin, end, index(1)):

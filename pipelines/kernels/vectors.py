@@ -13,8 +13,8 @@ from llmc.pipelines.kernels.splat import splat
 LOG2_E = 1.4426950408889634
 # What the largest of some numbers is taken for at least, where they are divided by it.
 LEAST_DIVISOR = 1e-30
-# Of a float32: the bits of its mantissa, and how much too high its exponent is stored.
-_MANTISSA, _BIAS = 23, 127
+# The bits of a float32's mantissa.
+_MANTISSA = 23
 # The polynomial of `exp2_of_negative`, from the fifth power down; off by at most 9.2e-8.
 _EXP2 = (
     0.00132647241109,
@@ -91,13 +91,6 @@ def highest(value: ir.Value) -> ir.Value:
         value = maximum(value, turned)
         distance //= 2
     return value
-
-
-def exponents(x: ir.Value) -> ir.Value:
-    """Of positive numbers the powers of 2 that are not above them, as vectors of i32."""
-    bits = ir.VectorType.get(x.type.shape, ir.IntegerType.get_signless(32))
-    above = arith.shrui(arith.bitcast(bits, x), splat(_MANTISSA, bits))
-    return arith.subi(above, splat(_BIAS, bits))
 
 
 def exp2_of_negative(x: ir.Value) -> ir.Value:

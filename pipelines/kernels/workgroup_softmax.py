@@ -15,7 +15,7 @@ from torch_mlir.dialects import arith, math, memref, scf, vector
 from llmc.dialects.attention import HIDDEN
 from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.divisor import divisor
-from llmc.pipelines.kernels.kernel import multiply_add
+from llmc.pipelines.kernels.kernel import div_rem, multiply_add
 from llmc.pipelines.kernels.online_softmax import LEAST, Caches
 from llmc.pipelines.kernels.splat import splat
 from llmc.pipelines.kernels.threads import (
@@ -179,7 +179,7 @@ class WorkgroupSoftmax:
     def _peaks(self, old: list[ir.Value]) -> list[ir.Value]:
         """The highest scores so far, the tile's included."""
         for number in spread(self.threads)(0, self.rows * LANES, 1):
-            row, part = (op(number, index(LANES)) for op in (arith.divui, arith.remui))
+            row, part = div_rem(number, LANES)
             memref.store(self._highest(row, part), self._highs, [row, part])
             scf.yield_([])
         wait()

@@ -8,7 +8,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
 from llmc.dialects import AttentionOp, DecodeAttentionOp
-from llmc.dialects.index_notation import size
+from llmc.dialects.index_notation import as_value, size
 from llmc.pipelines.kernels.attention import AttentionShape
 from llmc.pipelines.kernels.decode_attention import DecodeShape
 from llmc.pipelines.kernels.gpu_append import append_tokens
@@ -83,7 +83,7 @@ class CallGPUKernels(Pass):
             [op.query, op.key, op.value, op.start, *tables, *norms, slot],
             [room_type(fixed, shape.heads, value_channels)],
             extents,
-            scalars=[op.layer],
+            scalars=[as_value(size(op.values, 3)), op.layer],
             updated=caches,
         )
         kernel = add_parts(shape, fixed, tile, integers)

@@ -141,11 +141,13 @@ def _holds_f32(op: AttentionPartOp | DecodeAttentionOp) -> bool:
 
 
 def _prompt_attention(
-    shape: AttentionShape, cache: ir.RankedTensorType, cpu: CallKernels
+    shape: AttentionShape, op: CachedAttentionOp | AttentionPartOp, cpu: CallKernels
 ) -> Kernel:
-    if cell_format(cache):
+    caches = op.keys.type, op.values.type
+    if any(map(cell_format, caches)):
         return byte_attention(shape, cpu.lanes, cpu.instruction)
-    return attention(shape, cpu.lanes, cache.element_type != ir.F32Type.get())
+    f32 = ir.F32Type.get()
+    return attention(shape, cpu.lanes, any(cache.element_type != f32 for cache in caches))
 
 
 def _attend(op: CachedAttentionOp, cpu: CallKernels) -> list[ir.Value]:
@@ -154,7 +156,7 @@ def _attend(op: CachedAttentionOp, cpu: CallKernels) -> list[ir.Value]:
     tokens = size(op.query, 2)
     extents = [batch, ir.ShapedType.get_dynamic_size(), heads, value_channels]
     (rows,) = dispatch(
-        _prompt_attention(shape, op.keys.type, cpu),
+        _prompt_attention(shape, op, cpu),
         [op.query, _stored(op.keys), _stored(op.values), op.start],
         [ir.RankedTensorType.get(extents, op.out.type.element_type)],
         [tokens],
@@ -170,7 +172,7 @@ def _attend_to_part(op: AttentionPartOp, cpu: CallKernels) -> list[ir.Value]:
     extents = [size(op.query, 0), size(op.query, 2)]
     query_type = ir.RankedTensorType.get([dynamic, heads, dynamic, of_key], f32)
     (rows,) = dispatch(
-        _prompt_attention(AttentionShape.of_part(op), op.keys.type, cpu),
+        _prompt_attention(AttentionShape.of_part(op), op, cpu),
         [tensor.cast(query_type, op.query), _stored(op.keys), _stored(op.values), op.start],
         [ir.RankedTensorType.get([dynamic, dynamic, heads, width], f32)],
         list(map(as_value, extents)),
