@@ -2,9 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -70,8 +71,15 @@ class Checkpoint:
         slices: dict[str, Any] = {}
         for path in self.files:
             file = open_files.enter_context(_open(path))
-            slices |= {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+            names = [name for name in file.keys() if self._reads(name, file)]  # noqa: SIM118
+            slices |= {name: file.get_slice(name) for name in names}
         return _wanted(slices, config.num_hidden_layers)
+
+    def _reads(self, name: str, file: Any) -> bool:
+        """Whether a tensor of a file is a weight, or a part of a packed one."""
+        if self.packing and is_part(name):
+            return True
+        return file.get_slice(name).get_dtype() in _TORCH_TYPES
 
     def _read(
         self, config: PreTrainedConfig, unpack: Callable[[PackedLinear], _Unpacked]
@@ -82,6 +90,7 @@ class Checkpoint:
         with ExitStack() as open_files, quiet():
             slices = self._slices(open_files, config)
             packed = take_packed(slices, self.packing, self.folder) if self.packing else {}
+            self._check_sizes(slices, untied_state(model))
             linears = _linears(packed, model)
             if len(linears) < len(packed):  # the others are merged into what holds them exactly
                 dtype = torch.float32
@@ -100,9 +109,27 @@ class Checkpoint:
                     attn_implementation="eager",
                 )
             except (RuntimeError, ValueError, SafetensorError) as error:
-                raise UserError(f"{self.folder}: cannot load it: {one_line(error)}") from error
+                raise UserError(f"{self.folder}: cannot load it: {_told(error)}") from error
             _check(self.folder, report)
-            return untied_state(model) | {name: unpack(packed[name]) for name in linears}
+            weights = untied_state(model) | {name: unpack(packed[name]) for name in linears}
+        self._check_ties(weights, config)
+        return weights
+
+    def _check_sizes(self, slices: Mapping[str, Any], state: Mapping[str, Tensor]) -> None:
+        """UserError where a weight is not as large as `state` has it: before it takes memory."""
+        for name in sorted(slices.keys() & state.keys()):
+            stored, expected = slices[name].get_shape(), state[name].shape
+            if prod(stored) != expected.numel():
+                raise _mismatch(self.folder, name, stored, expected)
+
+    def _check_ties(self, weights: Mapping[str, object], config: PreTrainedConfig) -> None:
+        """UserError where weights differ that are one by the configuration: PyTorch unties them."""
+        known = untied_state(outline(config, str(self.folder)))
+        if loose := weights.keys() - known.keys():
+            raise UserError(
+                f"{self.folder}: config.json ties {some_of(loose)} to another weight, from which it"
+                " differs in the safetensors: set tie_word_embeddings to false there"
+            )
 
 
 def find_checkpoint(folder: Path, packing: Packing | None = None) -> Checkpoint:
@@ -205,7 +232,8 @@ def _linears(packed: Mapping[str, PackedLinear], model: PreTrainedModel) -> list
         for name, module in model.named_modules()
         if isinstance(module, torch.nn.Linear)
     }
-    names = [name for name in packed if name in untied_state(model)]
+    state = untied_state(model)
+    names = [name for name in packed if name in state]
     if others := [name for name in names if name not in linears]:
         raise UserError(f"{packed[others[0]].name} is packed, but is no linear layer of the model")
     return names
@@ -219,9 +247,20 @@ def _check(folder: Path, report: dict[str, Any]) -> None:
             f"{folder}: the model of config.json has no place for {some_of(unexpected)}"
         )
     for name, stored, expected in sorted(report["mismatched_keys"]):
-        raise UserError(
-            f"{folder}: {name} is {shape_text(stored)} in the safetensors,"
-            f" {shape_text(expected)} by config.json"
-        )
+        raise _mismatch(folder, name, stored, expected)
     for message in report["error_msgs"]:
         raise UserError(f"{folder}: cannot load it: {' '.join(message.split())}")
+
+
+def _mismatch(folder: Path, name: str, stored: Iterable[int], expected: Iterable[int]) -> UserError:
+    return UserError(
+        f"{folder}: {name} is {shape_text(stored)} in the safetensors,"
+        f" {shape_text(expected)} by config.json"
+    )
+
+
+def _told(error: Exception) -> str:
+    """What transformers says in an error; of a report that it has printed, nothing is seen."""
+    if "CONVERSION" in str(error):
+        return "weights that make up one of the model's, as experts do, are missing or do not fit"
+    return one_line(error)

@@ -48,6 +48,8 @@ def _attend(
         window = attention_mask.size
     elif attention_mask is not None:
         unknown.append("a mask that is no causal window")
+    if softcap is not None and not softcap > 0:
+        unknown.append(f"a softcap of {softcap:g}")
     if unknown:
         what = ", ".join(unknown)
         raise UserError(f"{type(module).__name__} attends with {what}: llmc cannot compile it")

@@ -19,6 +19,7 @@ from llmc.runtime.manifest import TokenizerFacts
 # What transformers raises on a configuration whose values make no model.
 CONFIG_ERRORS = (
     ArithmeticError,
+    AssertionError,
     AttributeError,
     LookupError,
     RuntimeError,
@@ -144,7 +145,7 @@ def quiet() -> Iterator[None]:
 
 def shape_text(shape: Iterable[int]) -> str:
     """`shape` for people, as 32x64."""
-    return "x".join(map(str, shape))
+    return "x".join(map(str, shape)) or "a scalar"
 
 
 def some_of(names: Iterable[str], shown: int = 3) -> str:

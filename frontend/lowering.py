@@ -110,17 +110,24 @@ def context_bound(model: LoadedModel, options: CompileOptions) -> int:
     return context
 
 
+_FLOATS = {"float16": "f16", "bfloat16": "bf16", "float32": "f32"}
+"""The pipeline's names of the types that weights are stored in."""
+
+
 def storage(model: LoadedModel, options: CompileOptions) -> str:
     """How the pipeline stores matrices: a float's type, a format of blocks, or as-is."""
     if options.dtype != "as-is" or model.formats:
         return options.dtype
-    return {"float16": "f16", "bfloat16": "bf16"}.get(model.storage, "f32")
+    return _FLOATS.get(model.storage, "f32")
 
 
 def stored_dtype(model: LoadedModel, options: CompileOptions) -> str:
     """The type, or format of blocks, that most of the compiled weights have."""
     stored = storage(model, options)
-    return Counter(model.formats.values()).most_common(1)[0][0] if stored == "as-is" else stored
+    if stored != "as-is":
+        return stored
+    in_most = Counter(model.formats.values()).most_common(1)[0][0]
+    return _FLOATS.get(model.storage, in_most)
 
 
 def import_model(

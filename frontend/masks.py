@@ -1,7 +1,7 @@
 """Reads the attention masks of transformers models instead of building them.
 
 transformers describes a mask as a function of row and column and lets an attention implementation
-turn it into a tensor. Ours turns it into a `Window`, two numbers that pass through the model in the
+turn it into a tensor. Ours turns it into a `Window`, a number that passes through the model in the
 mask's place.
 """
 

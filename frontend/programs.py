@@ -93,6 +93,7 @@ def export_variant(model: PreTrainedModel, variant: Variant, context: int) -> Va
 # What the code of a model that was not written for tracing may raise.
 _TRACING_ERRORS = (
     ArithmeticError,
+    AssertionError,
     AttributeError,
     LookupError,
     NotImplementedError,

@@ -28,9 +28,10 @@ def fitted_json(tokenizer: Tokenizer, vocab_size: int, source: str) -> str:
         )
     content = json.loads(tokenizer.to_str())
     content["added_tokens"] = [t for t in content["added_tokens"] if t["id"] < vocab_size]
-    if undefined := set(_undefined_tokens(content["post_processor"])):
+    if undefined := set(_undefined_tokens(content["post_processor"], vocab_size)):
         raise UserError(
-            f"{source}: the tokenizer adds {some_of(undefined)} to a text, but does not define it"
+            f"{source}: the tokenizer adds {some_of(undefined)} to a text, for which the model has"
+            " no id"
         )
     text = json.dumps(content, ensure_ascii=False)
     try:
@@ -40,15 +41,21 @@ def fitted_json(tokenizer: Tokenizer, vocab_size: int, source: str) -> str:
     return text
 
 
-def _undefined_tokens(processor: Any) -> Iterator[str]:
-    """What a post-processor puts around a text without an id for it: `tokenizers` would panic."""
+def _undefined_tokens(processor: Any, vocab_size: int) -> Iterator[str]:
+    """What a post-processor puts around a text without an id that the model has.
+
+    Without any, `tokenizers` would panic.
+    """
     match processor:
         case {"type": "Sequence", "processors": parts}:
             for part in parts:
-                yield from _undefined_tokens(part)
+                yield from _undefined_tokens(part, vocab_size)
         case {"type": "TemplateProcessing", "single": pieces, "special_tokens": defined}:
             special = (piece["SpecialToken"]["id"] for piece in pieces if "SpecialToken" in piece)
-            yield from (token for token in special if token not in defined)
+            for token in special:
+                ids = defined[token]["ids"] if token in defined else [vocab_size]
+                if any(number >= vocab_size for number in ids):
+                    yield token
 
 
 def known_ids(ids: Iterable[object], vocab_size: int) -> tuple[int, ...]:

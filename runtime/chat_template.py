@@ -8,9 +8,11 @@ from datetime import datetime
 from typing import Any
 
 import jinja2
+import jinja2.exceptions
 import jinja2.ext
 import jinja2.nodes
 import jinja2.parser
+import jinja2.utils
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from llmc.runtime.errors import UserError, one_line
@@ -21,6 +23,7 @@ _FAILURES = (
     ArithmeticError,
     AttributeError,
     LookupError,
+    MemoryError,
     RuntimeError,
     SyntaxError,
     TypeError,
@@ -72,9 +75,35 @@ def _environment() -> ImmutableSandboxedEnvironment:
         extensions=[jinja2.ext.loopcontrols, _GenerationBlock],
     )
     environment.filters["tojson"] = _to_json
+    environment.globals["dict"] = _dictionary
+    environment.globals["namespace"] = _Namespace
     environment.globals["raise_exception"] = _raise_exception
     environment.globals["strftime_now"] = _strftime_now
     return environment
+
+
+class _Namespace(jinja2.utils.Namespace):
+    """Variables that a loop can set, but for names that Python has for its own."""
+
+    def __init__(self, /, *values: Any, **named: Any) -> None:
+        given = dict(*values, **named)
+        for name in given:
+            _check_variable(name)
+        super().__init__(given)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        _check_variable(name)
+        super().__setitem__(name, value)
+
+
+def _check_variable(name: object) -> None:
+    if str(name).startswith("_"):
+        raise jinja2.exceptions.SecurityError(f"a namespace takes no {name!r}")
+
+
+def _dictionary(*values: Any, **named: Any) -> dict[Any, Any]:
+    """What `dict` makes in a template, whose methods would change what the sandbox protects."""
+    return dict(*values, **named)
 
 
 class _GenerationBlock(jinja2.ext.Extension):
