@@ -59,6 +59,8 @@ def main() -> None:
     parser.add_argument("--layers", type=int, nargs=2, default=(2, 30))
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
+    if len({*options.layers}) < 2:
+        parser.error("--layers takes two different numbers")
     runs: dict[int, list[list[float]]] = {layers: [] for layers in options.layers}
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "module.vmfb"

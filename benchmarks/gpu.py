@@ -42,7 +42,7 @@ class Contender:
 
     name: str
     run: Run
-    weight_bytes: int
+    weight_bytes: int | None
 
 
 def compiled(source: str, dtype: str, device: str, folder: Path) -> tuple[Model, Model]:
@@ -178,7 +178,8 @@ def measured(contenders: list[Contender], batch: int, rounds: int) -> Table:
         prefill, decode = (
             statistics.median(column) for column in zip(*figures[contender.name][1:], strict=True)
         )
-        share = decode / batch * contender.weight_bytes / bandwidth if bandwidth else None
+        size = contender.weight_bytes
+        share = decode / batch * size / bandwidth if bandwidth and size else None
         table.add_row(
             contender.name,
             f"{prefill:.0f}",

@@ -48,9 +48,10 @@ def decode_module() -> ir.Module:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ranks", type=int, nargs="+", default=(8, 64, 1024))
+    options = parser.parse_args()
     module = decode_module()
     table = Table("ranks", "grids", "seconds", "best", "step", "memory of a rank")
-    for ranks in parser.parse_args().ranks:
+    for ranks in options.ranks:
         begin = time.perf_counter()
         search = Search(module, DEVICE, Step(abi.DECODE, 1, 4096, 8192, "f32", 4.0))
         best = find_plan(search, ranks).best

@@ -95,7 +95,7 @@ def main() -> None:
     console.print(table)
 
     table = Table("begins at", "parts after", "gap of logits", "their spread", title="greedy text")
-    for begin in range(0, len(ids) - _PIECE, len(ids) // 8):
+    for begin in range(0, len(ids) - _PIECE, max(len(ids) // 8, 1)):
         parted = parting(model, compiled, ids[begin : begin + _PIECE], options.new)
         found = (
             (str(parted.after), f"{parted.gap:.3f}", f"{parted.spread:.1f}")

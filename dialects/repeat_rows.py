@@ -6,7 +6,8 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import ext, tensor
 
-from llmc.dialects.checks import same, static, tensor_of, verified
+from llmc.dialects.block_types import block_format
+from llmc.dialects.checks import floats, same, static, tensor_of, verified
 from llmc.dialects.index_notation import slice_of
 from llmc.dialects.llmc import Operation
 from llmc.dialects.mismatch import require
@@ -28,6 +29,8 @@ class RepeatRowsOp(Operation, name="repeat_rows", traits=[ext.Pure]):
     def verify_invariants(self) -> None:
         """Checks that both are matrices of the same columns, and how many rows there are."""
         rows, columns = tensor_of(self.x, "x", 2)
+        if block_format(self.x.type) is None:
+            floats("x", self.x)
         static("x", self.x)
         more, given = tensor_of(self.out, "out", 2)
         static("out", self.out)

@@ -11,6 +11,7 @@ from llmc.dialects.checks import (
     counts,
     element_is,
     flag,
+    number,
     require,
     same,
     tensor_of,
@@ -64,6 +65,7 @@ class ScoredRouteOp(Operation, name="scored_route", traits=[ext.Pure]):
         if self.bias is not None:
             same("bias", "its length", tensor_of(self.bias, "bias", 1)[0], experts)
             element_is("bias", self.bias, "f32")
+        number("scale", self.scale, self.logits)
         flag("sigmoid", self.sigmoid)
         flag("normalised", self.normalised)
         self._verify_groups(experts, self.weights.type.shape[1])

@@ -115,6 +115,8 @@ def lower_to(
         raise UserError("--stop-after writes the IR for one target: give one with --target")
     names = SHARDED_STAGE_NAMES if work.is_sharded else STAGE_NAMES
     if stop_after not in names:
+        if stop_after in SHARDED_STAGE_NAMES:
+            raise UserError(f"the stage {stop_after} is of a model that is split: give --grid")
         listed = ", ".join(names)
         raise UserError(f"there is no stage {stop_after!r}: the stages are {listed}")
     started = start_lowering(model, make_skeleton(model), options, work, start_from)

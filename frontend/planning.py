@@ -81,7 +81,10 @@ def make_search(
         function, open_size = abi.DECODE_BATCH, workload.batch
     context = context_bound(model, options)
     if workload.cached + (workload.prompt or 1) > context:
-        raise UserError(f"the context is of {context} tokens: give fewer in --tokens-cached")
+        needed = workload.cached + (workload.prompt or 1)
+        raise UserError(
+            f"--tokens-cached and --prompt need {needed} tokens, but the context is of {context}"
+        )
     step = Step(
         function,
         open_size,

@@ -114,7 +114,7 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
         "--grid",
         metavar="AXIS=N,...",
         help="split the model among ranks: tp=2 heads and MLPs, pp=2 layers, dp=2 sequences, ep=2 "
-        "experts, or several, as dp=2,tp=2",
+        "experts, sp=2 columns of the KV cache, or several, as dp=2,tp=2",
     )
     group.add_argument(
         "--plan",

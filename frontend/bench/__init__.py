@@ -1,1 +1,1 @@
-"""`llmc bench`: llmc and its peers on the same weights, measured in turns in one run."""
+"""`llmc bench`: llmc and its peers on the same model, measured in turns in one run."""

@@ -2,7 +2,7 @@
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 Rows = Sequence[Sequence[int]]
@@ -48,13 +48,13 @@ class Contender(ABC):
     """A model, loaded, that continues sequences greedily.
 
     `version` is that of the package which runs it. `weight_bytes` is what a decode step reads of
-    the weights: all but an embedding table of which it looks up one row. `weights` names the type
-    most of them are stored in.
+    the weights: all but an embedding table of which it looks up one row, None where it reads those
+    of some experts alone. `weights` names the type most of them are stored in.
     """
 
     version: str
     weights: str
-    weight_bytes: int
+    weight_bytes: int | None
 
     @abstractmethod
     def clear(self, sequences: int, capacity: int) -> None:
@@ -74,6 +74,16 @@ class Contender(ABC):
         for column in range(past, past + count):
             steps.append(self.decode(steps[-1], column))
         return steps[1:]
+
+
+def is_of_experts(name: str) -> bool:
+    """Whether a weight, by its name in PyTorch or in GGUF, is that of experts to choose from."""
+    return ".experts." in name or "_exps." in name
+
+
+def all_bytes(sizes: Mapping[str, int]) -> int | None:
+    """The bytes of all weights, by their names; None where a step reads not all of them."""
+    return None if any(map(is_of_experts, sizes)) else sum(sizes.values())
 
 
 def run(contender: Contender, case: Case, rows: Rows) -> Run:

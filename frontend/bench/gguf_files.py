@@ -3,10 +3,11 @@
 from pathlib import Path
 
 from llmc.frontend.bench.apart import made
-from llmc.frontend.bench.contender import MissingError
+from llmc.frontend.bench.contender import MissingError, all_bytes
 from llmc.frontend.bench.gguf_writer import write_gguf
 from llmc.frontend.gguf_file import read_gguf
 from llmc.frontend.source import find_model
+from llmc.runtime.draft import replacing
 
 _EMBEDDING, _HEAD = "token_embd.weight", "output.weight"
 # llama.h's numbers of file types.
@@ -33,11 +34,15 @@ def gguf_file(model: str, weights: str, stored: str, layers: int | None) -> Path
     return made(model, {"gguf": layers, "weights": weights}, quantize, path, weights)
 
 
-def weight_bytes_per_step(path: Path) -> int:
-    """The bytes of all tensors, without the embedding where the head is another tensor."""
-    tensors = read_gguf(path).tensors
-    tied = _HEAD not in tensors
-    return sum(t.data.nbytes for name, t in tensors.items() if tied or name != _EMBEDDING)
+def weight_bytes_per_step(path: Path) -> int | None:
+    """The bytes of all tensors, without the embedding where the head is another tensor.
+
+    None as for `Contender`.
+    """
+    sizes = {name: tensor.data.nbytes for name, tensor in read_gguf(path).tensors.items()}
+    if _HEAD in sizes:
+        sizes.pop(_EMBEDDING, None)
+    return all_bytes(sizes)
 
 
 def quantize(source: Path, weights: str, output: Path) -> None:
@@ -50,8 +55,7 @@ def quantize(source: Path, weights: str, output: Path) -> None:
     settings = llama_cpp.llama_model_quantize_default_params()
     settings.ftype = _FILE_TYPES[weights]
     settings.allow_requantize = True
-    draft = output.with_suffix(".draft")
-    failed = llama_cpp.llama_model_quantize(str(source).encode(), str(draft).encode(), settings)
-    if failed:
-        raise MissingError(f"llama.cpp's quantiser cannot make {weights} of {source}")
-    draft.replace(output)
+    with replacing(output) as draft:
+        paths = (str(path).encode() for path in (source, draft))
+        if llama_cpp.llama_model_quantize(*paths, settings):
+            raise MissingError(f"llama.cpp's quantiser cannot make {weights} of {source}")

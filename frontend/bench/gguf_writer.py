@@ -11,6 +11,7 @@ from transformers import PreTrainedConfig
 
 from llmc.frontend.bench.contender import MissingError
 from llmc.frontend.source import open_model
+from llmc.runtime.draft import replacing
 
 # Families whose names in transformers are llama.cpp's, and whose configuration is all written here.
 _FAMILIES = ("llama", "qwen2", "qwen3")
@@ -25,19 +26,18 @@ def write_gguf(model: str, layers: int | None, output: Path) -> None:
     config = loaded.config
     if config.model_type not in _FAMILIES or config.rope_parameters["rope_type"] != "default":
         raise MissingError(f"llmc cannot write {config.model_type} models as GGUF for llama.cpp")
-    draft = output.with_suffix(".draft")
-    writer = GGUFWriter(draft, config.model_type)
-    _add_metadata(writer, config)
     kind = next(kind for kind, name in MODEL_ARCH_NAMES.items() if name == config.model_type)
     names = get_tensor_name_map(kind, config.num_hidden_layers)
-    for name, tensor in loaded.weights().items():
-        written = names.get_name(name, try_suffixes=(".weight", ".bias"))
-        writer.add_tensor(written, _as_in_llama_cpp(tensor.float(), name, config).numpy())
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    draft.replace(output)
+    with replacing(output) as draft:
+        writer = GGUFWriter(draft, config.model_type)
+        _add_metadata(writer, config)
+        for name, tensor in loaded.weights().items():
+            written = names.get_name(name, try_suffixes=(".weight", ".bias"))
+            writer.add_tensor(written, _as_in_llama_cpp(tensor.float(), name, config).numpy())
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
 
 
 def _add_metadata(writer: GGUFWriter, config: PreTrainedConfig) -> None:

@@ -4,13 +4,13 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from llmc.frontend.bench.contender import Contender, Rows
+from llmc.frontend.bench.contender import Contender, Rows, all_bytes
 from llmc.runtime.archive import map_archive
 from llmc.runtime.engine import Engine
 from llmc.runtime.hal_device import cpu_device
 from llmc.runtime.queued_steps import QueuedSteps
 
-_EMBEDDING, _HEAD = "embed_tokens", "lm_head"
+_EMBEDDINGS, _HEAD = ("embed_tokens", "embed_in", "wte"), "lm_head"
 # The bits of a head that are read for few tokens only: see `llmc.dialects.bit_planes`.
 _SPARED = ".low"
 
@@ -53,12 +53,17 @@ class Compiled(Contender):
         return steps[1:]
 
 
-def _bytes_per_step(archive: Path) -> int:
+def _bytes_per_step(archive: Path) -> int | None:
     """The bytes of the archive that a greedy step of one sequence reads.
 
-    That is without the embedding, where the head is another weight.
+    That is without the embedding, where the head is another weight. None as for `Contender`.
     """
     index = map_archive(archive)
     sizes = {name: entry.length for name, entry in index.items() if not name.endswith(_SPARED)}
     tied = not any(_HEAD in name for name in sizes)
-    return sum(size for name, size in sizes.items() if tied or _EMBEDDING not in name)
+    read = {
+        name: size
+        for name, size in sizes.items()
+        if tied or not any(embedding in name for embedding in _EMBEDDINGS)
+    }
+    return all_bytes(read)

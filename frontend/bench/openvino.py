@@ -42,7 +42,8 @@ class OpenVINO(Contender):
         folder = made(model, what, convert, path)
         self.version = f"openvino {ov.get_version()}"
         self.weights = weights
-        self.weight_bytes = weight_bytes_per_step(path) * (2 if widened else 1)
+        size = weight_bytes_per_step(path)
+        self.weight_bytes = size and size * (2 if widened else 1)
         core = ov.Core()
         network = core.read_model(folder / _NETWORK)
         _keep_last_token(network)

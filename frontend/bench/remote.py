@@ -24,7 +24,7 @@ class Facts:
 
     version: str
     weights: str
-    weight_bytes: int
+    weight_bytes: int | None
     load_s: float
 
 
@@ -43,7 +43,6 @@ class Remote:
 
     def __init__(self, entrant: Entrant, process: subprocess.Popen[str], errors: IO[bytes]) -> None:
         """Has the worker open `entrant`. Raises MissingError if it cannot take part."""
-        self.name = entrant.name
         self._process = process
         self._errors = errors
         try:

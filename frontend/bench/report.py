@@ -29,7 +29,7 @@ class Row:
     decode_tokens_per_s: float
     prefill_ratio: float
     decode_ratio: float
-    bandwidth_share: float
+    bandwidth_share: float | None
     tokens_alike: int
     resident_bytes: int
     prefill_runs: Sequence[float]
@@ -46,8 +46,6 @@ def sum_up(results: Sequence[Result], facts: Mapping[str, Facts]) -> Iterator[Ro
     """A row for each contender of one case; ours are the first of `results`."""
     ours = results[0]
     for result in results:
-        weight_bytes = facts[result.contender].weight_bytes
-        reading = [speed / result.case.batch * weight_bytes for speed in result.decode_tokens_per_s]
         yield Row(
             contender=result.contender,
             case=result.case,
@@ -55,13 +53,21 @@ def sum_up(results: Sequence[Result], facts: Mapping[str, Facts]) -> Iterator[Ro
             decode_tokens_per_s=statistics.median(result.decode_tokens_per_s),
             prefill_ratio=median_ratio(ours.prefill_tokens_per_s, result.prefill_tokens_per_s),
             decode_ratio=median_ratio(ours.decode_tokens_per_s, result.decode_tokens_per_s),
-            bandwidth_share=median_ratio(reading, result.bandwidth),
+            bandwidth_share=_bandwidth_share(result, facts[result.contender].weight_bytes),
             tokens_alike=tokens_alike(ours.samples[0].tokens, result.samples[0].tokens),
             resident_bytes=max(sample.resident_bytes or 0 for sample in result.samples),
             prefill_runs=result.prefill_tokens_per_s,
             decode_runs=result.decode_tokens_per_s,
             read_bytes_per_s_runs=result.bandwidth,
         )
+
+
+def _bandwidth_share(result: Result, weight_bytes: int | None) -> float | None:
+    """How much of what memory gives a decode step's weights are; None if these are not known."""
+    if weight_bytes is None:
+        return None
+    reading = [speed / result.case.batch * weight_bytes for speed in result.decode_tokens_per_s]
+    return median_ratio(reading, result.bandwidth)
 
 
 def table(rows: Sequence[Row]) -> Table:
@@ -87,7 +93,7 @@ def table(rows: Sequence[Row]) -> Table:
             f"{row.prefill_ratio:.2f}x",
             f"{row.decode_tokens_per_s:.1f}",
             f"{row.decode_ratio:.2f}x",
-            f"{row.bandwidth_share:.0%}",
+            "" if row.bandwidth_share is None else f"{row.bandwidth_share:.0%}",
             f"{row.resident_bytes / 1e6:.0f} MB",
         )
     return shown

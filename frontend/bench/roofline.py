@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from rich.table import Table
 
+from llmc.frontend.bench.contender import is_of_experts
 from llmc.frontend.bench.kernels import KernelTime
 from llmc.frontend.bench.machine import Bounds
 from llmc.runtime.manifest import ModelFacts
@@ -25,6 +26,9 @@ _HALF = re.compile(r"x(\d+)x\d+xi(?:8|16)")
 # Faster than so many times the bound means that the kernel reads some of the rows only.
 _LOOKS_UP = 4
 
+_OF_LAYER = re.compile(r"\.\d+\.")
+"""What names of weights have in them that are a layer's."""
+
 Bound = Literal["memory", "cache", "arithmetic"]
 
 
@@ -33,10 +37,10 @@ class Point:
     """One kernel of one function, in one call of it.
 
     `bytes` are those of its weights, of the KV cache and of the rows that weights multiply, 0 where
-    it has neither weights nor cache or looks up some rows; `operations` what its weights, of the
-    type `weights`, ask for. `share` is the time that the nearer bound asks for, `bound`, by the
-    time taken; None without bytes. It is above 1 only where `bound` is the cache: the bytes
-    came faster than memory gives them.
+    it has neither weights nor cache, or reads some rows or some experts alone; `operations` what
+    its weights, of the type `weights`, ask for. `share` is the time that the nearer bound asks for,
+    `bound`, by the time taken; None without bytes. It is above 1 only where `bound` is the cache:
+    the bytes came faster than memory gives them.
     """
 
     function: str
@@ -64,9 +68,10 @@ def roofline(
     for kernel in kernels:
         type_, each = _weights_of(kernel.name, model.dtype)
         size = sum(kernel.weights.values())
-        if size > _LOOKS_UP * bounds.read_bytes_per_s * kernel.seconds:
+        looks_up = size > _LOOKS_UP * bounds.read_bytes_per_s * kernel.seconds
+        if looks_up or any(map(is_of_experts, kernel.weights)):
             size = 0
-        rows = 1 if kernel.dispatches == 1 else tokens
+        rows = tokens if any(map(_OF_LAYER.search, kernel.weights)) else 1
         weights = size / each
         moved = size + kernel.cache_bytes
         if size:

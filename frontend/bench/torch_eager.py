@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from transformers import DynamicCache
 
-from llmc.frontend.bench.contender import Contender, Rows
+from llmc.frontend.bench.contender import Contender, Rows, all_bytes
 from llmc.frontend.lowering import stored_dtype
 from llmc.frontend.options import CompileOptions
 from llmc.frontend.source import open_model
@@ -35,8 +35,12 @@ class TorchEager(Contender):
         self._model.to(_TYPES[self.weights])
         embedding = self._model.get_input_embeddings().weight
         head = self._model.get_output_embeddings().weight
-        unread = 0 if head is embedding else embedding.nbytes
-        self.weight_bytes = sum(weight.nbytes for weight in self._model.parameters()) - unread
+        read = {
+            name: weight.nbytes
+            for name, weight in self._model.named_parameters()
+            if head is embedding or weight is not embedding
+        }
+        self.weight_bytes = all_bytes(read)
 
     def clear(self, sequences: int, capacity: int) -> None:
         """Begins a new cache, which grows as tokens come."""

@@ -1,4 +1,4 @@
-"""`llmc bench`: llmc and its peers on the same weights, in turns."""
+"""`llmc bench`: llmc and its peers on the same model, in turns."""
 
 import argparse
 import json
@@ -94,15 +94,21 @@ def run(arguments: argparse.Namespace) -> None:
     versions()
     if arguments.plot is not None:
         require_matplotlib()
+        if not arguments.plot.parent.is_dir():
+            raise UserError(f"there is no folder {arguments.plot.parent} for the plot")
+    if arguments.grid or arguments.plan:
+        raise UserError("llmc bench measures a model on one device: leave out --grid and --plan")
     threads = arguments.threads or usable_cpus()
     others = _peers(arguments, threads)
     folder, _ = find_bundle(arguments)
     manifest = Manifest.read(folder)
-    cases = _cases(arguments, manifest.context)
+    cases = _cases(arguments)
+    _check_lengths(cases, manifest.context, is_compiled=is_bundle(arguments))
     rows: list[Row] = []
     with ExitStack() as stack:
         entrants = open_field([ours(folder, threads), *others], stack, note)
-        machine = Machine(entrants.facts[OURS].weight_bytes, threads)
+        read_bytes = entrants.facts[OURS].weight_bytes or manifest.model.parameters
+        machine = Machine(read_bytes, threads)
         vocabulary = manifest.model.vocab_size
         for some in bench(entrants, cases, arguments.rounds, vocabulary, machine):
             rows += some
@@ -156,17 +162,22 @@ def _peers(arguments: argparse.Namespace, threads: int) -> list[Entrant]:
     return peers(arguments.against or PEERS, model, options, storage, threads)
 
 
-def _cases(arguments: argparse.Namespace, context: int) -> list[Case]:
+def _cases(arguments: argparse.Namespace) -> list[Case]:
     """All combinations, without those that are the same."""
     combined = product(arguments.prompt, arguments.batch, arguments.held or [0])
     cases = [
         Case(prompt, arguments.gen, batch, held if held > prompt else 0)
         for prompt, batch, held in combined
     ]
+    return list(dict.fromkeys(cases))
+
+
+def _check_lengths(cases: list[Case], context: int, *, is_compiled: bool) -> None:
+    """UserError where a case has more tokens than the context."""
     longest = max(case.capacity for case in cases)
     if longest > context:
-        raise UserError(f"{longest} tokens are more than the context of {context}: use --context")
-    return list(dict.fromkeys(cases))
+        how = "give a shorter --prompt, --held or --gen" if is_compiled else "use --context"
+        raise UserError(f"{longest} tokens are more than the context of {context}: {how}")
 
 
 def _kernel_times(

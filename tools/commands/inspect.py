@@ -37,13 +37,17 @@ def run(arguments: argparse.Namespace) -> None:
     for line in describe(manifest):
         write(f"{line}\n")
     if arguments.verify:
-        write("verified    all files are as they were written\n")
+        write(_line("verified", "all files are as they were written") + "\n")
 
 
 def describe(manifest: Manifest) -> Iterator[str]:
     """The manifest as lines for a person, without what could steer a terminal."""
     for name, value in _facts(manifest):
-        yield f"{name:<14}{printable(value)}"
+        yield _line(name, printable(value))
+
+
+def _line(name: str, value: str) -> str:
+    return f"{name:<14}{value}"
 
 
 def _facts(manifest: Manifest) -> Iterator[tuple[str, str]]:

@@ -14,11 +14,11 @@ from llmc.frontend.toolchain import versions
 from llmc.runtime import UserError
 from llmc.tools.arguments import (
     add_compile_options,
-    add_model,
     add_verbose,
     compile_options,
     positive,
 )
+from llmc.tools.bundles import is_bundle
 from llmc.tools.compiling import compiling
 from llmc.tools.plan_report import facts, report
 from llmc.tools.planned_devices import find_device
@@ -33,7 +33,11 @@ HELP = "find how to split a model among devices"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
-    add_model(parser)
+    parser.add_argument(
+        "model",
+        metavar="MODEL",
+        help="a Hugging Face folder, a GGUF file, or smollm2, the sample",
+    )
     parser.add_argument(
         "--device",
         dest="device_file",
@@ -83,6 +87,8 @@ def run(arguments: argparse.Namespace) -> None:
     versions()
     if arguments.grid is None and arguments.plan is None:
         raise UserError("give the number of ranks or their grid with --grid, as 8 or tp=4,pp=2")
+    if is_bundle(arguments):
+        raise UserError(f"{arguments.model} is compiled already: plan the model it was made of")
     planned, device = _plan(arguments)
     for path, text in (
         (arguments.output, planned.best.plan.to_json()),
