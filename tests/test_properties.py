@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -15,6 +15,7 @@ from torch_mlir import ir
 from llmc.dialects.blocks import FORMATS, Q8_0
 from llmc.pipelines.driver.execution import SinglePass, run, single_passes
 from llmc.pipelines.errors import PassError
+from llmc.pipelines.option_text import option_fields
 from llmc.pipelines.passes import (
     PASSES,
     PackBlocks,
@@ -69,7 +70,7 @@ ELSEWHERE = {"tile-prefill": "fold-transposes"}
 def passes(draw: st.DrawFn, name: str) -> Pass:
     """The pass of that name, its options drawn."""
     options = {}
-    for field in fields(PASSES[name]):
+    for field in option_fields(PASSES[name]):
         choices = CHOICES.get(name, {}).get(field.name, [field.default])
         if field.type is bool:
             choices = [False, True]

@@ -13,6 +13,7 @@ from llmc.dialects.bit_planes import HIGH, LOW, pack_planes
 from llmc.dialects.block_panels import pack_blocks
 from llmc.dialects.blocks import FORMATS, Q8_0
 from llmc.dialects.index_notation import constant, pointwise, sizes, slice_of
+from llmc.pipelines.kernels import byte_instructions
 from llmc.pipelines.kernels.byte_instructions import INSTRUCTIONS, plain
 from llmc.pipelines.passes import (
     DispatchKernels,
@@ -20,7 +21,6 @@ from llmc.pipelines.passes import (
     ScheduleKernels,
     outline_quantized_linears,
 )
-from llmc.pipelines.schedules import byte_instructions
 from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.pipelines.walks import find
 from tests.scheduled import call, new_context

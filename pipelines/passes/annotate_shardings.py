@@ -55,6 +55,7 @@ class AnnotateShardings(Pass):
             return
         plan = read_plan(Path(self.plan)) if self.plan else Plan(Grid.parse(self.grid))
         check_axes(plan.grid, AXES)
+        _check_experts(module, plan.grid)
         add_grid(module, plan.grid)
         _pin(module, plan)
         _mark_stages(module, plan)
@@ -75,6 +76,13 @@ class AnnotateShardings(Pass):
         _annotate(cuts)
         if is_exact:
             _gather_all(function)
+
+
+def _check_experts(module: ir.Module, grid: Grid) -> None:
+    """UserError where experts are to be split, and the model has none."""
+    splits_experts = any(axis.name == "ep" and axis.size > 1 for axis in grid.axes)
+    if splits_experts and not find(module.operation, ExpertLinearOp.OPERATION_NAME):
+        raise UserError("ep splits experts, of which the model has none: leave it out of the grid")
 
 
 def _mark_stages(module: ir.Module, plan: Plan) -> None:

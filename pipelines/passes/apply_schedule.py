@@ -45,5 +45,6 @@ class ApplySchedule(Pass):
     def apply(self, module: ir.Module) -> None:
         """Writes the script and runs it."""
         if self.loaded is not None:
-            self.scripts[:] = [self.loaded.script()]
-            apply_script(*self.scripts, module)
+            script = self.loaded.script()
+            self.scripts[:] = [script]
+            apply_script(script, module)

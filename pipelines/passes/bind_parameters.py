@@ -13,6 +13,7 @@ from llmc.pipelines.option_text import OneOf
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.recipes.recipe import Computed, Recipe, recipe_of
 from llmc.pipelines.rewriting.functions import calls_of, functions
+from llmc.pipelines.rewriting.generics import integer_constant
 from llmc.pipelines.rewriting.layers import is_layer, layer_argument
 from llmc.pipelines.rewriting.operations import is_read, is_used
 from llmc.pipelines.walks import walk
@@ -47,11 +48,11 @@ class BindParameters(Pass):
     def apply(self, module: ir.Module) -> None:
         """Replaces the weight expressions of every function.
 
-        PassError where one names other than as many weights as there are calls of the function.
+        PassError where one names other than as many weights as there are layers of the function.
         """
         bound = _Globals(module)
         for function in functions(module):
-            needed = len(calls_of(module, function)) if is_layer(function) else 1
+            needed = _layers(module, function) if is_layer(function) else 1
             # From the last operation on: an expression goes before those that it contains.
             for op in reversed(list(walk(function.operation))):
                 recipe = recipe_of(op.results[0]) if len(op.results) == 1 else None
@@ -71,6 +72,13 @@ class BindParameters(Pass):
             element = ir.Type.parse(self.storage)
         shape = [recipe.layers, *type_.shape] if stacked else type_.shape
         return ir.RankedTensorType.get(shape, element)
+
+
+def _layers(module: ir.Module, function: func.FuncOp) -> int:
+    """For how many layers a layer function is called, as far as the calls say their numbers."""
+    argument = ir.BlockArgument(layer_argument(function)).arg_number
+    numbers = (integer_constant(call.operands[argument]) for call in calls_of(module, function))
+    return 1 + max((number for number in numbers if number is not None), default=-1)
 
 
 class _Globals:

@@ -110,9 +110,9 @@ class _Cut:
                     send(value, self.stage + 1, self.axis)
         with ir.InsertionPoint(end), end.location:
             for number, value in enumerate(end.operands):
-                made = self._stage_of(value.owner)
-                if made is not None:
-                    end.operands[number] = self._returned(value, made)
+                maker = self._stage_of(value.owner)
+                if maker is not None:
+                    end.operands[number] = self._returned(value, maker)
         for op in reversed(others):
             op.erase()
 

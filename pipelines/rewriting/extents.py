@@ -69,7 +69,7 @@ def _names_of_result(value: ir.Value, dim: int) -> Iterator[_Extent]:
         case "tensor.cast":
             yield op.source, dim
         case "tensor.empty":
-            yield mixed_numbers(op.type.shape, op.dynamicSizes)[dim]
+            yield mixed_numbers(value.type.shape, op.dynamicSizes)[dim]
         case "tensor.expand_shape":
             yield mixed_numbers(op.static_output_shape, op.output_shape)[dim]
         case "tensor.extract_slice" if op.source.type.rank == value.type.rank:

@@ -97,3 +97,25 @@ func.func @invalid(%cache: tensor<2x?x2x?x8xf32>, %n: index) -> tensor<1x3x?x8xf
      : (tensor<2x?x2x?x8xf32>, index, index, index, index) -> tensor<1x3x?x8xf32>
   return %k : tensor<1x3x?x8xf32>
 }
+
+// -----
+
+// Fewer columns than the tokens see are no cache as it is.
+// CHECK-LABEL: func.func @few_columns
+// CHECK-COUNT-2: llmc.cache_read
+// CHECK:         "llmc.attention"
+func.func @few_columns(%q: tensor<1x4x?x16xf32>, %keys: tensor<3x?x2x?x16xf32>,
+                   %values: tensor<3x?x2x?x16xf32>, %start: tensor<1xi64>, %layer: index,
+                   %sequence: index, %past: index, %few: index) -> tensor<1x4x?x16xf32> {
+  %c1 = arith.constant 1 : index
+  %k = "llmc.cache_read"(%keys, %layer, %sequence, %c1, %few)
+     : (tensor<3x?x2x?x16xf32>, index, index, index, index) -> tensor<1x2x?x16xf32>
+  %v = "llmc.cache_read"(%values, %layer, %sequence, %c1, %few)
+     : (tensor<3x?x2x?x16xf32>, index, index, index, index) -> tensor<1x2x?x16xf32>
+  %o = "llmc.attention"(%q, %k, %v, %past, %start)
+     {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>, scale = 0.25 : f64, window = 8 : i64,
+      softcap = 3.0 : f64}
+     : (tensor<1x4x?x16xf32>, tensor<1x2x?x16xf32>, tensor<1x2x?x16xf32>, index, tensor<1xi64>)
+     -> tensor<1x4x?x16xf32>
+  return %o : tensor<1x4x?x16xf32>
+}

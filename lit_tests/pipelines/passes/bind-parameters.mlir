@@ -173,3 +173,19 @@ func.func @decode() -> tensor<6xf32> {
   %w = "llmc.parameter"() {sources = ["v", "w"]} : () -> tensor<6xf32>
   return %w : tensor<6xf32>
 }
+
+// -----
+
+func.func private @decode.layer0(%x: tensor<4x6xf32>, %layer: index) -> tensor<4x6xf32> attributes {llmc.layer_argument = 1 : index} {
+  // expected-error@+1 {{1 weights are named, but 2 needed}}
+  %n = "llmc.parameter"() {sources = ["layers.0.w"]} : () -> tensor<6x6xf32>
+  %y = "llmc.linear"(%x, %n) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64} : (tensor<4x6xf32>, tensor<6x6xf32>) -> tensor<4x6xf32>
+  return %y : tensor<4x6xf32>
+}
+func.func @decode(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %a = call @decode.layer0(%x, %c0) : (tensor<4x6xf32>, index) -> tensor<4x6xf32>
+  %b = call @decode.layer0(%a, %c1) : (tensor<4x6xf32>, index) -> tensor<4x6xf32>
+  return %b : tensor<4x6xf32>
+}

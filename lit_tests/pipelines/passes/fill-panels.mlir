@@ -58,3 +58,16 @@ func.func @others(%x: tensor<1x1x32xf32>, %bias: tensor<70xf32>)
      : (tensor<1x1x32xf32>, tensor<70x32xf32>) -> tensor<1x1x70xf32>
   return %a_best, %b_best, %c_best, %d : tensor<1xi64>, tensor<1xi64>, tensor<1xi64>, tensor<1x1x70xf32>
 }
+
+// A search of all rows at once is none of each row's best output.
+// CHECK-LABEL: func.func @merged
+// CHECK-NOT:     llmc.repeat_rows
+// CHECK:         tensor.collapse_shape %{{.+}} into tensor<1x140xf32>
+func.func @merged(%x: tensor<1x2x32xf32>) -> tensor<1xi64> {
+  %w = "llmc.parameter"() {sources = ["merged"]} : () -> tensor<70x32xf32>
+  %y = "llmc.linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
+     : (tensor<1x2x32xf32>, tensor<70x32xf32>) -> tensor<1x2x70xf32>
+  %rows = tensor.collapse_shape %y [[0], [1, 2]] : tensor<1x2x70xf32> into tensor<1x140xf32>
+  %best = "llmc.argmax"(%rows) : (tensor<1x140xf32>) -> tensor<1xi64>
+  return %best : tensor<1xi64>
+}

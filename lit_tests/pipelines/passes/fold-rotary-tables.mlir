@@ -129,3 +129,43 @@ func.func @invalid() -> tensor<?xf32> {
   %f = "llmc.parameter"() {sources = ["inv_freq"]} : () -> tensor<?xf32>
   return %f : tensor<?xf32>
 }
+
+// -----
+
+// Who only writes into the room of a cosine does not scale it.
+// CHECK-LABEL: func.func @room
+// CHECK-NOT:     scale = 2.0
+// CHECK:         arith.mulf
+// CHECK:         return
+// DEFAULT-LABEL: func.func @room
+#id = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+#column = affine_map<(d0, d1, d2) -> (d0, d1, 0)>
+#row = affine_map<(d0, d1, d2) -> (d2)>
+func.func @room(%positions: tensor<1x4xi64>, %y: tensor<1x4x3xf32>) -> tensor<1x4x3xf32> {
+  %f = "llmc.parameter"() {sources = ["model.rotary_emb.inv_freq"]} : () -> tensor<3xf32>
+  %p = tensor.expand_shape %positions [[0], [1, 2]] output_shape [1, 4, 1] : tensor<1x4xi64> into tensor<1x4x1xi64>
+  %r1 = tensor.empty() : tensor<1x4x1xf32>
+  %x = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%p : tensor<1x4x1xi64>) outs(%r1 : tensor<1x4x1xf32>) {
+  ^bb0(%in: i64, %out: f32):
+    %0 = arith.sitofp %in : i64 to f32
+    linalg.yield %0 : f32
+  } -> tensor<1x4x1xf32>
+  %r3 = tensor.empty() : tensor<1x4x3xf32>
+  %angles = linalg.generic {indexing_maps = [#column, #row, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%x, %f : tensor<1x4x1xf32>, tensor<3xf32>) outs(%r3 : tensor<1x4x3xf32>) {
+  ^bb0(%a: f32, %b: f32, %out: f32):
+    %0 = arith.mulf %a, %b : f32
+    linalg.yield %0 : f32
+  } -> tensor<1x4x3xf32>
+  %cos = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%angles : tensor<1x4x3xf32>) outs(%r3 : tensor<1x4x3xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %0 = math.cos %in : f32
+    linalg.yield %0 : f32
+  } -> tensor<1x4x3xf32>
+  %two = arith.constant 2.0 : f32
+  %z = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%y : tensor<1x4x3xf32>) outs(%cos : tensor<1x4x3xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %0 = arith.mulf %in, %two : f32
+    linalg.yield %0 : f32
+  } -> tensor<1x4x3xf32>
+  return %z : tensor<1x4x3xf32>
+}

@@ -101,3 +101,27 @@ func.func @others(%x: tensor<1x3x16xf32>, %y: tensor<2x4x16xf32>, %z: tensor<1x4
   %11 = "llmc.argmax"(%7) : (tensor<1x64xf32>) -> tensor<1xi64>
   return %8, %9, %10, %11 : tensor<1xi64>, tensor<2xi64>, tensor<1xi64>, tensor<1xi64>
 }
+
+// -----
+
+// A search of each panel is none of the row.
+// CHECK-LABEL: func.func @panels
+// CHECK:         call @row(
+// CHECK:         "llmc.argmax"
+// KEPT-LABEL:  func.func @panels
+func.func private @row(%x: tensor<1x4x16xf32>) -> tensor<1x4x16xf32> attributes {llmc.kernel = "row"} {
+  %room = tensor.empty() : tensor<1x4x16xf32>
+  %y = scf.forall (%i) = (0) to (4) step (2) shared_outs(%out = %room) -> (tensor<1x4x16xf32>) {
+    %part = tensor.extract_slice %x[0, %i, 0] [1, 2, 16] [1, 1, 1] : tensor<1x4x16xf32> to tensor<1x2x16xf32>
+    scf.forall.in_parallel {
+      tensor.parallel_insert_slice %part into %out[0, %i, 0] [1, 2, 16] [1, 1, 1] : tensor<1x2x16xf32> into tensor<1x4x16xf32>
+    }
+  }
+  return %y : tensor<1x4x16xf32>
+}
+func.func @panels(%x: tensor<1x4x16xf32>) -> tensor<4xi64> {
+  %y = call @row(%x) : (tensor<1x4x16xf32>) -> tensor<1x4x16xf32>
+  %flat = tensor.collapse_shape %y [[0, 1], [2]] : tensor<1x4x16xf32> into tensor<4x16xf32>
+  %best = "llmc.argmax"(%flat) : (tensor<4x16xf32>) -> tensor<4xi64>
+  return %best : tensor<4xi64>
+}

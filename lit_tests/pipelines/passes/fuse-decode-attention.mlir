@@ -368,3 +368,53 @@ func.func @another_column(%q: tensor<?x4x1x16xf32>, %k: tensor<?x2x1x16xf32>, %v
   ml_program.global_store @values = %values1 : tensor<3x?x2x?x16xf32>
   return %o : tensor<?x4x1x17xf32>
 }
+
+// -----
+
+// Keys and values of two layers are no one token's.
+// CHECK-LABEL: func.func @two_layers
+// CHECK:         "llmc.attention"
+ml_program.global private mutable @keys : tensor<3x?x2x?x16xf32>
+ml_program.global private mutable @values : tensor<3x?x2x?x16xf32>
+func.func @two_layers(%q: tensor<1x4x1x16xf32>, %k: tensor<1x2x1x16xf32>, %v: tensor<1x2x1x16xf32>,
+                 %start: tensor<1xi64>, %layer: index, %other: index, %sequence: index, %sother: index, %past: index) -> tensor<1x4x1x16xf32> {
+  %c1 = arith.constant 1 : index
+  %keys = ml_program.global_load @keys : tensor<3x?x2x?x16xf32>
+  %values = ml_program.global_load @values : tensor<3x?x2x?x16xf32>
+  %columns = arith.addi %past, %c1 : index
+  %keys1 = "llmc.cache_append"(%keys, %k, %layer, %sequence, %past) : (tensor<3x?x2x?x16xf32>, tensor<1x2x1x16xf32>, index, index, index) -> tensor<3x?x2x?x16xf32>
+  %values1 = "llmc.cache_append"(%values, %v, %other, %sother, %past) : (tensor<3x?x2x?x16xf32>, tensor<1x2x1x16xf32>, index, index, index) -> tensor<3x?x2x?x16xf32>
+  %kr = "llmc.cache_read"(%keys1, %layer, %sequence, %c1, %columns) : (tensor<3x?x2x?x16xf32>, index, index, index, index) -> tensor<1x2x?x16xf32>
+  %vr = "llmc.cache_read"(%values1, %other, %sother, %c1, %columns) : (tensor<3x?x2x?x16xf32>, index, index, index, index) -> tensor<1x2x?x16xf32>
+  %o = "llmc.attention"(%q, %kr, %vr, %past, %start)
+     {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>, scale = 0.25 : f64, window = 0 : i64, softcap = 0.0 : f64}
+     : (tensor<1x4x1x16xf32>, tensor<1x2x?x16xf32>, tensor<1x2x?x16xf32>, index, tensor<1xi64>) -> tensor<1x4x1x16xf32>
+  ml_program.global_store @keys = %keys1 : tensor<3x?x2x?x16xf32>
+  ml_program.global_store @values = %values1 : tensor<3x?x2x?x16xf32>
+  return %o : tensor<1x4x1x16xf32>
+}
+
+// -----
+
+// Nor is what two sequences see of which one got it.
+// CHECK-LABEL: func.func @two_batches
+// CHECK:         "llmc.attention"
+ml_program.global private mutable @keys : tensor<3x?x2x?x16xf32>
+ml_program.global private mutable @values : tensor<3x?x2x?x16xf32>
+func.func @two_batches(%q: tensor<2x4x1x16xf32>, %k: tensor<1x2x1x16xf32>, %v: tensor<1x2x1x16xf32>,
+                 %start: tensor<2xi64>, %layer: index, %sequence: index, %past: index) -> tensor<2x4x1x16xf32> {
+  %c1 = arith.constant 1 : index
+  %keys = ml_program.global_load @keys : tensor<3x?x2x?x16xf32>
+  %values = ml_program.global_load @values : tensor<3x?x2x?x16xf32>
+  %columns = arith.addi %past, %c1 : index
+  %keys1 = "llmc.cache_append"(%keys, %k, %layer, %sequence, %past) : (tensor<3x?x2x?x16xf32>, tensor<1x2x1x16xf32>, index, index, index) -> tensor<3x?x2x?x16xf32>
+  %values1 = "llmc.cache_append"(%values, %v, %layer, %sequence, %past) : (tensor<3x?x2x?x16xf32>, tensor<1x2x1x16xf32>, index, index, index) -> tensor<3x?x2x?x16xf32>
+  %kr = "llmc.cache_read"(%keys1, %layer, %sequence, %c1, %columns) : (tensor<3x?x2x?x16xf32>, index, index, index, index) -> tensor<2x2x?x16xf32>
+  %vr = "llmc.cache_read"(%values1, %layer, %sequence, %c1, %columns) : (tensor<3x?x2x?x16xf32>, index, index, index, index) -> tensor<2x2x?x16xf32>
+  %o = "llmc.attention"(%q, %kr, %vr, %past, %start)
+     {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>, scale = 0.25 : f64, window = 0 : i64, softcap = 0.0 : f64}
+     : (tensor<2x4x1x16xf32>, tensor<2x2x?x16xf32>, tensor<2x2x?x16xf32>, index, tensor<2xi64>) -> tensor<2x4x1x16xf32>
+  ml_program.global_store @keys = %keys1 : tensor<3x?x2x?x16xf32>
+  ml_program.global_store @values = %values1 : tensor<3x?x2x?x16xf32>
+  return %o : tensor<2x4x1x16xf32>
+}

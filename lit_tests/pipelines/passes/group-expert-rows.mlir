@@ -114,3 +114,29 @@ func.func @invalid(%x: tensor<?x6xf32>, %expert: tensor<?xi64>, %w: tensor<4x2x5
      : (tensor<?x6xf32>, tensor<?xi64>, tensor<4x2x5x8xf32>) -> tensor<?x10xf32>
   return
 }
+
+// -----
+
+// What depends on where a row stands is computed once rows are back in their places.
+// CHECK-LABEL: func.func @numbered
+// CHECK:         %[[BACK:.+]] = "llmc.take_rows"(%{{.+}}#2, %{{.+}})
+// CHECK:         linalg.generic {{.+}} ins(%[[BACK]] :
+// CHECK:           linalg.index 0
+#map = affine_map<(d0, d1) -> (d0, d1)>
+func.func @numbered(%x: tensor<?x6xf32>, %expert: tensor<?xi64>, %up: tensor<4x2x6x8xf32>) -> tensor<?x10xf32> {
+  %c0 = arith.constant 0 : index
+  %y = "llmc.packed_expert_linear"(%x, %expert, %up) {top_k = 2 : i64}
+     : (tensor<?x6xf32>, tensor<?xi64>, tensor<4x2x6x8xf32>) -> tensor<?x10xf32>
+  %rows = tensor.dim %y, %c0 : tensor<?x10xf32>
+  %room = tensor.empty(%rows) : tensor<?x10xf32>
+  %h = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel", "parallel"]}
+      ins(%y : tensor<?x10xf32>) outs(%room : tensor<?x10xf32>) {
+  ^bb0(%a: f32, %old: f32):
+    %i = linalg.index 0 : index
+    %j = arith.index_cast %i : index to i64
+    %f = arith.sitofp %j : i64 to f32
+    %p = arith.mulf %a, %f : f32
+    linalg.yield %p : f32
+  } -> tensor<?x10xf32>
+  return %h : tensor<?x10xf32>
+}

@@ -155,3 +155,48 @@ func.func @invalid(%x: tensor<1x8xf32>, %w: tensor<2x7x4xf32>) {
       : (tensor<1x8xf32>, tensor<2x7x4xf32>) -> tensor<1x8xf32>
   return
 }
+
+// -----
+
+// What looks at where it stands does not follow a layer in its kernel, where it would stand elsewhere.
+// CHECK-LABEL: func.func @indexed
+// CHECK:         call @
+// CHECK:         linalg.index
+// CHECK:         return
+#id = affine_map<(d0, d1) -> (d0, d1)>
+func.func @indexed(%x: tensor<1x8xf32>, %w: tensor<2x8x4xf32>) -> tensor<1x8xf32> {
+  %y = "llmc.packed_linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, tile = 4 : i64}
+      : (tensor<1x8xf32>, tensor<2x8x4xf32>) -> tensor<1x8xf32>
+  %room = tensor.empty() : tensor<1x8xf32>
+  %z = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%y : tensor<1x8xf32>) outs(%room : tensor<1x8xf32>) {
+  ^bb0(%a: f32, %old: f32):
+    %i = linalg.index 1 : index
+    %j = arith.index_cast %i : index to i64
+    %f = arith.sitofp %j : i64 to f32
+    %s = arith.addf %a, %f : f32
+    linalg.yield %s : f32
+  } -> tensor<1x8xf32>
+  return %z : tensor<1x8xf32>
+}
+
+// -----
+
+// Halves of some rows are not those of all.
+// CHECK-LABEL: func.func @few(
+// CHECK-SAME:    %{{.+}}: tensor<4x8x4xf32>, %[[M:.+]]: index)
+// CHECK:         tensor.extract_slice %{{.+}}[0, 0] [%[[M]], 8]
+// CHECK:         tensor.extract_slice %{{.+}}[0, 8] [%[[M]], 8]
+#id = affine_map<(d0, d1) -> (d0, d1)>
+func.func @few(%x: tensor<?x8xf32>, %w: tensor<4x8x4xf32>, %m: index) -> tensor<?x8xf32> {
+  %y = "llmc.packed_linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, tile = 4 : i64}
+      : (tensor<?x8xf32>, tensor<4x8x4xf32>) -> tensor<?x16xf32>
+  %g = tensor.extract_slice %y[0, 0] [%m, 8] [1, 1] : tensor<?x16xf32> to tensor<?x8xf32>
+  %u = tensor.extract_slice %y[0, 8] [%m, 8] [1, 1] : tensor<?x16xf32> to tensor<?x8xf32>
+  %room = tensor.empty(%m) : tensor<?x8xf32>
+  %z = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]} ins(%g, %u : tensor<?x8xf32>, tensor<?x8xf32>) outs(%room : tensor<?x8xf32>) {
+  ^bb0(%a: f32, %b: f32, %old: f32):
+    %s = arith.mulf %a, %b : f32
+    linalg.yield %s : f32
+  } -> tensor<?x8xf32>
+  return %z : tensor<?x8xf32>
+}

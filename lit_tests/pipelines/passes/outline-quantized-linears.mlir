@@ -180,3 +180,31 @@ func.func @screened_rows(%x: tensor<?x64xf32>, %h: tensor<4x2x416xi8>, %l: tenso
      : (tensor<?x64xf32>, tensor<?x64xf32>, tensor<?x64xi8>, tensor<64xf32>, tensor<64xf32>, tensor<?x2xf32>) -> tensor<?xi64>
   return %b : tensor<?xi64>
 }
+
+// -----
+
+// Rows that two layers read are quantised before either, in whatever order these end.
+// CHECK-LABEL: func.func @order
+// CHECK:         %[[ROWS:.+]]:3 = call @quantize_rows_{{.+}}
+// CHECK:         call @quantized_matmul_{{.+}}(%[[ROWS]]#0
+// CHECK:         call @quantized_matmul_{{.+}}(%[[ROWS]]#0
+func.func @order(%x: tensor<?x64xf32>, %w: tensor<2x2x288xi8>, %v: tensor<2x2x288xi8>, %n: index) -> (tensor<?x32xf32>, tensor<?x32xf32>) {
+  %y = "llmc.packed_quantized_linear"(%x, %w) {format = "q4_0", operandSegmentSizes = array<i32: 1, 1, 0>}
+    : (tensor<?x64xf32>, tensor<2x2x288xi8>) -> tensor<?x32xf32>
+  %z = "llmc.packed_quantized_linear"(%x, %v) {format = "q4_0", operandSegmentSizes = array<i32: 1, 1, 0>}
+    : (tensor<?x64xf32>, tensor<2x2x288xi8>) -> tensor<?x32xf32>
+  %room = tensor.empty(%n) : tensor<?x32xf32>
+  %q = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]}
+      ins(%z : tensor<?x32xf32>) outs(%room : tensor<?x32xf32>) {
+  ^bb0(%a: f32, %old: f32):
+    %p = arith.negf %a : f32
+    linalg.yield %p : f32
+  } -> tensor<?x32xf32>
+  %p = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]}
+      ins(%y : tensor<?x32xf32>) outs(%room : tensor<?x32xf32>) {
+  ^bb0(%a: f32, %old: f32):
+    %p = arith.negf %a : f32
+    linalg.yield %p : f32
+  } -> tensor<?x32xf32>
+  return %p, %q : tensor<?x32xf32>, tensor<?x32xf32>
+}
