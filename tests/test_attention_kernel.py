@@ -148,14 +148,16 @@ def test_kernel(compiled, tokens, past, start):
     torch.testing.assert_close(found, expected, atol=tolerance, rtol=0)
 
 
-@pytest.mark.parametrize("window", [0, 100])
+@pytest.mark.parametrize(("window", "step"), [(0, 0), (100, 0), (100, 3)])
 @pytest.mark.parametrize(
     ("cache", "lanes", "instruction"),
     [("f32", LANES, "plain"), ("q8_0", LANES, BYTES.name), ("q8_0", 8, OF_256_BITS)],
 )
-def test_a_head_is_the_same_whatever_is_beside_it(cache, lanes, instruction, window):
+def test_a_head_is_the_same_whatever_is_beside_it(cache, lanes, instruction, window, step):
     """On ranks that share a key head, which have some of its query heads, too."""
-    shared = Shape(6, 2, 64, 64, window, lanes=lanes, cache=cache, instruction=instruction)
+    shared = Shape(
+        6, 2, 64, 64, window, lanes=lanes, cache=cache, instruction=instruction, step=step
+    )
     attend, attend_alone = map(compile_kernel, (shared, replace(shared, heads=2)))
     generator = torch.Generator().manual_seed(0)
     for tokens, past, start in ((16, 0, 0), (7, 128, 0), (64, 600, 0), (40, 200, 37)):

@@ -300,6 +300,22 @@ DAMAGE = {
         lambda f: edit_weights(f, model__norm__weight=torch.zeros(65)),
         "model.norm",
     ),
+    "weight of another size": (
+        lambda f: edit(f / "config.json", vocab_size=10**8),
+        "100000000x64",
+    ),
+    "weight of integers": (
+        lambda f: edit_weights(f, model__norm__weight=torch.ones(64, dtype=torch.int8)),
+        "model.norm",
+    ),
+    "head that is tied and is not": (
+        lambda f: edit(f / "config.json", tie_word_embeddings=True),
+        "tie_word_embeddings",
+    ),
+    "padding that has no row": (
+        lambda f: edit(f / "config.json", pad_token_id=VOCAB_SIZE),
+        "Padding_idx",
+    ),
     "weights of 8 bits": (
         lambda f: edit_weights(f, model__norm__weight=torch.zeros(64).to(torch.float8_e4m3fn)),
         "F8",
@@ -323,6 +339,10 @@ DAMAGE = {
         lambda f: begin_texts(f / "tokenizer.json", "<zork>"),
         "<zork>",
     ),
+    "tokenizer that begins with an id of nobody's": (
+        lambda f: begin_texts(f / "tokenizer.json", "<zork>", VOCAB_SIZE),
+        "<zork>",
+    ),
     "endings cut short": (lambda f: cut(f / "generation_config.json"), "generation_config.json"),
 }
 
@@ -333,10 +353,16 @@ def widen_tokenizer(path: Path) -> None:
     path.write_text(json.dumps(content))
 
 
-def begin_texts(path: Path, token: str) -> None:
-    """Lets the tokenizer put a token before each text that it does not define."""
+def begin_texts(path: Path, token: str, *ids: int) -> None:
+    """Lets the tokenizer put a token before each text, with `ids` if there are any."""
     pieces = [{"SpecialToken": {"id": token, "type_id": 0}}]
-    template = {"type": "TemplateProcessing", "single": pieces, "pair": [], "special_tokens": {}}
+    known = {token: {"id": token, "ids": list(ids), "tokens": [token]}} if ids else {}
+    template = {
+        "type": "TemplateProcessing",
+        "single": pieces,
+        "pair": [],
+        "special_tokens": known,
+    }
     edit(path, post_processor={"type": "Sequence", "processors": [template]})
 
 

@@ -227,6 +227,9 @@ def test_model_without_template_suggests_raw():
         ("{{ ''.__class__.__mro__ }}", "unsafe"),
         ("{% for a in [1] %}" * 25 + "{% endfor %}" * 25, "nested"),
         ("{% macro f(n) %}{{ f(n + 1) }}{% endmacro %}{{ f(0) }}", "recursion"),
+        ("{% set x = dict.update(messages[0], {'content': 'no'}) %}", "update"),
+        ("{% set ns = namespace(a=1) %}{% set ns.__class__ = 5 %}", "__class__"),
+        ("{{ 'x' * 10**15 }}", "MemoryError"),
     ],
 )
 def test_failing_template_is_one_line(template, reason):

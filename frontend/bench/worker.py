@@ -14,7 +14,7 @@ from llmc.pipelines.errors import IREEError
 from llmc.runtime.errors import UserError
 
 # Shows what cannot run here, such as code made for another CPU, before anything is measured.
-_TRIAL = Case(prompt=32, generated=2)
+_TRIAL = Case(prompt=4, generated=2)
 
 
 def main() -> None:

@@ -139,3 +139,13 @@ func.func @cells(%q: tensor<1x6x3x64xf32>, %k: tensor<5x?x2x?x2x!llmc.q8_0_value
      : (tensor<1x6x3x64xf32>, tensor<5x?x2x?x2x!llmc.q8_0_values>, tensor<5x?x2x?x2x!llmc.q8_0_values>, tensor<1xi64>, index, index, index) -> tensor<1x6x3x64xf32>
   return
 }
+
+// -----
+
+func.func @mixed(%q: tensor<1x6x3x64xf32>, %k: tensor<5x?x2x?x2x!llmc.q8_0_keys>, %v: tensor<5x?x2x?x64xf16>, %start: tensor<1xi64>, %i: index) {
+  // CHECK: error: 'llmc.cached_attention' op operand 'values' must hold cells, or floats, as 'keys' do
+  %o = "llmc.cached_attention"(%q, %k, %v, %start, %i, %i, %i)
+     {scale = 0.5, window = 0 : i64, softcap = 0.0}
+     : (tensor<1x6x3x64xf32>, tensor<5x?x2x?x2x!llmc.q8_0_keys>, tensor<5x?x2x?x64xf16>, tensor<1xi64>, index, index, index) -> tensor<1x6x3x64xf32>
+  return
+}

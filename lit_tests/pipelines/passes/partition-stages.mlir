@@ -83,3 +83,28 @@ func.func @early(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %0 = call @early.layer2(%x) {llmc.pipeline_stage = 0 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   return %0 : tensor<4x8xf32>
 }
+
+func.func private @two.layer3(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  return %x, %x : tensor<4x8xf32>, tensor<4x8xf32>
+}
+func.func private @two.layer4(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  return %y : tensor<4x8xf32>
+}
+
+// A layer gets all that an earlier stage hands on to it.
+// FIRST-LABEL:  func.func @two(
+// FIRST:          %[[Y:.+]]:2 = call @two.layer3
+// FIRST:          shard.send %[[Y]]#0
+// FIRST:          shard.send %[[Y]]#1
+// MIDDLE-LABEL: func.func @two(
+// MIDDLE-DAG:     %[[A:.+]] = shard.recv
+// MIDDLE-DAG:     %[[B:.+]] = shard.recv
+// MIDDLE:         %[[Y:.+]] = call @two.layer4(%[[A]], %[[B]])
+// MIDDLE:         shard.broadcast %[[Y]] on @grid grid_axes = [0] root = [1]
+func.func @two(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %0, %1 = call @two.layer3(%x) {llmc.pipeline_stage = 0 : i64}
+      : (tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>)
+  %2 = call @two.layer4(%0, %1) {llmc.pipeline_stage = 1 : i64}
+      : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %2 : tensor<4x8xf32>
+}

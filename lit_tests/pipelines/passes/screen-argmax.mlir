@@ -73,3 +73,36 @@ func.func @bests(%x: tensor<?x1x64xf32>) -> tensor<?xi64> {
   %rows, %best = call @steps(%x) : (tensor<?x1x64xf32>) -> (tensor<?x64xf32>, tensor<?xi64>)
   return %best : tensor<?xi64>
 }
+
+// What else a step makes of the logits it makes of the exact ones.
+// CHECK-LABEL: func.func private @limited.best(
+// CHECK:         %[[EXACT:.+]] = "llmc.plane_linear"(%arg0, %{{.+}}, %{{.+}}) {operandSegmentSizes = array<i32: 1, 1, 1>}
+// CHECK:         %[[ROW:.+]] = tensor.collapse_shape %[[EXACT]]
+// CHECK:         tensor.extract_slice %[[ROW]][0, 0] [1, 1]
+// CHECK-LABEL: func.func @limited(
+#m = affine_map<(d0) -> (d0)>
+func.func @limited(%x: tensor<1x1x64xf32>) -> (tensor<1x64xf32>, tensor<1xi64>) {
+  %w = "llmc.parameter"() {sources = ["w"]} : () -> tensor<64x64xf32>
+  %q = "llmc.quantize"(%w) : (tensor<64x64xf32>) -> tensor<64x2x!llmc.q8_0>
+  %y = "llmc.quantized_linear"(%x, %q) {operandSegmentSizes = array<i32: 1, 1, 0, 0>}
+     : (tensor<1x1x64xf32>, tensor<64x2x!llmc.q8_0>) -> tensor<1x1x64xf32>
+  %row = tensor.collapse_shape %y [[0, 1], [2]] : tensor<1x1x64xf32> into tensor<1x64xf32>
+  %best = "llmc.argmax"(%row) : (tensor<1x64xf32>) -> tensor<1xi64>
+  %room = tensor.empty() : tensor<1xi64>
+  %first = tensor.extract_slice %row[0, 0] [1, 1] [1, 1] : tensor<1x64xf32> to tensor<1xf32>
+  %chosen = linalg.generic {indexing_maps = [#m, #m, #m], iterator_types = ["parallel"]}
+      ins(%best, %first : tensor<1xi64>, tensor<1xf32>) outs(%room : tensor<1xi64>) {
+  ^bb0(%a: i64, %b: f32, %old: i64):
+    %limit = arith.constant 1.0 : f32
+    %end = arith.constant 0 : i64
+    %is = arith.cmpf ogt, %b, %limit : f32
+    %c = arith.select %is, %end, %a : i64
+    linalg.yield %c : i64
+  } -> tensor<1xi64>
+  return %row, %chosen : tensor<1x64xf32>, tensor<1xi64>
+}
+func.func @best_limited(%x: tensor<1x1x64xf32>) -> tensor<1xi64> {
+  %row, %best = call @limited(%x) : (tensor<1x1x64xf32>) -> (tensor<1x64xf32>, tensor<1xi64>)
+  return %best : tensor<1xi64>
+}
+

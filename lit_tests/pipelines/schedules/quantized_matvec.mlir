@@ -1,6 +1,11 @@
 // Every workgroup quantises the row and multiplies it by four panels, two at a time, block by block.
 // Memory is asked for the same block of the next two, once for each line of the cache.
 // RUN: llmc-opt %s --outline-quantized-linears='target=cpu:sapphirerapids' --schedule='quantized_matvec{panels=4,together=2,instruction=vpdpbusd,lanes=16}' | filecheck %s
+//
+// Panels that workgroups cannot share evenly would be computed as none.
+// RUN: not llmc-opt %s --outline-quantized-linears='target=cpu:sapphirerapids' --schedule='quantized_matvec{panels=3,instruction=vpdpbusd,lanes=16}' 2>&1 | filecheck %s --check-prefix=UNEVEN
+// UNEVEN: error: tiles differ in size
+//
 // CHECK-LABEL: func.func private @quantized_matvec_0
 // CHECK:         scf.for {{.*}} iter_args({{.*}}) -> (vector<32xf32>)
 // CHECK:         vector.reduction <maxsi>

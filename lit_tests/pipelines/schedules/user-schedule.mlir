@@ -3,6 +3,7 @@
 // RUN: llmc-opt %s --schedule-file=%S/Inputs/mine.py:padded | filecheck %s --check-prefix=PADDED
 // RUN: llmc-opt %s --schedule-file=%S/Inputs/mine.py:buffers | filecheck %s --check-prefix=BUFFERS
 // RUN: llmc-opt %s --schedule-file=%S/Inputs/library.mlir | filecheck %s --check-prefix=LIBRARY
+// RUN: llmc-opt %s --schedule-file=%S/Inputs/annotate.mlir | filecheck %s --check-prefix=SEEN
 
 // What --dump-schedule prints is itself a transform library.
 // RUN: llmc-opt %s --schedule='matmul{rows=2 columns=8}' --dump-schedule > %t.mlir
@@ -35,6 +36,9 @@
 // BUFFERS-LABEL: func.func @kernel(%arg0: memref<10x15xf32>
 // BUFFERS:         vector.fma
 // BUFFERS:         return {{.*}} : memref<10x16xf32>
+
+// What a script says of the module itself stays.
+// SEEN: module attributes {llmc.seen} {
 
 // LIBRARY-LABEL: func.func @kernel
 // LIBRARY:         scf.for {{.*}} step %c4
