@@ -26,7 +26,7 @@ STACK_BYTES = 30_000
 
 # How long a kernel's symbol may be: a name of a file may have 255 letters, and IREE adds some. Of a
 # longer one the end is a digest of so many.
-_LONGEST_SYMBOL, _DIGEST = 200, 16
+_LONGEST_SYMBOL, _DIGEST = 225, 16
 
 # What IREE has for a result that is written over no operand.
 _UNTIED = -1

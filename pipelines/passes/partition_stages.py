@@ -81,7 +81,7 @@ class _Cut:
     stages: int
     axis: int
     _stages: list[tuple[ir.Operation, int]] = field(default_factory=list)
-    """Not by hash: that of an operation changes with its operands."""
+    """Not a dictionary: the hash of an operation changes with its operands."""
 
     def apply(self) -> None:
         """Puts in what is received, sent and returned; removes what other stages run."""
