@@ -123,8 +123,8 @@ def by_slabs(compute: Callable[[np.ndarray], np.ndarray], array: np.ndarray) -> 
 
     Several parts are computed at once, for numpy lets go of Python's lock.
     """
-    count = min(-(-array.nbytes // _SLAB), len(array))
-    if array.ndim < 2 or count < 2:
+    count = min(-(-array.nbytes // _SLAB), len(array)) if array.ndim > 1 else 1
+    if count < 2:
         return [compute(array)]
     with ThreadPoolExecutor(_THREADS) as pool:
         return [*pool.map(compute, np.array_split(array, count))]

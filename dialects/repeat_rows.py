@@ -42,7 +42,9 @@ class RepeatRowsOp(Operation, name="repeat_rows", traits=[ext.Pure]):
 
     @staticmethod
     def reference(x: np.ndarray, rows: int) -> np.ndarray:
-        """`[N, K]` -> `[rows, K]`. ValueError where that is no N to 2N."""
+        """`[N, K]` -> `[rows, K]`. ValueError where x is no matrix, or that is no N to 2N."""
+        if x.ndim != 2:
+            raise ValueError(f"only rows of a matrix can be repeated, not of {x.ndim} dimensions")
         if not len(x) <= rows <= 2 * len(x):
             raise ValueError(f"{len(x)} rows cannot be repeated to give {rows}")
         return np.concatenate([x, x[: rows - len(x)]])

@@ -8,6 +8,7 @@ sequence, one token) and `decode_batch` (many sequences, one token each). Each v
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from logging import CRITICAL, getLogger
 
 import torch
 from torch import Tensor, nn
@@ -104,13 +105,21 @@ _TRACING_ERRORS = (
 )
 
 
+# Where PyTorch prints a traceback of its own for what it then raises.
+_FAKE_TENSORS = getLogger("torch._subclasses.fake_tensor")
+
+
 @contextmanager
 def _tracing(model: PreTrainedModel) -> Iterator[None]:
+    level = _FAKE_TENSORS.level
+    _FAKE_TENSORS.setLevel(CRITICAL)
     try:
         yield
     except _TRACING_ERRORS as error:
         family = model.config.model_type
         raise UserError(f"the {family} model cannot be traced: {one_line(error)}") from error
+    finally:
+        _FAKE_TENSORS.setLevel(level)
 
 
 def _sample_sizes(variant: Variant) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from typing import ClassVar
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
-from llmc.dialects import AttentionOp, DecodeAttentionOp
+from llmc.dialects import DecodeAttentionOp
 from llmc.dialects.index_notation import as_value, size
 from llmc.pipelines.kernels.attention import AttentionShape
 from llmc.pipelines.kernels.decode_attention import DecodeShape
@@ -59,7 +59,8 @@ class CallGPUKernels(Pass):
                     old.replace_all_uses_with(new)
                 op.erase()
         for op in find(module.operation, "llmc.attention"):
-            tokens = NewTokens.of(op.opview) if _is_of_fixed_size(op.opview) else None
+            is_of_fixed_size = op.opview.query.type.has_static_shape
+            tokens = NewTokens.of(op.opview) if is_of_fixed_size else None
             if tokens and _holds_floats(tokens.query, *tokens.caches):
                 with ir.InsertionPoint(op), op.location:
                     self._prefill(tokens)
@@ -137,10 +138,6 @@ def _raw(
         return held, RawHeads(places, *turned, None), new.tables
     raw = RawHeads(places, *turned, (new.norms.epsilon, new.norms.offset))
     return held, raw, [*new.tables, norm]
-
-
-def _is_of_fixed_size(attention: AttentionOp) -> bool:
-    return not any(attention.query.type.is_dynamic_dim(dim) for dim in range(4))
 
 
 def _holds_floats(query: ir.Value, *caches: ir.Value) -> bool:
