@@ -273,7 +273,10 @@ def test_tools_that_are_missing_are_told(tiny_bundle, tmp_path, monkeypatch):
 
 def test_a_kernel_is_held_against_the_nearer_bound():
     bounds = Bounds(read_bytes_per_s=100.0, float_ops_per_s=1000.0, byte_ops_per_s=None)
-    kernels = [KernelTime("matmul", 2, 40.0, {"w": 1600}), KernelTime("norm", 1, 1.0, {})]
+    kernels = [
+        KernelTime("matmul", 2, 40.0, {"layers.0.w": 1600}),
+        KernelTime("norm", 1, 1.0, {}),
+    ]
     matmul, norm = roofline("decode", 1, model("f32"), kernels, bounds)
     # Two matrices of 10 by 20: 30 values go in and out of each, and 1840 bytes take 18.4 seconds.
     assert (matmul.bound, matmul.share) == ("memory", pytest.approx(0.46))
@@ -287,6 +290,15 @@ def test_a_kernel_is_held_against_the_nearer_bound():
         "decode", 1, model("f32"), [KernelTime("rows", 1, 1.0, {"w": 10_000})], bounds
     )
     assert lookup.share is None
+
+
+def test_a_layer_that_occurs_once_is_no_head():
+    bounds = Bounds(read_bytes_per_s=1e3, float_ops_per_s=1000.0, byte_ops_per_s=None)
+    names = ("layers.0.w", "lm_head.weight", "layers.0.mlp.experts.up")
+    kernels = [KernelTime("matmul", 1, 40.0, {name: 1600}) for name in names]
+    layer, head, experts = roofline("prefill", 40, model("f32"), kernels, bounds)
+    assert layer.operations == 40 * head.operations == 2 * 40 * 400
+    assert experts.share is None  # which it reads of the weights is not known
 
 
 def test_what_comes_faster_than_from_memory_is_said_to_be_cached():

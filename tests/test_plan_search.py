@@ -49,16 +49,24 @@ DEVICES = (
 GRIDS = ("tp=2", "tp=3", "tp=4", "pp=2", "pp=2,tp=2", "dp=2,tp=2")
 
 
-@pytest.fixture(scope="module", params=["llama", "qwen3_moe"])
-def model(request):
-    loaded = as_loaded(tiny_model(tiny_config(request.param)))
+def readable(family):
+    loaded = as_loaded(tiny_model(tiny_config(family)))
     return loaded, readable_module(loaded, CompileOptions(context=64))
 
 
 @pytest.fixture(scope="module")
 def llama():
-    loaded = as_loaded(tiny_model(tiny_config("llama")))
-    return loaded, readable_module(loaded, CompileOptions(context=64))
+    return readable("llama")
+
+
+@pytest.fixture(scope="module")
+def experts():
+    return readable("qwen3_moe")
+
+
+@pytest.fixture(scope="module", params=["llama", "experts"])
+def model(request):
+    return request.getfixturevalue(request.param)
 
 
 def search_of(model, device=DEVICE, constraints=None, dtype="f32", plan="", **workload):
@@ -85,11 +93,23 @@ def sent(module, plan, folder, rank, function="decode", open_size=1, overlap=())
     return traffic(program(module, plan, folder, rank, overlap), open_size)[function]
 
 
-@pytest.mark.parametrize("grid", [*GRIDS, "ep=2,tp=2"])
+@pytest.mark.parametrize("grid", GRIDS)
 def test_the_compiler_sends_the_bytes_that_are_predicted(model, grid, tmp_path):
     found = search_of(model).solve(Grid.parse(grid))
     for rank, stage in ((0, 0), (found.plan.grid.size - 1, -1)):
         assert found.moved[stage] == sent(model[1], found.plan, tmp_path, rank)
+
+
+def test_bytes_of_split_experts_are_predicted(experts, tmp_path):
+    found = search_of(experts).solve(Grid.parse("ep=2,tp=2"))
+    for rank in (0, 3):
+        assert found.moved[0] == sent(experts[1], found.plan, tmp_path, rank)
+
+
+def test_who_has_no_experts_cannot_split_them(llama, tmp_path):
+    found = search_of(llama).solve(Grid.parse("ep=2,tp=2"))
+    with pytest.raises(UserError, match="ep splits experts"):
+        program(llama[1], found.plan, tmp_path, 0)
 
 
 @pytest.mark.parametrize("grid", ["tp=2", "pp=2,tp=2"])

@@ -15,10 +15,12 @@ from llmc.frontend.programs import VARIANTS, Variant, export_variant
 from llmc.pipelines.dispatches import count_dispatches
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.iree import OPTIONS, form_dispatches, record_commands
+from llmc.pipelines.passes.attend_in_place import AttendInPlace
 from llmc.pipelines.passes.tile_prefill import TILE
-from llmc.pipelines.pipeline import stages
+from llmc.pipelines.pipeline import LinalgStage, stages
 from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.pipelines.targets.parse import parse_gpu
+from llmc.pipelines.walks import find
 from llmc.runtime import abi
 from tests.programs.stages import copy
 from tests.tiny_models import tiny_config, tiny_model
@@ -163,6 +165,19 @@ def test_a_layer_with_latent_attention_is_one_kernel():
     config = tiny_config("deepseek_v3")
     config.n_group = config.topk_group = 1
     assert layers_of(lower(imported(config, DECODE))) == ["stream.executable"] * 2
+
+
+@pytest.mark.parametrize("family", ["llama", "phi3", "qwen3_moe", "deepseek_v3"])
+def test_a_prompt_attends_where_the_cache_lies(family):
+    """Though a layer may know how many tokens there are by another argument than the query."""
+    module = imported(tiny_config(family), [each for each in VARIANTS if each.name == abi.PREFILL])
+    for stage in stages("cpu", "q8_0"):
+        if isinstance(stage, LinalgStage):
+            break
+        run(stage.steps(), module)
+    run((AttendInPlace(), "canonicalize"), module)
+    assert find(module.operation, "llmc.cached_attention")
+    assert not find(module.operation, "llmc.cache_read")
 
 
 def test_a_layer_copies_neither_cache_nor_weights(decodes):

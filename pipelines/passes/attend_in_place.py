@@ -7,7 +7,7 @@ from torch_mlir import ir
 
 from llmc.dialects import AttentionOp, CachedAttentionOp, CacheReadOp
 from llmc.pipelines.passes.base import Pass
-from llmc.pipelines.rewriting.extents import is_extent
+from llmc.pipelines.rewriting.extents import is_length
 from llmc.pipelines.rewriting.operations import made_by
 from llmc.pipelines.walks import find
 
@@ -69,4 +69,4 @@ def _reads_all(read: CacheReadOp, attention: AttentionOp) -> bool:
     if sum_ is None:
         return False
     past, tokens = sum_.operands
-    return past == attention.past and is_extent(tokens, attention.query, 2)
+    return past == attention.past and is_length(tokens, attention.query, 2)

@@ -20,10 +20,20 @@ def is_extent(extent: Size, value: ir.Value, dim: int) -> bool:
     return _are_same(extent, (value, dim))
 
 
+def is_length(extent: Size, value: ir.Value, dim: int) -> bool:
+    """Whether `extent` is that of dimension `dim` of `value`, or any open extent of a tensor is.
+
+    In a function that was traced of a model one number alone is open, that of tokens or sequences,
+    which different arguments have: that they are as long is not seen.
+    """
+    is_open = value.type.is_dynamic_dim(dim) and not isinstance(extent, int)
+    return is_extent(extent, value, dim) or (is_open and made_by(extent, "tensor.dim") is not None)
+
+
 def takes_whole(cut: tensor.ExtractSliceOp, dims: Iterable[int]) -> bool:
-    """Whether a slice of its source's rank is seen to have all that this has in `dims`."""
+    """Whether a slice of its source's rank has all that this has in `dims`; see `is_length`."""
     extents, offsets = mixed_numbers(cut.static_sizes, cut.sizes), cut.static_offsets
-    return all(offsets[dim] == 0 and is_extent(extents[dim], cut.source, dim) for dim in dims)
+    return all(offsets[dim] == 0 and is_length(extents[dim], cut.source, dim) for dim in dims)
 
 
 def _are_same(first: _Extent, second: _Extent) -> bool:

@@ -80,18 +80,3 @@ func.func @last(%x: tensor<1x?x8xf32>) -> index {
   %n = tensor.dim %y, %c2 : tensor<1x?x24xf32>
   return %n : index
 }
-
-// As many rows as another tensor has may be fewer.
-// CHECK-LABEL: func.func @fewer
-// CHECK:         %[[Y:.+]] = "llmc.linear"(%arg0, %{{.+}}) {{.+}} -> tensor<1x?x24xf32>
-// CHECK:         tensor.extract_slice %[[Y]]
-func.func @fewer(%x: tensor<1x?x8xf32>, %z: tensor<1x?x8xf32>) -> tensor<1x?x16xf32> {
-  %w = "llmc.parameter"() {sources = ["w"]} : () -> tensor<24x8xf32>
-  %y = "llmc.linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
-      : (tensor<1x?x8xf32>, tensor<24x8xf32>) -> tensor<1x?x24xf32>
-  %c1 = arith.constant 1 : index
-  %some = tensor.dim %z, %c1 : tensor<1x?x8xf32>
-  %0 = tensor.extract_slice %y[0, 0, 0] [1, %some, 16] [1, 1, 1]
-      : tensor<1x?x24xf32> to tensor<1x?x16xf32>
-  return %0 : tensor<1x?x16xf32>
-}
