@@ -24,6 +24,8 @@ from llmc.runtime import abi
 from llmc.runtime.errors import UserError
 from llmc.runtime.ranks.grid import Grid
 
+_CACHED = 512
+
 
 @dataclass(frozen=True)
 class Workload:
@@ -32,7 +34,7 @@ class Workload:
     With `prompt` it is the prefill of so many tokens, of one sequence.
     """
 
-    cached: int = 512
+    cached: int = _CACHED
     batch: int = 1
     prompt: int | None = None
 
@@ -61,6 +63,11 @@ def bytes_of_weights(model: LoadedModel, options: CompileOptions) -> int:
     """What the weights of `model` take as they are stored, and a step reads."""
     count = sum(weight.numel() for weight in make_skeleton(model).parameters())
     return int(count * weight_bytes(stored_dtype(model, options)))
+
+
+def usual_cached(model: LoadedModel, options: CompileOptions) -> int:
+    """How many tokens are cached in the step that is to be fast, where nobody says."""
+    return min(_CACHED, context_bound(model, options) // 2)
 
 
 def make_search(

@@ -57,9 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     step.add_argument(
         "--tokens-cached",
         type=positive,
-        default=512,
         metavar="N",
-        help="decode after N tokens (default 512)",
+        help="decode after N tokens (default 512, or half of a shorter context)",
     )
     step.add_argument("--batch", type=positive, default=1, metavar="N", help="of N sequences")
     step.add_argument("--prompt", type=positive, metavar="N", help="prefill of N tokens instead")
@@ -118,10 +117,11 @@ def _plan(arguments: argparse.Namespace) -> tuple[Planned, Device]:
         count = ranks if isinstance(ranks, int) else ranks.size
         with progress("open"):
             model = open_model(arguments.model, options.layers)
+        cached = arguments.tokens_cached or planning.usual_cached(model, options)
+        workload = planning.Workload(cached, arguments.batch, arguments.prompt)
         weights = planning.bytes_of_weights(model, options)
         device = find_device(arguments.device_file, count, weights)
         module = planning.readable_module(model, options, progress)
-        workload = planning.Workload(arguments.tokens_cached, arguments.batch, arguments.prompt)
         search = planning.make_search(model, module, options, device, workload, wishes)
         return planning.find_plan(search, ranks), device
 
