@@ -10,7 +10,7 @@ from llmc.dialects.attributes import i64
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.thread_kv_cache import CACHE, SHARERS, kept_as
 from llmc.pipelines.rewriting.functions import globals_with
-from llmc.pipelines.sharding.annotations import grid_of, shard_op
+from llmc.pipelines.sharding.annotations import grid_of, mark_layout
 from llmc.pipelines.sharding.split import Dealt, whole
 from llmc.pipelines.walks import find
 
@@ -54,10 +54,6 @@ class AnnotateCaches(Pass):
 
 
 def _annotate(cache: ir.Value, split: Dealt) -> None:
-    users = [(use.owner, use.operand_number) for use in cache.uses]
     layout = list(whole(cache.type.rank))
     layout[_COLUMNS] = split
-    with ir.InsertionPoint.after(cache.owner), cache.owner.location:
-        annotated = shard_op(cache, tuple(layout))
-    for owner, number in users:
-        owner.operands[number] = annotated
+    mark_layout(cache, tuple(layout))

@@ -1,9 +1,12 @@
 """`annotate-shardings`: says which weights are split, and which layers are where."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import func
@@ -29,6 +32,8 @@ from llmc.pipelines.walks import find
 from llmc.runtime.errors import UserError
 from llmc.runtime.manifest import Axis
 from llmc.runtime.ranks.grid import Grid
+
+_Answer = TypeVar("_Answer")
 
 AXES = ("tp", "pp", "dp", "ep", "sp")
 
@@ -97,14 +102,33 @@ def _mark_stages(module: ir.Module, plan: Plan) -> None:
 
 def _pin(module: ir.Module, plan: Plan) -> None:
     """Follows the plan for weights, or the parts that they are taken apart into, and inputs."""
-    for op in find(module.operation, ParameterOp.OPERATION_NAME):
-        name, value = ir.StringAttr(op.attributes["sources"][0]).value, op.results[0]
+    parameters = find(module.operation, ParameterOp.OPERATION_NAME)
+    every = [name for op in parameters for name in _names_of(op)]
+    for pattern in (*(pin.match for pin in plan.weights), *plan.inputs):
+        if not any(fnmatchcase(name, pattern) for name in every):
+            raise UserError(f"the plan speaks of {pattern}, but no weight is called so")
+    for op in parameters:
+        names, value = _names_of(op), op.results[0]
         for weight, part in ((value, None), *zip(parts_of(value), count(), strict=False)):
-            if plan.gathers(name):
+            if _of_all(names, plan.gathers):
                 _gather_inputs(weight)
-            layout = plan.layout(name, weight.type.shape, part)
+            shape = weight.type.shape
+            layout = _of_all(names, partial(plan.layout, shape=shape, part=part))
             if layout is not None:
                 mark_layout(weight, layout)
+
+
+def _names_of(parameter: ir.Operation) -> list[str]:
+    """What the weight of each layer is called."""
+    return [ir.StringAttr(source).value for source in parameter.attributes["sources"]]
+
+
+def _of_all(names: list[str], asked: Callable[[str], _Answer]) -> _Answer:
+    """What holds for the weights of all layers. UserError where that is not one thing."""
+    first, *others = map(asked, names)
+    if any(other != first for other in others):
+        raise UserError(f"layers share their code: the plan must split them all like {names[0]}")
+    return first
 
 
 def _annotate(cuts: Cuts) -> None:

@@ -11,6 +11,7 @@ from torch_mlir.dialects import arith, func, linalg, tensor
 from llmc.dialects.index_notation import Size, as_value, collapse, expand, index, sizes
 from llmc.pipelines.errors import fail
 from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.functions import callee
 from llmc.pipelines.rewriting.operations import ancestor_in
 from llmc.pipelines.sharding.annotations import remove_unused_grid
 from llmc.pipelines.sharding.collectives import (
@@ -53,6 +54,7 @@ class LowerCollectives(Pass):
         calls = _Calls(module)
         for name, lower in _LOWERINGS.items():
             for op in find(module.operation, f"shard.{name}"):
+                _check_type(op)
                 with ir.InsertionPoint(op), op.location:
                     values = lower(calls, op)
                 if STARTED in op.attributes:
@@ -61,6 +63,13 @@ class LowerCollectives(Pass):
                     old.replace_all_uses_with(new)
                 op.erase()
         remove_unused_grid(module)
+
+
+def _check_type(op: ir.Operation) -> None:
+    """PassError for what the runtime's functions do not move from rank to rank."""
+    type_ = op.operands[0].type
+    if not isinstance(type_.element_type, ir.F32Type) or type_.rank == 0:
+        fail(op, "between CPUs only tensors of f32 can be moved, and no scalars")
 
 
 def _all_reduce(calls: "_Calls", op: ir.Operation) -> list[ir.Value]:
@@ -230,7 +239,7 @@ def _finish_after(value: ir.Value, finish: ir.Operation, calls: _Calls) -> None:
 
 
 def _is_start(op: ir.Operation) -> bool:
-    return isinstance(op.opview, func.CallOp) and _START in op.opview.callee.value
+    return isinstance(op.opview, func.CallOp) and callee(op).startswith(f"{MODULE}.{_START}")
 
 
 def _computes(op: ir.Operation) -> bool:

@@ -82,7 +82,8 @@ class _Matmul:
         if layout[-1] is not None and layout[-1].axis != split.axis:
             fail(op.operation, "expected x and the result to be split along one axis of the grid")
         ranks = grid.axes[split.axis].size
-        if any(extent % ranks for extent in op.weight.type.shape) or not split.is_even:
+        are_even = all(each.is_even for each in (split, layout[-1]) if each is not None)
+        if any(extent % ranks for extent in op.weight.type.shape) or not are_even:
             fail(op.operation, f"expected K and N to be split evenly among {ranks} ranks")
         here = coordinates[split.axis]
         return cls(op, split.axis, ranks, here, layout[-1] is None)

@@ -50,7 +50,8 @@ def grid_of(module: ir.Module) -> Grid | None:
     names, sizes = op.attributes.get(_AXES), list(op.opview.shape)
     if others or op.opview.sym_name.value != GRID:
         fail(others[0] if others else op, f"a module has one grid, called @{GRID}")
-    if not isinstance(names, ir.ArrayAttr) or len(names) != len(sizes):
+    is_named = isinstance(names, ir.ArrayAttr) and len(names) == len(sizes)
+    if not is_named or not all(isinstance(name, ir.StringAttr) for name in names):
         fail(op, f"the grid needs a name for each of its axes in '{_AXES}'")
     if any(size < 1 for size in sizes):
         fail(op, "the grid needs a size of at least 1 for each of its axes")
@@ -128,6 +129,8 @@ def layout_of(op: shard.ShardOp, grid: Grid) -> Layout:
     axes += [[]] * (len(shape) - len(axes))
     if any(len(each) > 1 for each in axes) or sharding.attributes["static_halo_sizes"]:
         fail(op, "a dimension is split along one axis at most, and has no halo")
+    if any(axis >= len(grid.axes) for each in axes for axis in each):
+        fail(op, f"the grid has no more than {len(grid.axes)} axes to split along")
     offsets = list(sharding.attributes["static_sharded_dims_offsets"])
     ranges = json.loads(str(sharding.attributes[_RANGES])) if _RANGES in sharding.attributes else []
     layout: list[Split | None] = []
@@ -145,6 +148,8 @@ def layout_of(op: shard.ShardOp, grid: Grid) -> Layout:
         elif ranges:
             split = Split(each[0], tuple((begin, end) for begin, end in ranges.pop(0)))
         else:
+            if extent < ranks:
+                fail(op, f"{extent} elements cannot be split among {ranks} ranks")
             split = even_split(each[0], ranks, extent)
         if len(split.ranges) != ranks or not split.covers(extent):
             fail(op, f"the parts of {ranks} ranks do not make up the {extent} elements")

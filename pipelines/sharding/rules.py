@@ -12,13 +12,11 @@ from llmc.dialects.index_notation import letters
 from llmc.dialects.sharding_rule import Dim, Dims, ShardingRule
 from llmc.pipelines.recipes.pack import is_zero
 from llmc.pipelines.recipes.recipe import recipe_of
+from llmc.pipelines.rewriting.generics import integer_constant
 from llmc.pipelines.sharding.split import Dealt, Layout, Split
 
 Splits = Mapping[str, Split]
 """How the letters of a rule are split."""
-
-# An element of each rank's share is none of the other's: their sum is the whole's.
-_ADDITIONS = ("arith.addf", "arith.addi")
 
 _FREE = ("tensor.empty", "arith.constant")
 
@@ -46,7 +44,7 @@ def rule_of(op: ir.Operation) -> ShardingRule | None:
         dims = _named(view.source.type.rank)
         return _unary(op, dims, dims)
     if isinstance(view, tensor.DimOp):
-        return _unary(op, _named(view.source.type.rank), ())
+        return _unary(op, _dims_beside(view), ())
     if isinstance(view, tensor.ExtractSliceOp):
         return _rule_of_slice(view)
     if isinstance(view, ml_program.GlobalStoreOp):  # of which each rank has a part of its own
@@ -93,6 +91,13 @@ def _rule_of_generic(op: linalg.GenericOp) -> ShardingRule:
     return ShardingRule(tuple(dims), tuple(dims[len(op.inputs) :]), sums)
 
 
+def _dims_beside(op: tensor.DimOp) -> tuple[Dim | None, ...]:
+    """All dimensions but the one that is asked for, of which a rank would know its part alone."""
+    asked = integer_constant(op.index)
+    dims = _named(op.source.type.rank)
+    return tuple(None if asked in (None, at) else dim for at, dim in enumerate(dims))
+
+
 def _dim_of(result: ir.AffineExpr, names: str, fixed: set[str]) -> Dim | None:
     if not isinstance(result, ir.AffineDimExpr) or names[result.position] in fixed:
         return None
@@ -100,13 +105,17 @@ def _dim_of(result: ir.AffineExpr, names: str, fixed: set[str]) -> Dim | None:
 
 
 def _adds(op: linalg.GenericOp) -> bool:
-    """Whether every result is a sum, over what is reduced, that begins at zero."""
+    """Whether every result is a sum of f32, over what is reduced, that begins at zero.
+
+    Such sums ranks can add up.
+    """
     body = op.regions[0].blocks[0]
     outputs = list(body.arguments)[len(op.inputs) :]
     yielded = body.operations[len(body.operations) - 1].operands
     return all(map(_is_filled_with_zeros, op.outputs)) and all(
         not isinstance(value.owner, ir.Block)
-        and value.owner.name in _ADDITIONS
+        and value.owner.name == "arith.addf"
+        and isinstance(value.type, ir.F32Type)
         and output in list(value.owner.operands)
         for output, value in zip(outputs, yielded, strict=True)
     )

@@ -106,7 +106,8 @@ def even_split(axis: int, ranks: int, extent: int, unit: int = 1) -> Split:
     """
     units, rest = divmod(extent, unit)
     if rest or units < ranks:
-        raise ValueError(f"{extent} elements in {unit}s cannot be split among {ranks} ranks")
+        together = f", {unit} of them together," if unit > 1 else ""
+        raise ValueError(f"{extent} elements{together} cannot be split among {ranks} ranks")
     cuts = [number * units // ranks * unit for number in range(ranks + 1)]
     return Split(axis, tuple(pairwise(cuts)))
 

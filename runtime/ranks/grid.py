@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from llmc.runtime.errors import UserError
@@ -48,13 +47,6 @@ class Grid:
             rank, at = divmod(rank, axis.size)
             found.insert(0, at)
         return tuple(found)
-
-    def rank(self, coordinates: Iterable[int]) -> int:
-        """The rank at these coordinates, one for each axis."""
-        rank = 0
-        for axis, at in zip(self.axes, coordinates, strict=True):
-            rank = rank * axis.size + at
-        return rank
 
     def group(self, rank: int, axes: int) -> tuple[int, ...]:
         """The ranks that differ from `rank` along `axes` alone, ascending: `rank` is one of them.

@@ -13,7 +13,7 @@ func.func @largest(%x: tensor<4x8xf32>) -> tensor<4x4xf32> {
 
 // -----
 
-// CHECK: error: ranks can only add up, and f32 alone
+// CHECK: error: between CPUs only tensors of f32 can be moved, and no scalars
 // GPU:   error: between GPUs only f32 can be moved
 shard.grid @grid(shape = 2) {llmc.axes = ["tp"]}
 func.func @integers(%x: tensor<4xi32>) -> tensor<4xi32> {
