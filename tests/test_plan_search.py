@@ -106,10 +106,11 @@ def test_bytes_of_split_experts_are_predicted(experts, tmp_path):
         assert found.moved[0] == sent(experts[1], found.plan, tmp_path, rank)
 
 
-def test_who_has_no_experts_cannot_split_them(llama, tmp_path):
+def test_who_has_no_experts_splits_them_by_a_whole_plan_alone(llama, tmp_path):
     found = search_of(llama).solve(Grid.parse("ep=2,tp=2"))
+    assert program(llama[1], found.plan, tmp_path, 0)
     with pytest.raises(UserError, match="ep splits experts"):
-        program(llama[1], found.plan, tmp_path, 0)
+        program(llama[1], replace(found.plan, complete=False), tmp_path, 0)
 
 
 @pytest.mark.parametrize("grid", ["tp=2", "pp=2,tp=2"])

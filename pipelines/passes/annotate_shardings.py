@@ -60,7 +60,8 @@ class AnnotateShardings(Pass):
             return
         plan = read_plan(Path(self.plan)) if self.plan else Plan(Grid.parse(self.grid))
         check_axes(plan.grid, AXES)
-        _check_experts(module, plan.grid)
+        if not plan.complete:  # which names all that is split, along whatever axis
+            _check_experts(module, plan.grid)
         add_grid(module, plan.grid)
         _pin(module, plan)
         _mark_stages(module, plan)

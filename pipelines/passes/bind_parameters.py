@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, ml_program, tensor
 
+from llmc.dialects import ParameterOp
 from llmc.dialects.index_notation import letters, pointwise, slice_of
 from llmc.pipelines.errors import fail
 from llmc.pipelines.option_text import OneOf
@@ -16,7 +17,7 @@ from llmc.pipelines.rewriting.functions import calls_of, functions
 from llmc.pipelines.rewriting.generics import integer_constant
 from llmc.pipelines.rewriting.layers import is_layer, layer_argument
 from llmc.pipelines.rewriting.operations import is_read, is_used
-from llmc.pipelines.walks import walk
+from llmc.pipelines.walks import find, walk
 
 RECIPE = "llmc.recipe"
 STORAGES = ("f32", "f16", "bf16")
@@ -52,7 +53,8 @@ class BindParameters(Pass):
         """
         bound = _Globals(module)
         for function in functions(module):
-            needed = _layers(module, function) if is_layer(function) else 1
+            weights = find(function.operation, ParameterOp.OPERATION_NAME)
+            needed = _layers(module, function) if weights and is_layer(function) else 1
             # From the last operation on: an expression goes before those that it contains.
             for op in reversed(list(walk(function.operation))):
                 recipe = recipe_of(op.results[0]) if len(op.results) == 1 else None

@@ -34,6 +34,6 @@ def read_lengths_before(op: ir.Operation, operand: int = 0) -> None:
         dim = use.owner.operation
         number = integer_constant(dim.operands[1]) if dim.name == "tensor.dim" else None
         if number is not None and number < op.results[0].type.rank - 1:
-            with ir.InsertionPoint(op):
+            with ir.InsertionPoint(op), dim.location:
                 dim.results[0].replace_all_uses_with(as_value(size(op.operands[operand], number)))
             dim.erase()
