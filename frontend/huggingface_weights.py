@@ -87,10 +87,11 @@ class Checkpoint:
         types = set(self.types.values())
         dtype = types.pop() if len(types) == 1 else torch.float32
         model = outline(config, str(self.folder))
+        state = untied_state(model)
         with ExitStack() as open_files, quiet():
             slices = self._slices(open_files, config)
             packed = take_packed(slices, self.packing, self.folder) if self.packing else {}
-            self._check_sizes(slices, untied_state(model))
+            self._check_sizes(slices, state)
             linears = _linears(packed, model)
             if len(linears) < len(packed):  # the others are merged into what holds them exactly
                 dtype = torch.float32
@@ -112,7 +113,11 @@ class Checkpoint:
                 raise UserError(f"{self.folder}: cannot load it: {_told(error)}") from error
             _check(self.folder, report)
             weights = untied_state(model) | {name: unpack(packed[name]) for name in linears}
-        self._check_ties(weights, config)
+        if loose := weights.keys() - state.keys():  # for transformers unties what differs
+            raise UserError(
+                f"{self.folder}: config.json ties {some_of(loose)} to another weight, from which it"
+                " differs in the safetensors: set tie_word_embeddings to false there"
+            )
         return weights
 
     def _check_sizes(self, slices: Mapping[str, Any], state: Mapping[str, Tensor]) -> None:
@@ -121,15 +126,6 @@ class Checkpoint:
             stored, expected = slices[name].get_shape(), state[name].shape
             if prod(stored) != expected.numel():
                 raise _mismatch(self.folder, name, stored, expected)
-
-    def _check_ties(self, weights: Mapping[str, object], config: PreTrainedConfig) -> None:
-        """UserError where weights differ that are one by the configuration: PyTorch unties them."""
-        known = untied_state(outline(config, str(self.folder)))
-        if loose := weights.keys() - known.keys():
-            raise UserError(
-                f"{self.folder}: config.json ties {some_of(loose)} to another weight, from which it"
-                " differs in the safetensors: set tie_word_embeddings to false there"
-            )
 
 
 def find_checkpoint(folder: Path, packing: Packing | None = None) -> Checkpoint:

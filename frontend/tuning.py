@@ -18,7 +18,7 @@ from llmc.frontend.work import Work
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.pipeline import LinalgStage, WeightsStage
 from llmc.pipelines.targets.cpu import CPUTarget
-from llmc.pipelines.targets.parse import parse_cpu
+from llmc.pipelines.targets.parse import parse_cpu, split_targets
 from llmc.pipelines.tuning.candidates import candidates
 from llmc.pipelines.tuning.database import Database, Entry
 from llmc.pipelines.tuning.operands import can_make
@@ -67,7 +67,7 @@ def tune_model(
 
 def _target(name: str) -> CPUTarget:
     """The CPU called `name`, which must be one whose code runs here."""
-    if "," in name:
+    if len(split_targets(name)) > 1:
         raise UserError(f"tuning takes one target, not '{name}'")
     target = parse_cpu(name)
     if reason := cpu_refuses(target.facts):

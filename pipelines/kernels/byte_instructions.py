@@ -7,11 +7,13 @@ CPUs have an instruction that does it for two rows of activations at once.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Annotated
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, llvm, vector
 
 from llmc.pipelines.kernels.splat import splat
+from llmc.pipelines.option_text import OneOf
 
 Pairs = Sequence[tuple[ir.Value, ir.Value]]
 """Weights and activations that are multiplied."""
@@ -97,6 +99,9 @@ INSTRUCTIONS: dict[str, Instructions] = {
     "smmla": sdot,  # of a row that is left
     "plain": plain,
 }
+
+InstructionName = Annotated[str, OneOf(tuple(INSTRUCTIONS))]
+"""One of them, as an option."""
 
 TWO_ROWS: dict[str, Callable[[Sequence[Pairs]], list[ir.Value]]] = {"smmla": smmla}
 """From the pairs of two rows, no weight being greater than 128, to their totals."""

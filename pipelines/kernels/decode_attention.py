@@ -126,10 +126,10 @@ def decode_attention(
     and after.
 
     Results are `[B, H * E]`, of a part of the columns `[B, H * (E + 1)]`, and room for the parts,
-    `room_type`. All but the caches hold
-    float32, and these that, a narrower type or the bytes of cells. The scalars are the layer, the
-    first sequence and the column of the token. `batch` is B, None where dynamic; `widest` the
-    number of floats in a vector register, and `instruction` the one that multiplies bytes.
+    `room_type`. All but the caches hold float32, and these that, a narrower type or the bytes of
+    cells. The scalars are the layer, the first sequence and the column of the token. `batch` is B,
+    None where dynamic; `widest` the number of floats in a vector register, and `instruction` the
+    one that multiplies bytes.
     """
 
     def grid(extents: list[ir.Value]) -> tuple[Size, Size]:

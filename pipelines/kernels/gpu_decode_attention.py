@@ -66,8 +66,7 @@ def attend_to_parts(
     The result is `room_type`. Before the caches comes `slot`, as `slot_type` has it, and the
     scalars are the caches' capacity and the layer: what changes from token to token is read from
     memory, and the grid is that of a full cache, so that the commands for one token are those for
-    the next. `batch` is B, None
-    where dynamic; the heads of a `tile` share a key head.
+    the next. `batch` is B, None where dynamic; the heads of a `tile` share a key head.
     """
     turns = shape.sharing // tile.rows
 

@@ -91,7 +91,7 @@ def dispatch(
     bound += updated
     # Where operands are one tensor, which they are tells the code from that for others.
     shared = map(str, bindings) if len(set(bindings)) < len(bindings) else ()
-    symbol = _file_name("_".join([kernel.name, *map(str, views), *shared]))
+    symbol = _shortened("_".join([kernel.name, *map(str, views), *shared]))
     if symbol not in ir.SymbolTable(function.parent):
         with ir.InsertionPoint(function):
             _define(symbol, kernel, len(extents), views)
@@ -114,7 +114,7 @@ def dispatch(
     return list(op.results)
 
 
-def _file_name(symbol: str) -> str:
+def _shortened(symbol: str) -> str:
     """`symbol`, or what it begins with and a digest: IREE's linker names a file after it."""
     if len(symbol) <= _LONGEST_SYMBOL:
         return symbol

@@ -104,12 +104,11 @@ def _mark_stages(module: ir.Module, plan: Plan) -> None:
 def _pin(module: ir.Module, plan: Plan) -> None:
     """Follows the plan for weights, or the parts that they are taken apart into, and inputs."""
     parameters = find(module.operation, ParameterOp.OPERATION_NAME)
-    every = [name for op in parameters for name in _names_of(op)]
+    named = [(op.results[0], _names_of(op)) for op in parameters]
     for pattern in (*(pin.match for pin in plan.weights), *plan.inputs):
-        if not any(fnmatchcase(name, pattern) for name in every):
+        if not any(fnmatchcase(name, pattern) for _, names in named for name in names):
             raise UserError(f"the plan speaks of {pattern}, but no weight is called so")
-    for op in parameters:
-        names, value = _names_of(op), op.results[0]
+    for value, names in named:
         for weight, part in ((value, None), *zip(parts_of(value), count(), strict=False)):
             if _of_all(names, plan.gathers):
                 _gather_inputs(weight)

@@ -53,8 +53,9 @@ class BindParameters(Pass):
         """
         bound = _Globals(module)
         for function in functions(module):
+            is_stacked = is_layer(function)
             weights = find(function.operation, ParameterOp.OPERATION_NAME)
-            needed = _layers(module, function) if weights and is_layer(function) else 1
+            needed = _layers(module, function) if weights and is_stacked else 1
             # From the last operation on: an expression goes before those that it contains.
             for op in reversed(list(walk(function.operation))):
                 recipe = recipe_of(op.results[0]) if len(op.results) == 1 else None
@@ -63,7 +64,7 @@ class BindParameters(Pass):
                 if is_used(op):
                     if needed not in (recipe.layers, 0):
                         fail(op, f"{recipe.layers} weights are named, but {needed} needed")
-                    type_ = self._stored_type(op, recipe, is_layer(function))
+                    type_ = self._stored_type(op, recipe, is_stacked)
                     _replace(op.results[0], function, bound.symbol(recipe, type_, op), type_)
                 op.erase()
 

@@ -32,7 +32,7 @@ from llmc.pipelines.kernels.append import append
 from llmc.pipelines.kernels.argmax import argmax
 from llmc.pipelines.kernels.attention import AttentionShape, attention
 from llmc.pipelines.kernels.byte_attention import byte_attention
-from llmc.pipelines.kernels.byte_instructions import INSTRUCTIONS
+from llmc.pipelines.kernels.byte_instructions import InstructionName
 from llmc.pipelines.kernels.combine_experts import combine_experts, combine_grouped_experts
 from llmc.pipelines.kernels.counters import Counters
 from llmc.pipelines.kernels.decode_attention import DecodeShape, decode_attention
@@ -45,7 +45,7 @@ from llmc.pipelines.kernels.route import route
 from llmc.pipelines.kernels.scored_route import scored_route
 from llmc.pipelines.kernels.take_rows import take_rows
 from llmc.pipelines.kernels.top_k import top_k
-from llmc.pipelines.option_text import OneOf, Range
+from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.rewriting.head_rows import heads_of, where_they_lie
 from llmc.pipelines.rewriting.kernel_operands import stack_and_number
@@ -70,7 +70,7 @@ class CallKernels(Pass):
 
     name: ClassVar[str] = "call-kernels"
     lanes: Annotated[int, Range(1, 256)] = 16
-    instruction: Annotated[str, OneOf(tuple(INSTRUCTIONS))] = "plain"
+    instruction: InstructionName = "plain"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -77,11 +77,13 @@ class _PersistentLayer:
         expected = list(before.operands)
         expected[self._hidden] = before.results[0]
         expected[self._layer] = call.operands[self._layer]
+        number = self.number(before)
         return (
             call.callee == before.callee
             and list(call.operands) == expected
             and len(list(before.results[0].uses)) == 1
-            and self.number(call) == (self.number(before) or 0) + 1
+            and number is not None
+            and self.number(call) == number + 1
         )
 
     def replace(self, calls: list[func.CallOp], workgroups: int) -> None:

@@ -48,7 +48,7 @@ def rows_of_heads(*all_heads: ir.Value) -> list[HeadRows]:
 
 def _head_row(heads: ir.Value) -> HeadRows:
     """The row that `heads [B, H, 1, D]` are cut from, or they as a row of their own."""
-    wide, within = _before_slice_of_heads(heads)
+    wide, within = _before_slice(heads)
     row = _row_before_cutting(wide)
     if row is None:
         return _own_row(heads)
@@ -95,26 +95,15 @@ def _row_before_cutting(heads: ir.Value) -> ir.Value | None:
     return cut.operands[0] if groups == [[0], [1], [2, 3]] else None
 
 
-def _before_slice_of_heads(heads: ir.Value) -> tuple[ir.Value, int]:
-    """Heads `[B, H, 1, S]` of which `heads [B, H, 1, D]` are the channels from an offset on."""
-    slice_ = made_by(heads, "tensor.extract_slice")
-    offset = _last_offset(slice_.opview, 4) if slice_ else None
+def _before_slice(value: ir.Value) -> tuple[ir.Value, int]:
+    """What `value` is the channels of from an offset on, for all of its rows or heads."""
+    slice_ = made_by(value, "tensor.extract_slice")
+    offset = _last_offset(slice_.opview, value.type.rank) if slice_ else None
     if slice_ is None or offset is None:
-        return heads, 0
+        return value, 0
     cut: tensor.ExtractSliceOp = slice_.opview
-    alike = cut.source.type.shape[1:3] == heads.type.shape[1:3]
-    return (cut.source, offset) if alike and takes_whole(cut, [0]) else (heads, 0)
-
-
-def _before_slice(row: ir.Value) -> tuple[ir.Value, int]:
-    """A row `[B, 1, M]` of which `row [B, 1, N]` are the channels from an offset on."""
-    slice_ = made_by(row, "tensor.extract_slice")
-    offset = _last_offset(slice_.opview, 3) if slice_ else None
-    if slice_ is None or offset is None:
-        return row, 0
-    cut: tensor.ExtractSliceOp = slice_.opview
-    alike = cut.source.type.shape[1] == row.type.shape[1]
-    return (cut.source, offset) if alike and takes_whole(cut, [0]) else (row, 0)
+    alike = cut.source.type.shape[1:-1] == value.type.shape[1:-1]
+    return (cut.source, offset) if alike and takes_whole(cut, [0]) else (value, 0)
 
 
 def _last_offset(cut: tensor.ExtractSliceOp, rank: int) -> int | None:

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from llmc.pipelines.kernels.byte_instructions import INSTRUCTIONS
-from llmc.pipelines.option_text import OneOf, Range
+from llmc.pipelines.kernels.byte_instructions import InstructionName
+from llmc.pipelines.option_text import Range
 from llmc.pipelines.schedules.byte_verbs import (
     byte_products,
     tile_products,
@@ -55,7 +55,7 @@ class QuantizedMatmulParameters(Parameters):
     rows: int = 8
     together: int = 1
     first: Annotated[int, Range(0, MOST)] = 0
-    instruction: Annotated[str, OneOf(tuple(INSTRUCTIONS))] = "plain"
+    instruction: InstructionName = "plain"
     lanes: int = 4
     blocks: int = 1
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from llmc.pipelines.kernels.byte_instructions import INSTRUCTIONS
-from llmc.pipelines.option_text import OneOf, Range
+from llmc.pipelines.kernels.byte_instructions import InstructionName
+from llmc.pipelines.option_text import Range
 from llmc.pipelines.schedules.byte_verbs import byte_products
 from llmc.pipelines.schedules.handles import Handle, each, kernels, match, result, stage
 from llmc.pipelines.schedules.schedule import MOST, Parameters, share_evenly
@@ -50,7 +50,7 @@ class QuantizedMatvecParameters(Parameters):
     ahead: Annotated[int, Range(0, MOST)] = 1
     blocks: Annotated[int, Range(0, MOST)] = 0
     first: Annotated[int, Range(0, MOST)] = 0
-    instruction: Annotated[str, OneOf(tuple(INSTRUCTIONS))] = "plain"
+    instruction: InstructionName = "plain"
     lanes: int = 4
 
     def fits(self, shape: Sequence[int]) -> bool:
@@ -65,7 +65,7 @@ class QuantizedPanelParameters(Parameters):
     `instruction` multiplies bytes, `lanes` times four at once.
     """
 
-    instruction: Annotated[str, OneOf(tuple(INSTRUCTIONS))] = "plain"
+    instruction: InstructionName = "plain"
     lanes: int = 4
 
 

@@ -148,9 +148,10 @@ def layout_of(op: shard.ShardOp, grid: Grid) -> Layout:
         elif ranges:
             split = Split(each[0], tuple((begin, end) for begin, end in ranges.pop(0)))
         else:
-            if extent < ranks:
-                fail(op, f"{extent} elements cannot be split among {ranks} ranks")
-            split = even_split(each[0], ranks, extent)
+            try:
+                split = even_split(each[0], ranks, extent)
+            except ValueError as error:
+                fail(op, str(error))
         if len(split.ranges) != ranks or not split.covers(extent):
             fail(op, f"the parts of {ranks} ranks do not make up the {extent} elements")
         layout.append(split)

@@ -77,3 +77,39 @@ func.func @shift(%x: tensor<8xf32>) -> tensor<8xf32> {
   %0 = shard.shift %x on @grid grid_axes = [0] shift_axis = 0 offset = 1 rotate : tensor<8xf32> -> tensor<8xf32>
   return %0 : tensor<8xf32>
 }
+
+// -----
+
+// CHECK: error: a shift must go along the one axis of its groups
+shard.grid @grid(shape = 2x2) {llmc.axes = ["dp", "tp"]}
+func.func @shift(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = shard.shift %x on @grid grid_axes = [0, 1] shift_axis = 1 offset = 1 rotate : tensor<4xf32> -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+
+// -----
+
+// CHECK: error: 'root' must be one place, and a known one
+shard.grid @grid(shape = 2x2) {llmc.axes = ["dp", "tp"]}
+func.func @root(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = shard.broadcast %x on @grid grid_axes = [0, 1] root = [1, 0] : (tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+
+// -----
+
+// CHECK: error: a broadcast must be of a tensor with one open extent at most
+shard.grid @grid(shape = 2x2) {llmc.axes = ["dp", "tp"]}
+func.func @open(%x: tensor<?x?xf32>) -> tensor<?x?xf32> {
+  %y = shard.broadcast %x on @grid grid_axes = [0] root = [1] : (tensor<?x?xf32>) -> tensor<?x?xf32>
+  return %y : tensor<?x?xf32>
+}
+
+// -----
+
+// CHECK: error: a send ends at once
+shard.grid @grid(shape = 2x2) {llmc.axes = ["dp", "tp"]}
+func.func @send(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = shard.send %x on @grid grid_axes = [0] destination = [1] {llmc.started} : (tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
