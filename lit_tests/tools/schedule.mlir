@@ -15,6 +15,18 @@
 // SCRIPT: transform.named_sequence @__transform_main
 // SCRIPT: transform.structured.match {{.*}}llmc.kernel = "matmul"
 
+// Of kernels that a pipeline schedules it prints what each got, which is a schedule again.
+// RUN: llmc-opt %s --schedule-kernels='target=cpu:haswell' --dump-schedule > %t.scripts.mlir
+// RUN: filecheck %s --check-prefix=CHOSEN < %t.scripts.mlir
+// CHOSEN:      {{^}}// matmul{rows=4 columns=16}{{$}}
+// CHOSEN-NEXT: {{^}}//   @kernel{{$}}
+// CHOSEN-NEXT: {{^}}module attributes {transform.with_named_sequence}
+// CHOSEN:        transform.structured.match {{.*}}llmc.kernel = "matmul"
+// CHOSEN-NOT:    func.func
+// RUN: llmc-opt %s --schedule-file=%t.scripts.mlir -o %t.by_script
+// RUN: llmc-opt %s --schedule-kernels='target=cpu:haswell' -o %t.by_rule
+// RUN: diff %t.by_script %t.by_rule
+
 // RUN: llmc-opt --list-schedules | filecheck %s --check-prefix=LIST
 // LIST: {{^}}matmul{{ +}}{rows=4 columns=16}
 
@@ -25,7 +37,7 @@
 // RUN: not llmc-opt %s --schedule-file=%t.py:mine 2>&1 | filecheck %s --check-prefix=FILE
 // FILE: {{^}}error: cannot read {{.*}}.py: No such file or directory
 // RUN: not llmc-opt %s --cse --dump-schedule 2>&1 | filecheck %s --check-prefix=NONE
-// NONE: {{^}}error: --dump-schedule needs --schedule or --schedule-file
+// NONE: {{^}}error: --dump-schedule needs --schedule, --schedule-file or --schedule-kernels
 
 func.func @kernel(%a: tensor<10x15xf32>, %b: tensor<15x16xf32>) -> tensor<10x16xf32>
     attributes {llmc.kernel = "matmul"} {

@@ -1,6 +1,6 @@
 """`schedule-kernels`: runs on every kernel the schedule that suits it and the target."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
@@ -39,6 +39,10 @@ class ScheduleKernels(Pass):
     target: str = "cpu"
     schedule: str = ""
     tuned: str = ""
+    chosen: list[tuple[str, PythonSchedule]] = field(
+        default_factory=list, init=False, compare=False, repr=False
+    )
+    """The kernels that the last run scheduled, by name, and what each of them got."""
 
     def __post_init__(self) -> None:
         _ = self.given
@@ -56,12 +60,14 @@ class ScheduleKernels(Pass):
     def apply(self, module: ir.Module) -> None:
         """Writes a script for each kernel and runs it."""
         target = parse_cpu(self.target)
+        self.chosen.clear()
         for function in functions(module):
             kind = kind_of(function)
             if kind is None or is_distributed(function):
                 continue
             schedule = self._schedule(kind, function, target)
             if schedule is not None:
+                self.chosen.append((function.name.value, schedule))
                 run_alone(schedule, function)
 
     def _schedule(self, kind: str, kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule | None:

@@ -8,8 +8,10 @@ from llmc.pipelines.schedules.verbs import (
     fuse,
     fuse_elementwise,
     generalize,
+    read_by,
     read_in_place,
     simplify,
+    tile,
     vectorize,
 )
 
@@ -38,3 +40,13 @@ def elementwise(payload: Handle, parameters: ElementwiseParameters) -> None:
                 vectorize(match(kernel, loops), **sizes)
         simplify(kernel)
         read_in_place(kernel)
+
+
+def compute_before(op: Handle, number: int, lanes: int) -> None:
+    """Computes an input of `op` whole, `lanes` elements at once: it is read more than once."""
+    for rank in range(1, len(LOOPS) + 1):
+        loops, row = LOOPS[:rank], LOOPS[rank - 1]
+        sizes = {**dict.fromkeys(loops, 1), row: lanes}
+        with each(read_by(op, number, loops)) as operation:
+            tiled, _ = tile(operation, **sizes)
+            vectorize(tiled, **sizes)

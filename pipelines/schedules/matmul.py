@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from llmc.pipelines.schedules.elementwise import compute_before
 from llmc.pipelines.schedules.handles import Handle, each, either, kernels, match, returned
 from llmc.pipelines.schedules.schedule import Parameters
 from llmc.pipelines.schedules.verbs import (
@@ -35,6 +36,7 @@ def matmul(payload: Handle, parameters: MatmulParameters) -> None:
     m, n = parameters.rows, parameters.columns
     with each(kernels(payload, "matmul")) as kernel:
         generalize(kernel)
+        compute_before(match(kernel, "mnk", reduced="k"), 0, lanes=n)
         result = returned(kernel)
         fuse(either(match(result, "mn"), match(result, "mnk", reduced="k")), m=m, n=n)
         simplify(kernel)

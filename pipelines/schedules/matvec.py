@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from llmc.pipelines.schedules.elementwise import compute_before
 from llmc.pipelines.schedules.handles import Handle, each, either, kernels, match, returned
 from llmc.pipelines.schedules.schedule import Parameters
 from llmc.pipelines.schedules.verbs import (
@@ -33,6 +34,8 @@ def matvec(payload: Handle, parameters: MatvecParameters) -> None:
     n, k = parameters.rows, parameters.lanes
     with each(kernels(payload, "matvec")) as kernel:
         generalize(kernel)
+        for t in ("", "t"):
+            compute_before(match(kernel, f"{t}nk", reduced="k"), 0, lanes=k)
         for t in ("", "t"):
             row = dict.fromkeys(t, 1)
             result = returned(kernel)

@@ -7,6 +7,13 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from llmc.pipelines.divisor import divisor
+from llmc.pipelines.schedules.outlined_choices import (
+    choose_elementwise,
+    choose_matmul,
+    choose_matvec,
+    choose_matvec_q4,
+    choose_reduction,
+)
 from llmc.pipelines.schedules.panel_choices import (
     choose_panel_expert_matmul,
     choose_panel_expert_matvec,
@@ -164,6 +171,10 @@ def _values_ahead(target: CPUTarget) -> int:
 
 
 RULES: dict[str, tuple[Rule, ...]] = {
+    "elementwise": (choose_elementwise,),
+    "matmul": (choose_matmul,),
+    "matvec": (choose_matvec,),
+    "matvec_q4": (choose_matvec_q4,),
     "panel_expert_matmul": (choose_panel_expert_matmul,),
     "panel_expert_matvec": (choose_panel_expert_matvec,),
     "panel_matmul": (choose_panel_matmul,),
@@ -174,6 +185,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "quantized_matmul": (_quantized_matmul(quantized_matmul),),
     "quantized_matvec": (_quantized_matvec(quantized_matvec),),
     "quantized_panel": (_quantized_panel,),
+    "reduction": (choose_reduction,),
     "single_panel": (choose_single_panel,),
     "region": (_region,),
     "row": (_row,),

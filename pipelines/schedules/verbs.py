@@ -22,6 +22,7 @@ from llmc.pipelines.schedules.transform_ops.expand_affine import ExpandAffineOp
 from llmc.pipelines.schedules.transform_ops.one_workgroup import OneWorkgroupOp
 from llmc.pipelines.schedules.transform_ops.prefetch import PrefetchOp
 from llmc.pipelines.schedules.transform_ops.prefetch_first import PrefetchFirstOp
+from llmc.pipelines.schedules.transform_ops.read_by import ReadByOp
 from llmc.pipelines.schedules.transform_ops.splat_reads import SplatReadsOp
 from llmc.pipelines.schedules.transform_ops.sum_apart import SumApartOp
 from llmc.pipelines.schedules.transform_ops.vectorize_late import VectorizeLateOp
@@ -59,6 +60,13 @@ def widen(op: Handle, number: int, loops: str) -> Handle:
     """
     load(op.value.context)
     return Handle(WidenOperandOp(op.value, i64(number), any_op()).wide, loops)
+
+
+@verb
+def read_by(op: Handle, number: int, loops: str) -> Handle:
+    """The elementwise operations with these loops that an input of `op` is computed by."""
+    load(op.value.context)
+    return Handle(ReadByOp(op.value, i64(number), i64(len(loops)), any_op()).before, loops)
 
 
 @verb

@@ -16,7 +16,7 @@ SWITCHES = {
         "list-schedules": "list the schedules of llmc",
         "show-dialects": "list the dialects",
         "dump-pass-pipeline": "print the pipeline before it runs, passes and their options",
-        "dump-schedule": "print the transform script of --schedule, and run nothing",
+        "dump-schedule": "print the transform scripts of the schedules, not the module",
     },
     "printing": {
         "mlir-print-ir-before-all": "print the IR before each pass",

@@ -32,7 +32,9 @@ from llmc.pipelines.registry import (
 )
 from llmc.runtime.errors import UserError
 from llmc.tools.opt.custom_forms import refuse_custom_form
+from llmc.tools.opt.flags import SEPARATOR
 from llmc.tools.opt.meanings import diagnostic_flags, ir_dumps, names, printing_flags
+from llmc.tools.opt.schedule_dump import ScheduleDump, Script, are_named, named_scripts
 from llmc.tools.opt.source_files import Part, read_parts
 from llmc.tools.opt.unmatched_schedules import UnmatchedSchedules
 from llmc.tools.terminal import write
@@ -88,6 +90,7 @@ class _Session:
         self.context = _context()
         self.show = Source(options.file, "", self.diagnostics).show
         self.told = False
+        self.dump: ScheduleDump | None = None
         self.context.attach_diagnostic_handler(self._tell)
         if options.mlir_disable_threading or options.mlir_print_ir_module_scope:
             self.context.enable_multithreading(False)
@@ -99,8 +102,10 @@ class _Session:
     def run(self) -> int:
         """Writes each part as the pipeline leaves it."""
         options = self.options
-        if options.dump_schedule:
-            return self._dump_schedules()
+        if options.dump_schedule and not options.run_reproducer:
+            steps = self._pipeline(()).steps
+            if are_named(steps):
+                return self._dump_named(steps)
         marker = options.split_input_file or None
         parts = read_parts(options.file, marker=marker, flags=self.diagnostics)
         pipeline = self._pipeline(parts)
@@ -122,20 +127,26 @@ class _Session:
             print(self.timing.table(), file=sys.stderr)
         return int(failed)
 
-    def _dump_schedules(self) -> int:
-        """Prints the transform scripts of the schedules that are given."""
-        steps = [step for given in self.options.steps for step in self._steps(*given)]
-        loaded = [step.loaded for step in steps if isinstance(step, ApplySchedule)]
-        schedules = [schedule for schedule in loaded if schedule is not None]
-        if not schedules:
-            raise UserError("--dump-schedule needs --schedule or --schedule-file")
+    def _dump_named(self, steps: Sequence[Step]) -> int:
+        """Prints the transform scripts of schedules that no module is needed for."""
         with self.context, ir.Location.unknown():
             try:
-                for schedule in schedules:
-                    write(f"{self.flags.text(schedule.script().operation)}\n")
+                scripts = list(named_scripts(steps))
             except ir.MLIRError:  # of which a diagnostic told
                 return 1
+            if not scripts:
+                raise UserError(
+                    "--dump-schedule needs --schedule, --schedule-file or --schedule-kernels"
+                )
+            self._write_scripts(scripts, write)
         return 0
+
+    def _write_scripts(self, scripts: Sequence[Script], emit: Emit) -> None:
+        """One after the other, as --split-input-file reads them."""
+        texts = (
+            f"{script.heading}{self.flags.text(script.module.operation)}\n" for script in scripts
+        )
+        emit(f"{SEPARATOR}\n".join(texts).encode())
 
     def _pipeline(self, parts: Sequence[Part]) -> ParsedPipeline:
         options = self.options
@@ -188,6 +199,7 @@ class _Session:
     def _transform(self, part: Part, pipeline: ParsedPipeline, emit: Emit) -> bool:
         """Whether `part` could be parsed and transformed; if so it is emitted."""
         options, self.told = self.options, False
+        self.dump = ScheduleDump() if options.dump_schedule else None
         self.context.allow_unregistered_dialects = options.allow_unregistered_dialect
         reproducer = self._reproducer(options.reproducer)
         try:
@@ -214,8 +226,11 @@ class _Session:
             if reproducer is None or not reproducer.written:
                 raise
             raise UserError(f"{error}\n{_note(reproducer)}") from error
-        with self.timing.part("Output"):
-            self._write(root.operation, emit)
+        with self.timing.part("Output"), self.context, ir.Location.unknown():
+            if self.dump is None:
+                self._write(root.operation, emit)
+            else:
+                self._write_scripts(list(self.dump.scripts()), emit)
         return True
 
     def _parse(self, part: Part) -> execution.Root:
@@ -262,6 +277,8 @@ class _Session:
             observers.append(dumps)
         if any(isinstance(step, ApplySchedule) for step in pipeline.steps):
             observers.append(UnmatchedSchedules())
+        if self.dump is not None:
+            observers.append(self.dump)
         if reproducer is not None:
             observers.append(reproducer)
         if self.options.mlir_timing:

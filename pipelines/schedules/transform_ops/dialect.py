@@ -65,6 +65,17 @@ class ModifiesPayload(ir.MemoryEffectsOpInterface):
         transform.modifies_payload(effects)
 
 
+class OnlyReads(ir.MemoryEffectsOpInterface):
+    """The effects of an operation that looks at the payload."""
+
+    @staticmethod
+    def get_effects(op: Any, effects: Any) -> None:
+        """Operands are read, results produced."""
+        transform.only_reads_handle(op.op_operands, effects)
+        transform.produces_handle(op.results, effects)
+        transform.only_reads_payload(effects)
+
+
 class ConsumesPayload(ir.MemoryEffectsOpInterface):
     """The effects of an operation that replaces what its first handle holds."""
 
