@@ -11,7 +11,7 @@ from llmc.frontend.archives import Archives
 from llmc.frontend.codes import Codes
 from llmc.frontend.interception import IMPLEMENTATION
 from llmc.frontend.loaded_model import LoadedModel
-from llmc.frontend.lowering import Lowering, context_bound, start_lowering, stored_dtype
+from llmc.frontend.lowering import Lowering, context_bound, start_lowering
 from llmc.frontend.options import CompileOptions, Progress
 from llmc.frontend.output_folder import appearing, check_free, writing
 from llmc.frontend.toolchain import versions
@@ -20,6 +20,7 @@ from llmc.pipelines.parameters import stored_parameters
 from llmc.pipelines.passes.thread_kv_cache import kv_bytes_per_token
 from llmc.pipelines.pipeline import SHARDED_STAGE_NAMES, STAGE_NAMES
 from llmc.pipelines.sharding.plan import read_plan
+from llmc.pipelines.stored_types import bytes_by_type
 from llmc.pipelines.targets.gpu import GPUTarget
 from llmc.pipelines.targets.parse import parse_target, split_targets
 from llmc.runtime import manifest as bundle
@@ -87,12 +88,14 @@ def _compile_for(
     with work.stage("code"):
         code = codes.compile(module, target, slug)
     with work.stage("archive"):
-        parameters = archives.write(stored_parameters(module), slug)
+        stored = stored_parameters(module)
+        parameters = archives.write(stored, slug)
     return bundle.ModuleFacts(
         target=target.facts,
         rank=rank,
         module=code.file,
         parameters=parameters,
+        weight_bytes=bytes_by_type(stored, started.model.formats),
         integers=target.integers,
         kv_bytes_per_token=kv_bytes_per_token(module),
         dispatches=code.dispatches,
@@ -171,6 +174,10 @@ def grid_of_options(options: CompileOptions) -> Grid:
     return Grid.parse(options.grid) if options.grid else Grid(())
 
 
+def _most(counts: dict[str, int]) -> str:
+    return max(counts, key=counts.__getitem__)
+
+
 def _manifest(
     model: LoadedModel,
     skeleton: PreTrainedModel,
@@ -190,7 +197,7 @@ def _manifest(
             hidden_size=config.hidden_size,
             vocab_size=config.vocab_size,
             parameters=sum(parameter.numel() for parameter in skeleton.parameters()),
-            dtype=stored_dtype(model, options),
+            dtype=_most(modules[0].weight_bytes),
         ),
         context=context_bound(model, options),
         grid=grid.axes,

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from llmc.runtime.errors import UserError
 
-DTYPES = ("f32", "f16", "bf16", "q4_0", "q4_1", "q8_0", "int4_g64", "int4_g128", "as-is")
+BLOCK_DTYPES = ("q4_0", "q4_1", "q8_0", "int4_g64", "int4_g128")
+DTYPES = ("f32", "f16", "bf16", *BLOCK_DTYPES, "as-is")
 KV_DTYPES = ("auto", "f32", "f16", "q8_0")
 # Without --context: what a chat rarely exceeds. A KV cache takes up memory only as it fills.
 DEFAULT_CONTEXT = 8192

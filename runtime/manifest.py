@@ -22,7 +22,7 @@ from llmc.runtime.abi import GREEDY
 from llmc.runtime.errors import UserError
 from llmc.runtime.fields import Count, PositiveCount, Rule, Seconds, Text, brief, converted, one_of
 
-SCHEMA = 6
+SCHEMA = 7
 CPU_ARCHS = ("x86_64", "aarch64")
 MANIFEST = "manifest.json"
 # Those of the first target, on one device.
@@ -118,16 +118,18 @@ class Axis:
 class ModuleFacts:
     """The code for one target and rank, and the archive of the weights as it reads them.
 
-    `rank` is its index in the grid, of which the last axis runs fastest. `integers` is the type
-    that its functions take and return integers in. `kv_bytes_per_token` is what a token takes in
-    the KV cache. `dispatches` maps a function of the module (abi.py) to the number of kernels that
-    a call of it runs.
+    `rank` is its index in the grid, of which the last axis runs fastest. `weight_bytes` maps an
+    element type, or a format of blocks, to the bytes of the archive that are so. `integers` is the
+    type that its functions take and return integers in. `kv_bytes_per_token` is what a token takes
+    in the KV cache. `dispatches` maps a function of the module (abi.py) to the number of kernels
+    that a call of it runs.
     """
 
     target: TargetFacts
     rank: Count
     module: FileName
     parameters: FileName
+    weight_bytes: dict[Text, Count]
     integers: Annotated[str, one_of("i32", "i64")]
     kv_bytes_per_token: Count
     dispatches: dict[Text, Count]

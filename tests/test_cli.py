@@ -135,6 +135,8 @@ def test_inspect(llmc_out, tiny_bundle):
     assert "params.irpa" in text
     (code,) = manifest["modules"]
     assert f"{code['dispatches']['greedy']} for each token" in text
+    archive = manifest["files"]["params.irpa"]["size"]
+    assert 0.9 * archive < sum(code["weight_bytes"].values()) <= archive
 
 
 @pytest.mark.parametrize(
@@ -162,6 +164,25 @@ def test_who_chose_no_dtype_is_told_of_narrower_weights(
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
     advise_on_dtype(Namespace(model=model, dtype=dtype), tmp_path)
     assert ("--dtype as-is" in capfd.readouterr().err) == told
+
+
+@pytest.mark.parametrize(
+    ("dtype", "stored", "told"),
+    [
+        ("q4_0", {"q4_0": 95, "f32": 5}, False),
+        ("q4_0", {"q4_0": 40, "f16": 60}, True),
+        ("int4_g128", {"int4_g64": 100}, True),
+        ("f16", {"f16": 10, "f32": 90}, False),
+    ],
+)
+def test_who_chose_blocks_is_told_of_weights_without(
+    dtype, stored, told, tiny_bundle, capfd, tmp_path
+):
+    manifest = json.loads((tiny_bundle / "manifest.json").read_text())
+    manifest["modules"][0]["weight_bytes"] = stored
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    advise_on_dtype(Namespace(model=tiny_bundle, dtype=dtype), tmp_path)
+    assert (f"not all weights can be {dtype}" in capfd.readouterr().err) == told
 
 
 def test_devices(llmc_out):

@@ -39,6 +39,7 @@ def make_bundle(folder: Path) -> Manifest:
                 0,
                 "module.vmfb",
                 "params.irpa",
+                {"q4_1": 80_000, "f32": 20_000},
                 "i64",
                 23040,
                 {"prefill": 728, "greedy": 516},
@@ -140,7 +141,7 @@ def test_any_value_of_a_wrong_type_is_refused(bundle):
 def test_every_field_is_required(bundle):
     manifest = json.loads((bundle / "manifest.json").read_text(encoding="utf-8"))
     fields = [p for p in paths_of(manifest) if isinstance(parent_of(manifest, p), dict)]
-    free = ("versions", "options", "dispatches")
+    free = ("versions", "options", "dispatches", "weight_bytes")
     for path in fields:
         if len(path) > 1 and path[-2] in free:
             continue
@@ -160,6 +161,7 @@ def test_every_field_is_required(bundle):
         ("context", "9" * 1000),
         ("modules.0.kv_bytes_per_token", -1),
         ("modules.0.dispatches", {"greedy": -1}),
+        ("modules.0.weight_bytes", {"f32": -1}),
         ("modules.0.dispatches", {"prefill": 1}),
         ("modules.0.kv_bytes_per_token", 2**63),
         ("model.vocab_size", 0),

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +27,7 @@ from llmc.frontend.work import Work
 from llmc.pipelines.parameters import StoredParameter, stored_parameters
 from llmc.pipelines.recipes.recipe import Recipe, Weight
 from llmc.pipelines.recipes.shared_results import SharedResults
+from llmc.pipelines.stored_types import bytes_by_type
 from tests.packed_folders import write_packed
 from tests.rounding import narrow_cache, rounded_activations, rounded_cache
 from tests.tiny_gguf import write_gguf
@@ -200,13 +200,15 @@ def test_the_archive_holds_the_files_blocks(family, tmp_path):
             assert {block.tobytes() for block in blocks} <= found, name
 
 
-def bytes_in(file: GgufFile) -> int:
-    return sum(tensor.data.nbytes for tensor in file.tensors.values())
+def bytes_in(file: GgufFile, *types: GGMLQuantizationType) -> int:
+    tensors = file.tensors.values()
+    return sum(each.data.nbytes for each in tensors if not types or each.type in types)
 
 
 def test_the_archive_is_as_large_as_the_file(tmp_path):
     model = written(Case("qwen2", "Q4_0"), tmp_path)
-    widths = {"f32": 4, "f16": 2, "i8": 1, "i64": 8}
-    size = sum(prod(each.shape) * widths[each.element] for each in archive(model))
-    assert size <= 1.02 * bytes_in(read_gguf(tmp_path / "m.gguf"))
+    file, counted = read_gguf(tmp_path / "m.gguf"), bytes_by_type(archive(model), model.formats)
+    assert sum(counted.values()) <= 1.02 * bytes_in(file)
+    assert counted["q4_0"] == bytes_in(file, GGMLQuantizationType.Q4_0)
+    assert set(counted) <= {"q4_0", "f32"}
     assert stored_dtype(model, AS_IS) == "q4_0"

@@ -140,7 +140,7 @@ def test_targets_are_separated_by_commas():
 
 def code(device: str, arch: str, *features: str) -> ModuleFacts:
     target = TargetFacts(device, arch, arch, features)
-    return ModuleFacts(target, 0, f"{arch}.vmfb", "params.irpa", "i64", 1, {"decode": 1})
+    return ModuleFacts(target, 0, f"{arch}.vmfb", "params.irpa", {}, "i64", 1, {"decode": 1})
 
 
 @pytest.fixture

@@ -3,15 +3,17 @@
 import argparse
 from pathlib import Path
 
-from llmc.frontend.options import CompileOptions
+from llmc.frontend.options import BLOCK_DTYPES, CompileOptions
 from llmc.frontend.source import source_files
 from llmc.runtime import UserError
 from llmc.runtime.manifest import MANIFEST, MODULE, Manifest
 from llmc.tools.arguments import compile_options, given_compile_options
 from llmc.tools.terminal import note
 
-# An archive of so many times the bytes of the model's files is worth a word.
+# An archive of so many times the bytes of the model's files is worth a word, and so is one with a
+# smaller part in the blocks that were asked for.
 _MUCH_LARGER = 1.5
+_NEARLY_ALL = 0.9
 
 
 def find_bundle(arguments: argparse.Namespace) -> tuple[Path, float]:
@@ -54,12 +56,15 @@ def is_bundle(arguments: argparse.Namespace) -> bool:
 def advise_on_dtype(arguments: argparse.Namespace, bundle: Path) -> None:
     """Tells who chose no `--dtype` of a better one, where the model's files hold fewer bits.
 
-    Of a bundle for several targets, which have archives of their own, it counts the first one's.
-    Raises UserError where a file of either cannot be read.
+    Who chose blocks is told where much could not be cut into them. Of a bundle for several targets,
+    which have archives of their own, it counts the first one's. Raises UserError where a file of
+    either cannot be read.
     """
-    if arguments.dtype is not None:
-        return
     manifest = Manifest.read(bundle)
+    if arguments.dtype is not None:
+        if arguments.dtype in BLOCK_DTYPES:
+            _tell_of_other_types(manifest.modules[0].weight_bytes, arguments.dtype)
+        return
     first, *_ = manifest.modules
     archives = {code.parameters for code in manifest.modules if code.target == first.target}
     written = sum(manifest.files[name].size for name in archives)
@@ -72,3 +77,14 @@ def advise_on_dtype(arguments: argparse.Namespace, bundle: Path) -> None:
             f"stored as {CompileOptions.dtype}, {written / 1e6:.0f} MB; the model's files have "
             f"{read / 1e6:.0f} MB: --dtype as-is keeps their weights, for faster text"
         )
+
+
+def _tell_of_other_types(stored: dict[str, int], asked: str) -> None:
+    total = sum(stored.values())
+    if stored.get(asked, 0) >= _NEARLY_ALL * total:
+        return
+    parts = ", ".join(f"{count / total:.0%} {type_}" for type_, count in stored.items())
+    note(
+        f"not all weights can be {asked}: stored are {parts}; rows of a matrix must be whole "
+        "blocks, and tables that are only looked up stay floats"
+    )

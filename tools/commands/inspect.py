@@ -5,15 +5,18 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from textwrap import wrap
 
 from rich.filesize import decimal
 
-from llmc.runtime.abi import GREEDY
+from llmc.runtime.abi import GREEDY, GREEDY_BATCH, PREFILL
 from llmc.runtime.errors import printable
 from llmc.runtime.manifest import Manifest
 from llmc.tools.terminal import write
 
 HELP = "show what a bundle is"
+
+_INDENT, _WIDTH = 14, 86
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,7 +50,8 @@ def describe(manifest: Manifest) -> Iterator[str]:
 
 
 def _line(name: str, value: str) -> str:
-    return f"{name:<14}{value}"
+    lines = wrap(value, _WIDTH, break_long_words=False, break_on_hyphens=False) or [""]
+    return f"{name:<{_INDENT}}" + f"\n{'':{_INDENT}}".join(lines)
 
 
 def _facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
@@ -69,7 +73,8 @@ def _facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
         context_bytes = manifest.context * code.kv_bytes_per_token
         weights = decimal(manifest.files[code.parameters].size)
         yield "  memory", f"{weights} for weights, {decimal(context_bytes)} for a full KV cache"
-        yield "  dispatches", f"{code.dispatches[GREEDY]} for each token decoded"
+        yield "  weights", _by_type(code.weight_bytes)
+        yield "  dispatches", _dispatches(code.dispatches)
         yield "  features", " ".join(target.features) or "none beyond its architecture's"
     for name, file in manifest.files.items():
         yield "file", f"{name}, {decimal(file.size)}"
@@ -80,3 +85,16 @@ def _facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
     yield "tuned", f"{compiled.tuned_kernels} kernels, by llmc tune"
     stages = ", ".join(f"{stage.name} {stage.seconds:.1f}" for stage in compiled.stages)
     yield "compiled", f"in {compiled.seconds:.1f} s ({stages})"
+
+
+def _by_type(weight_bytes: dict[str, int]) -> str:
+    most_first = sorted(weight_bytes.items(), key=lambda item: -item[1])
+    return ", ".join(f"{decimal(count)} in {type_}" for type_, count in most_first)
+
+
+def _dispatches(counts: dict[str, int]) -> str:
+    of_one = f"{counts[GREEDY]} for each token decoded"
+    others = {GREEDY_BATCH: "of several sequences at once", PREFILL: "for a prompt"}
+    return ", ".join(
+        [of_one, *(f"{counts[of]} {text}" for of, text in others.items() if of in counts)]
+    )
