@@ -58,6 +58,9 @@ def tune_model(
             and can_make(subject)
             and len(candidates(subject.kind, subject.kernel, target)) > 1
         ]
+        if not chosen:
+            wanted = f" in whose kind '{pattern}' is found" if pattern else ""
+            raise UserError(f"{name} has no kernels to tune{wanted}")
         for number, subject in enumerate(chosen):
             watch = _watch(advance, subject.kind, number, len(chosen), begin, seconds)
             entry = tune_kernel(subject, target, threads, watch)

@@ -31,8 +31,8 @@ def _type_of_bytes(recipe: Recipe, formats: Mapping[str, str]) -> str | None:
     match recipe:
         case Weight():
             return formats.get(recipe.sources[0])
-        case Computed(step=Quantize()):
-            return recipe.step.format
+        case Computed(step=Quantize(format=name)):
+            return name
         case Computed(step=SplitFloat()):
             return "f16"
         case Computed():

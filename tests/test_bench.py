@@ -23,7 +23,7 @@ from llmc.frontend.bench.measure import Result, measure_in_turns
 from llmc.frontend.bench.plot import plot
 from llmc.frontend.bench.remote import Facts, Sample, opened
 from llmc.frontend.bench.report import sum_up
-from llmc.frontend.bench.roofline import roofline
+from llmc.frontend.bench.roofline import roofline, table
 from llmc.frontend.gguf_config import read_config
 from llmc.frontend.gguf_file import read_gguf
 from llmc.frontend.gguf_weights import find_sources, read_weights
@@ -32,6 +32,7 @@ from llmc.frontend.source import open_model
 from llmc.runtime import UserError
 from llmc.runtime.manifest import MANIFEST, MODULE, Manifest, ModelFacts
 from llmc.tools.llmc import main
+from llmc.tools.tables import write_table
 from tests.processes import is_alive, processes_of, wait_until
 from tests.tiny_models import VOCAB_SIZE, save_tiny_model
 
@@ -310,6 +311,25 @@ def test_what_comes_faster_than_from_memory_is_said_to_be_cached():
     assert (point.bound, point.share) == ("memory", 0.5)
 
 
+def test_what_has_no_weights_reads_its_rows():
+    bounds = Bounds(read_bytes_per_s=1e4, float_ops_per_s=1e3, byte_ops_per_s=None)
+    names = "quantize_rows_0_Dx18x32xf32_Dx18x32xi8_Dx18xf32", "append_1xDx32xf32_30xDx3xDx64xf16"
+    kernels = [KernelTime(name, 2, 4.0, {}) for name in names]
+    quantize, append = roofline("prefill", 4, model("q4_0"), kernels, bounds)
+    assert quantize.bytes == 2 * 4 * (18 * 32 * 4 + 18 * 32 + 18 * 4)
+    assert append.bytes == 2 * 4 * 32 * 4  # and a cache, of which it is not known how long it is
+    assert quantize.share == pytest.approx(quantize.bytes / 1e4 / 4.0)
+
+
+def test_tables_for_files_are_not_cut(capsys):
+    name = "quantized_matmul_2_Dx18x32xi8_Dx18xf32_D"
+    bounds = Bounds(read_bytes_per_s=1e9, float_ops_per_s=1e3, byte_ops_per_s=1e6)
+    points = roofline("greedy", 1, model("f32"), [KernelTime(name, 30, 1.0, {"w": 680})], bounds)
+    write_table(table(list(points), 1))
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if name in line)
+    assert line.split()[1:4] == ["30", "1000000", "100%"]
+
+
 def test_a_kernel_is_counted_by_its_own_type():
     """The head of a model in q4_1 may be in q8_0: fewer weights in as many bytes, as bytes too."""
     bounds = Bounds(read_bytes_per_s=1e9, float_ops_per_s=1e3, byte_ops_per_s=1e6)
@@ -397,5 +417,8 @@ def test_what_cannot_be_run_is_told(words, said, tiny_folder, tiny_cache, monkey
 
 
 def test_a_bundle_has_no_peers(tiny_bundle, capsys):
-    assert main(["bench", str(tiny_bundle), "--against", "torch"]) == 2
-    assert "give the model it was compiled from" in capsys.readouterr().err
+    words = ["--against", "torch", "--prompt", "40000"]
+    assert main(["bench", str(tiny_bundle), *words]) == 2
+    told, refused = capsys.readouterr().err.splitlines()
+    assert "give the model it was compiled from" in told
+    assert "more than the context" in refused  # what would have been next

@@ -55,7 +55,7 @@ def profile(bundle: Path, function: str, tokens: int, past: int, threads: int) -
 
     manifest = Manifest.read(bundle)
     code = place_module(manifest, bundle, "cpu").code
-    cache_bytes = code.kv_bytes_per_token * (past + tokens)
+    cache = _Cache(code.kv_bytes_per_token, past + tokens)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         compile_driver(function, tokens, manifest.model.vocab_size, folder / "driver.vmfb")
@@ -77,12 +77,29 @@ def profile(bundle: Path, function: str, tokens: int, past: int, threads: int) -
         _run([*command, "--input=1", f"--device_replay_output={replay}"])
         kernels = list(
             _kernels(
-                _dispatches(replay, cache_bytes),
+                _dispatches(replay, cache),
                 _seconds(profile_),
                 _names(bundle / code.parameters),
             )
         )
     return sorted(kernels, key=lambda kernel: -kernel.seconds)
+
+
+@dataclass(frozen=True)
+class _Cache:
+    """A KV cache that holds so many columns, each of so many bytes."""
+
+    column_bytes: int
+    columns: int
+
+    @property
+    def bytes(self) -> int:
+        """What is read of it."""
+        return self.column_bytes * self.columns
+
+    def may_be(self, size: int) -> bool:
+        """Whether a buffer of this size holds it, perhaps with columns that are still free."""
+        return self.bytes > 0 and size >= self.bytes and size % self.column_bytes == 0
 
 
 @dataclass
@@ -94,13 +111,13 @@ class _Dispatches:
     cache_bytes: int = 0
 
     def add(
-        self, buffers: list[tuple[int, int]], origins: dict[int, tuple[int, int]], cache_bytes: int
+        self, buffers: list[tuple[int, int]], origins: dict[int, tuple[int, int]], cache: _Cache
     ) -> None:
         """Counts a dispatch on `buffers`, each a number and bytes, the last of which is written."""
         self.count += 1
         self.weights |= dict(origins[buffer] for buffer, _ in buffers if buffer in origins)
-        if cache_bytes in (size for buffer, size in buffers[:-1] if buffer not in origins):
-            self.cache_bytes = cache_bytes
+        if any(cache.may_be(size) for buffer, size in buffers[:-1] if buffer not in origins):
+            self.cache_bytes = cache.bytes
 
 
 def _kernels(
@@ -121,8 +138,8 @@ def _names(archive: Path) -> dict[int, str]:
     return {entry.file_storage[1]: name for name, entry in index.items() if entry.is_file}
 
 
-def _dispatches(replay: Path, cache_bytes: int) -> dict[int, _Dispatches]:
-    """By the kernel's number. The KV cache is known by its size, `cache_bytes`.
+def _dispatches(replay: Path, cache: _Cache) -> dict[int, _Dispatches]:
+    """By the kernel's number. The KV cache is known by its size.
 
     All dispatches of a kernel together read it once: each a layer's part.
     """
@@ -137,7 +154,7 @@ def _dispatches(replay: Path, cache_bytes: int) -> dict[int, _Dispatches]:
         elif record.get("operation") == "command_buffer.dispatch":
             span = payload["bindings_range"]
             buffers = _buffers(content[span["offset"] : span["offset"] + span["length"]])
-            found[payload["function_ordinal"]].add(buffers, origins, cache_bytes)
+            found[payload["function_ordinal"]].add(buffers, origins, cache)
     return found
 
 

@@ -91,7 +91,7 @@ def convert(source: Path, output: Path) -> None:
         linked.symlink_to(source)
         try:
             openvino_genai.LLMPipeline(linked, "CPU", enable_save_ov_model=True)
-        except RuntimeError as error:
+        except (RuntimeError, IndexError) as error:
             # The tokenizer comes after the network, and fails where the file has none.
             if not (folder / _WEIGHTS).exists():
                 reason = str(error).strip().splitlines()[-1]

@@ -76,8 +76,8 @@ def table(rows: Sequence[Row]) -> Table:
     cached = f", {case.cached} cached" if case.held else ""
     shown = Table(
         "",
-        *(name for name in ("prefill tokens/s", "llmc is", "decode tokens/s", "llmc is")),
-        "of bandwidth",
+        *(name for name in ("prefill\ntokens/s", "llmc\nis", "decode\ntokens/s", "llmc\nis")),
+        "of\nbandwidth",
         "memory",
         title=f"prompt {case.prompt}, batch {case.batch}{cached}, {case.generated} generated",
         title_justify="left",
@@ -85,7 +85,7 @@ def table(rows: Sequence[Row]) -> Table:
     )
     shown.columns[0].no_wrap = True
     for column in shown.columns[1:]:
-        column.justify = "right"
+        column.justify, column.no_wrap = "right", True
     for row in rows:
         shown.add_row(
             row.contender,

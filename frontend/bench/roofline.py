@@ -8,6 +8,7 @@ multiplies; what it must compute, one multiplication and one addition of each we
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from math import prod
 from typing import Any, Literal
 
 from rich.table import Table
@@ -26,6 +27,9 @@ _HALF = re.compile(r"x(\d+)x\d+xi(?:8|16)")
 # Faster than so many times the bound means that the kernel reads some of the rows only.
 _LOOKS_UP = 4
 
+_TENSOR = re.compile(r"(?:(?:\d+|D)x)+(?:i8|i16|i32|i64|f16|bf16|f32)(?=_|$)")
+"""The type of a tensor in a kernel's name, whose dynamic dimensions are D."""
+
 _OF_LAYER = re.compile(r"\.\d+\.")
 """What names of weights have in them that are a layer's."""
 
@@ -36,8 +40,9 @@ Bound = Literal["memory", "cache", "arithmetic"]
 class Point:
     """One kernel of one function, in one call of it.
 
-    `bytes` are those of its weights, of the KV cache and of the rows that weights multiply, 0 where
-    it has neither weights nor cache, or reads some rows or some experts alone; `operations` what
+    `bytes` are those of its weights, of the KV cache and of the rows that weights multiply; of what
+    has neither, those of its rows; 0 where these are not known, or where it reads some rows or
+    some experts alone; `operations` what
     its weights, of the type `weights`, ask for. `share` is the time that the nearer bound asks for,
     `bound`, by the time taken; None without bytes. It is above 1 only where `bound` is the cache:
     the bytes came faster than memory gives them.
@@ -74,6 +79,8 @@ def roofline(
         rows = tokens if any(map(_OF_LAYER.search, kernel.weights)) else 1
         weights = size / each
         moved = size + kernel.cache_bytes
+        if not moved and not kernel.weights:
+            moved = kernel.dispatches * _tensor_bytes(kernel.name, tokens)
         if size:
             moved += rows * _row_bytes(weights, kernel.dispatches, model.hidden_size)
         operations = 2 * rows * weights
@@ -119,6 +126,18 @@ def _blocks() -> list[tuple[str, int, int]]:
     return [*whole, (Q8_0.name, Q8_0.values, HIGH.bytes)]
 
 
+def _tensor_bytes(kernel: str, tokens: int) -> int:
+    """The bytes of the tensors in a kernel's name, as far as their rows are those of the tokens."""
+    types = (each for each in _TENSOR.findall(kernel) if each.count("D") <= 1)
+    return sum(_bytes_of(each, tokens) for each in types)
+
+
+def _bytes_of(type_: str, tokens: int) -> int:
+    *extents, element = type_.split("x")
+    shape = [tokens if extent == "D" else int(extent) for extent in extents]
+    return prod(shape) * int(element.lstrip("bfi")) // 8
+
+
 def _row_bytes(weights: float, matrices: int, width: int) -> int:
     """The float32 values that go into `matrices` for one token, and that come out of them.
 
@@ -146,15 +165,15 @@ def table(points: list[Point], shown: int) -> Table:
     """The slowest `shown` kernels of one function, for people, and the rest in one line."""
     total = sum(point.seconds for point in points)
     result = Table(
-        "kernel", "dispatches", "µs", "of all", "weights", "MB", "bound by", "of bound",
+        "kernel", "calls", "µs", "of\nall", "weights", "MB", "bound by", "of\nbound",
         title=f"{points[0].function}: {sum(p.dispatches for p in points)} dispatches,"
         f" {total * 1e3:.2f} ms",
         title_justify="left",
         box=None,
     )  # fmt: skip
-    result.columns[0].no_wrap = True
+    result.columns[0].overflow = "ellipsis"
     for column in result.columns[1:]:
-        column.justify = "right"
+        column.justify, column.no_wrap = "right", True
     for point in points[:shown]:
         result.add_row(
             point.kernel[:40],
