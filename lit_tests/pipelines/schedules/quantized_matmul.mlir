@@ -47,19 +47,19 @@
 
 // Arm's i8mm multiplies two rows at once, and what is left as without it.
 // RUN: rm -rf %t && mkdir %t
-// RUN: llmc-opt %s --outline-quantized-linears='target=cpu:haswell' --schedule-kernels='schedule="quantized_matmul{panels=2,rows=4,together=2,instruction=smmla,lanes=4}"' -o %t/scheduled.mlir
+// RUN: llmc-opt %s --outline-quantized-linears='target=cpu:armv8.6' --schedule-kernels='target=cpu:armv8.6' -o %t/scheduled.mlir
 // RUN: filecheck %s --check-prefix=PAIRS --input-file=%t/scheduled.mlir
 // PAIRS-LABEL: func.func private @quantized_matmul_0
-// PAIRS:         scf.for {{.*}} iter_args({{.*}}) -> (vector<4x2x16xf32>)
+// PAIRS:         scf.for {{.*}} iter_args({{.*}}) -> (vector<8x16xf32>)
 // PAIRS-NOT:     sdot
 // PAIRS-COUNT-128: smmla.v4i32.v16i8"{{.*}} (vector<4xi32>, vector<16xi8>, vector<16xi8>) -> vector<4xi32>
-// PAIRS:         scf.for {{.*}} iter_args({{.*}}) -> (vector<2x2x16xf32>)
-// PAIRS-COUNT-64: smmla.v4i32.v16i8"
 // PAIRS:         scf.for {{.*}} iter_args({{.*}}) -> (vector<2x16xf32>)
+// PAIRS-COUNT-32: smmla.v4i32.v16i8"
+// PAIRS:         scf.for {{.*}} iter_args({{.*}}) -> (vector<16xf32>)
 // PAIRS-NOT:     smmla
-// PAIRS-COUNT-64: sdot.v4i32.v16i8"
+// PAIRS-COUNT-32: sdot.v4i32.v16i8"
 // RUN: llmc-opt %t/scheduled.mlir --allow-unregistered-dialect --dispatch-kernels -o %t/arm.mlir
-// RUN: iree-compile %t/arm.mlir --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-triple=aarch64-unknown-linux-gnu --iree-llvmcpu-target-cpu-features=+dotprod,+i8mm --iree-hal-dump-executable-intermediates-to=%t/arm -o %t/arm.vmfb
+// RUN: iree-compile %t/arm.mlir --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-triple=aarch64-unknown-linux-gnu --iree-llvmcpu-target-cpu=generic --iree-llvmcpu-target-cpu-features=+v8.6a,+dotprod,+fullfp16,+i8mm,+bf16 --iree-hal-dump-executable-intermediates-to=%t/arm -o %t/arm.vmfb
 // RUN: cat %t/arm/*.s | filecheck %s --check-prefix=ARM
 // ARM-DAG: smmla v{{[0-9]+}}.4s, v{{[0-9]+}}.16b, v{{[0-9]+}}.16b
 // ARM-DAG: sdot v{{[0-9]+}}.4s, v{{[0-9]+}}.16b, v{{[0-9]+}}.{{4b|16b}}

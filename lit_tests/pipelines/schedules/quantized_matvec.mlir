@@ -100,8 +100,8 @@
 // AVX2: vpmaddubsw {{.*}}%ymm
 // AVX2: vpmaddwd {{.*}}%ymm
 
-// RUN: llmc-opt %s --outline-quantized-linears='target=cpu:haswell' --schedule-kernels='schedule="quantized_matvec{panels=2,together=2,instruction=sdot,lanes=4}"' --dispatch-kernels -o %t/arm.mlir
-// RUN: iree-compile %t/arm.mlir --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-triple=aarch64-unknown-linux-gnu --iree-llvmcpu-target-cpu-features=+dotprod --iree-hal-dump-executable-intermediates-to=%t/arm -o %t/arm.vmfb
+// RUN: llmc-opt %s --outline-quantized-linears='target=cpu:armv8.2' --schedule-kernels='target=cpu:armv8.2' --dispatch-kernels -o %t/arm.mlir
+// RUN: iree-compile %t/arm.mlir --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-triple=aarch64-unknown-linux-gnu --iree-llvmcpu-target-cpu=generic --iree-llvmcpu-target-cpu-features=+v8.2a,+dotprod,+fullfp16 --iree-hal-dump-executable-intermediates-to=%t/arm -o %t/arm.vmfb
 // RUN: cat %t/arm/*.s | filecheck %s --check-prefix=ARM
 // ARM: sdot v{{[0-9]+}}.4s, v{{[0-9]+}}.16b
 
