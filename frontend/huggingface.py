@@ -2,6 +2,7 @@
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import transformers
 from transformers import (
@@ -68,10 +69,11 @@ def _read_config(folder: Path) -> tuple[PreTrainedConfig, Packing | None]:
         raise _unknown_family(path, family)
     try:
         with quiet():
-            config = AutoConfig.from_pretrained(
+            whole = AutoConfig.from_pretrained(
                 folder, local_files_only=True, trust_remote_code=False
             )
-            config = config.get_text_config(decoder=True)  # of a multimodal model
+            config = whole.get_text_config(decoder=True)  # of a multimodal model
+            _inherit_ties(content, whole, config)
             # With it transformers would have another package unpack the weights.
             vars(config).pop("quantization_config", None)
     except (OSError, *CONFIG_ERRORS) as error:
@@ -83,6 +85,17 @@ def _read_config(folder: Path) -> tuple[PreTrainedConfig, Packing | None]:
         if not isinstance(value, int) or value < 1:
             raise UserError(f"{path}: {name} is {value!r}, a positive number is expected")
     return config, packing
+
+
+def _inherit_ties(content: dict[str, Any], whole: PreTrainedConfig, text: PreTrainedConfig) -> None:
+    """Ties the head of a text model as the file says of the multimodal one, where of that alone.
+
+    Transformers does so to the whole model.
+    """
+    key = next((key for key, value in vars(whole).items() if value is text), None)
+    ties, own = content.get("tie_word_embeddings"), content.get(key or "")
+    if isinstance(ties, bool) and isinstance(own, dict) and "tie_word_embeddings" not in own:
+        text.tie_word_embeddings = ties
 
 
 def _unknown_family(path: Path, family: object) -> UserError:

@@ -68,7 +68,9 @@ class ChatTemplate:
 
 
 def _environment() -> ImmutableSandboxedEnvironment:
-    """Jinja as Hugging Face sets it up (`transformers.utils.chat_template_utils`)."""
+    """Jinja as Hugging Face sets it up (`transformers.utils.chat_template_utils`), but that `dict`
+    and `namespace` take no names that Python has for its own.
+    """
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True,
         lstrip_blocks=True,

@@ -126,12 +126,18 @@ def test_first_layers_only(tmp_path: Path) -> None:
             open_model(tmp_path, layers)
 
 
-def test_text_part_of_a_multimodal_model(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tied", [True, False])
+def test_text_part_of_a_multimodal_model(tied: bool, tmp_path: Path) -> None:
+    """Whether its head is tied may be said of the whole model alone."""
     vision = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1}
     vision |= {"num_attention_heads": 2, "image_size": 28, "patch_size": 14}
     config = Gemma3Config(text_config=tiny_config("gemma3_text").to_dict(), vision_config=vision)
+    config.tie_word_embeddings = config.text_config.tie_word_embeddings = tied
     saved = AutoModelForCausalLM.from_config(config).eval()
     saved.save_pretrained(tmp_path)
+    written = json.loads((tmp_path / "config.json").read_text())
+    del written["text_config"]["tie_word_embeddings"]
+    (tmp_path / "config.json").write_text(json.dumps({**written, "tie_word_embeddings": tied}))
     save_tiny_tokenizer(tmp_path)
     text = loaded(tmp_path, "sdpa")
     assert text.config.model_type == "gemma3_text"
