@@ -1,4 +1,8 @@
-"""The kernel that appends the keys or values of many tokens to a KV cache."""
+"""The kernel that appends the keys or values of many tokens to a KV cache.
+
+It makes cells of rows and writes them where they belong in a buffer that stands. Of a scatter and
+the arithmetic before it IREE makes several dispatches, and no schedule can make them one.
+"""
 
 from functools import partial
 

@@ -3,7 +3,10 @@
 Lanes are query rows: a vector holds one number for each of them, so that maxima, sums and masks
 never cross lanes, and keys and values are read element by element, whatever their number of
 channels; narrow ones are first widened, a block at a time. The rows of the heads that share a key
-head are rows together. Milakov and Gimelshein, 2018 (online softmax); Dao et al., 2022 (blocks).
+head are rows together. No transform operation carries maxima and sums from block to block, or goes
+only as far as a row sees.
+
+Milakov and Gimelshein, 2018 (online softmax); Dao et al., 2022 (blocks).
 """
 
 from dataclasses import dataclass

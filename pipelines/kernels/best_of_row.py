@@ -1,4 +1,8 @@
-"""A kernel that computes a row, and where the largest number of it stands."""
+"""A kernel that computes a row, and where the largest number of it stands.
+
+The row is a scheduled kernel's; the workgroup that is done last looks for the largest number, which
+neither linalg nor the transform dialect can say of a workgroup.
+"""
 
 from math import prod
 

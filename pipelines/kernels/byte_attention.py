@@ -1,7 +1,8 @@
 """The kernel of attention for many query rows over caches of cells: products of bytes in integers.
 
 Rows are to a workgroup what the heads that share a key head are in decoding, so that a token is
-read with others as it would be alone: its query and its weights are rounded alike.
+read with others as it would be alone: its query and its weights are rounded alike. It is made of
+what decoding is made of, which no transform operation can build (`online_softmax`).
 """
 
 from torch_mlir import ir

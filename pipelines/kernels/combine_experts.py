@@ -1,4 +1,7 @@
-"""The kernels of `llmc.combine_experts`: rows times their weights, added up."""
+"""The kernels of `llmc.combine_experts`: rows times their weights, added up.
+
+Where rows were put in order by experts, each is found by its number, as `take_rows` does.
+"""
 
 from collections.abc import Callable
 

@@ -3,7 +3,8 @@
 It turns the new query and key, appends key and value to the cache, and attends, all in one
 dispatch. A workgroup has a key head and a part of the columns; the last one of a head to be done
 combines what the parts gave, so that few heads and a long cache keep all cores busy and a short
-cache is not cut up at all. Dao et al., "Flash-Decoding", 2023.
+cache is not cut up at all. Neither linalg nor the transform dialect has workgroups that count each
+other, or parts whose number the length decides. Dao et al., "Flash-Decoding", 2023.
 """
 
 from dataclasses import dataclass

@@ -4,8 +4,10 @@ Its workgroups take tasks, numbered in the order of their phases, from a shared 
 taken one asks memory for what it will read first, and waits until all tasks of the phases before
 are done. A workgroup that waits too long puts its task back and leaves, since the thread that it
 waits for may need its CPU; whoever does the last task of a phase goes on with the next, so that all
-are done however few remain. Gupta et al., "A Study of Persistent Threads Style GPU Programming for
-GPGPU Workloads", 2012.
+are done however few remain. What the tasks do is the code of kernels that schedules made; that
+workgroups wait for each other, neither IREE nor the transform dialect can say.
+
+Gupta et al., "A Study of Persistent Threads Style GPU Programming for GPGPU Workloads", 2012.
 """
 
 from collections.abc import Callable

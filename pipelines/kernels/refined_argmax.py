@@ -1,4 +1,7 @@
-"""A kernel that finds the largest number of each row, and computes few of the others."""
+"""A kernel that finds the largest number of each row, and computes few of the others.
+
+Which panels it computes hangs on what it has found before: linalg computes all or none.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,4 +1,8 @@
-"""The kernel of rotary position embedding for many tokens."""
+"""The kernel of rotary position embedding for many tokens.
+
+It norms, turns and scales a head's row while that is in registers, and writes it where attention
+reads it: of the slices, sums and transposes that linalg says it by, IREE makes several dispatches.
+"""
 
 from torch_mlir import ir
 

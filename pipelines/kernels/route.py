@@ -1,6 +1,7 @@
 """The kernel of `llmc.route`: a workgroup takes out the largest numbers of a row one by one.
 
-There are a hundred of them, not a vocabulary: each is found by a look at all that are left.
+There are a hundred of them, not a vocabulary: each is found by a look at all that are left, which
+linalg cannot say.
 """
 
 from collections.abc import Callable

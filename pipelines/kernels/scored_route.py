@@ -1,4 +1,7 @@
-"""The kernel of `llmc.scored_route`: the largest scores, taken out one by one."""
+"""The kernel of `llmc.scored_route`: the largest scores, taken out one by one.
+
+As `route`, whose search linalg cannot say either.
+"""
 
 from collections.abc import Callable
 from functools import reduce

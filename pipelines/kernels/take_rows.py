@@ -1,4 +1,7 @@
-"""The kernel of `llmc.take_rows`: a workgroup copies a row."""
+"""The kernel of `llmc.take_rows`: a workgroup copies a row.
+
+IREE reads a gather's rows number by number.
+"""
 
 from torch_mlir import ir
 from torch_mlir.dialects import scf, vector
