@@ -89,8 +89,8 @@ def make_search(
     context = context_bound(model, options)
     if workload.cached + (workload.prompt or 1) > context:
         needed = workload.cached + (workload.prompt or 1)
-        given = "--tokens-cached and --prompt need" if workload.prompt else "--tokens-cached needs"
-        raise UserError(f"{given} {needed} tokens, but the context is of {context}")
+        asked = "--tokens-cached and --prompt need" if workload.prompt else "--tokens-cached needs"
+        raise UserError(f"{asked} {needed} tokens, but the context is of {context}")
     step = Step(
         function,
         open_size,

@@ -8,6 +8,7 @@ from typing import ClassVar
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
+from llmc.pipelines.errors import fail
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.rewriting.functions import functions
 from llmc.pipelines.rewriting.kernel_functions import is_distributed, kind_of
@@ -68,7 +69,7 @@ class ScheduleKernels(Pass):
             schedule = self._schedule(kind, function, target)
             if schedule is not None:
                 self.chosen.append((function.name.value, schedule))
-                run_alone(schedule, function)
+                _run(schedule, function)
 
     def _schedule(self, kind: str, kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule | None:
         if self.given is not None and self.given.function.__name__ == kind:
@@ -78,6 +79,13 @@ class ScheduleKernels(Pass):
             return choose_schedule(kind, kernel, target)
         kernel.attributes[TUNED] = ir.UnitAttr.get()
         return tuned
+
+
+def _run(schedule: PythonSchedule, kernel: func.FuncOp) -> None:
+    try:
+        run_alone(schedule, kernel)
+    except ir.MLIRError:  # of which a diagnostic told, with its place in the schedule
+        fail(kernel, f"schedule '{schedule.text}' is not for such a kernel")
 
 
 def run_alone(schedule: PythonSchedule, kernel: func.FuncOp) -> None:

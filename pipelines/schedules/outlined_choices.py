@@ -21,40 +21,53 @@ _COMBINERS = {f"arith.{name}" for name in ("addf", "mulf", "maximumf", "maxnumf"
 """What partial results of a reduction can be combined by: of floats, for others are searches."""
 
 
-def choose_matmul(_kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
+def choose_matmul(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule | None:
     """Half as many rows as fit the registers: the rest hold what is multiplied."""
     columns = _REGISTERS_OF_A_ROW * target.columns
-    return PythonSchedule(matmul, MatmulParameters(rows=target.rows // 2, columns=columns))
+    parameters = MatmulParameters(rows=target.rows // 2, columns=columns)
+    return PythonSchedule(matmul, parameters) if _fits_vectors(kernel) else None
 
 
-def choose_matvec(_kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
+def choose_matvec(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule | None:
     """Two registers of each of the rows."""
-    return PythonSchedule(matvec, MatvecParameters(lanes=_REGISTERS_OF_A_ROW * target.columns))
+    parameters = MatvecParameters(lanes=_REGISTERS_OF_A_ROW * target.columns)
+    return PythonSchedule(matvec, parameters) if _fits_vectors(kernel) else None
 
 
-def choose_matvec_q4(_kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
+def choose_matvec_q4(kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule | None:
     """A block after the other: one fills the registers."""
-    return PythonSchedule(matvec_q4, MatvecQ4Parameters())
+    return PythonSchedule(matvec_q4, MatvecQ4Parameters()) if _fits_vectors(kernel) else None
 
 
 def choose_elementwise(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule | None:
-    """A register at once; nothing for what vectors cannot hold."""
-    if not all(map(_fits_vectors, find(kernel.operation, "linalg.generic"))):
-        return None
-    return PythonSchedule(elementwise, ElementwiseParameters(lanes=target.columns))
+    """A register at once."""
+    parameters = ElementwiseParameters(lanes=target.columns)
+    return PythonSchedule(elementwise, parameters) if _fits_vectors(kernel) else None
 
 
 def choose_reduction(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule | None:
     """A register at once; nothing for reductions that cannot be parted, such as a top-k."""
-    operations = find(kernel.operation, "linalg.generic")
-    if not all(_fits_vectors(op) and _can_be_parted(op) for op in operations):
+    if not all(map(_can_be_parted, find(kernel.operation, "linalg.generic"))):
         return None
-    return PythonSchedule(reduction, ReductionParameters(lanes=target.columns))
+    parameters = ReductionParameters(lanes=target.columns)
+    return PythonSchedule(reduction, parameters) if _fits_vectors(kernel) else None
 
 
-def _fits_vectors(op: ir.Operation) -> bool:
-    elements = (value.type.element_type for value in op.operands if _is_tensor(value))
-    return not any(isinstance(element, ir.ComplexType) for element in elements)
+def _fits_vectors(kernel: func.FuncOp) -> bool:
+    """Whether vectors hold what a kernel computes, and it reads along the loops alone."""
+    operations = find(kernel.operation, "linalg.generic")
+    return not any(map(_has_complex_numbers, operations)) and all(map(_reads_by_loops, operations))
+
+
+def _has_complex_numbers(op: ir.Operation) -> bool:
+    tensors = (value.type for value in op.operands if isinstance(value.type, ir.RankedTensorType))
+    return any(isinstance(type_.element_type, ir.ComplexType) for type_ in tensors)
+
+
+def _reads_by_loops(op: ir.Operation) -> bool:
+    maps = (ir.AffineMapAttr(each).value for each in ir.ArrayAttr(op.attributes["indexing_maps"]))
+    plain = ir.AffineDimExpr, ir.AffineConstantExpr
+    return all(isinstance(place, plain) for map_ in maps for place in map_.results)
 
 
 def _can_be_parted(op: ir.Operation) -> bool:
@@ -77,7 +90,3 @@ def _combines(op: ir.Operation) -> bool:
         and maker.operation.name in _COMBINERS
         and before in list(maker.operation.operands)
     )
-
-
-def _is_tensor(value: ir.Value) -> bool:
-    return isinstance(value.type, ir.RankedTensorType)

@@ -9,6 +9,7 @@ from llmc.pipelines.schedules.elementwise import elementwise
 from llmc.pipelines.schedules.matmul import matmul
 from llmc.pipelines.schedules.matvec import matvec
 from llmc.pipelines.schedules.matvec_q4 import matvec_q4
+from llmc.pipelines.schedules.norm_rows import norm_rows
 from llmc.pipelines.schedules.panel_experts import panel_expert_matmul, panel_expert_matvec
 from llmc.pipelines.schedules.panel_matmul import panel_matmul
 from llmc.pipelines.schedules.panel_matvec import panel_matvec, single_panel
@@ -32,6 +33,7 @@ SCHEDULES: dict[str, Callable[..., None]] = {
         matmul,
         matvec,
         matvec_q4,
+        norm_rows,
         panel_expert_matmul,
         panel_expert_matvec,
         panel_matmul,

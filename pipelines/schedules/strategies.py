@@ -7,6 +7,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from llmc.pipelines.divisor import divisor
+from llmc.pipelines.schedules.norm_rows import NormRowsParameters, norm_rows
 from llmc.pipelines.schedules.outlined_choices import (
     choose_elementwise,
     choose_matmul,
@@ -149,6 +150,11 @@ def _region(_kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
     return PythonSchedule(region, RegionParameters())
 
 
+def _norm_rows(kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
+    lanes = divisor(kernel.type.results[0].shape[-1], _LANES)
+    return PythonSchedule(norm_rows, NormRowsParameters(lanes))
+
+
 def _row(kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
     """Two workgroups: more would but repeat the reductions more often."""
     (length,) = kernel.type.results[0].shape
@@ -175,6 +181,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "matmul": (choose_matmul,),
     "matvec": (choose_matvec,),
     "matvec_q4": (choose_matvec_q4,),
+    "norm_rows": (_norm_rows,),
     "panel_expert_matmul": (choose_panel_expert_matmul,),
     "panel_expert_matvec": (choose_panel_expert_matvec,),
     "panel_matmul": (choose_panel_matmul,),

@@ -1,0 +1,64 @@
+// RUN: llmc-opt %s --outline-norms --canonicalize --cse | filecheck %s
+
+// A norm of several rows is a kernel, which reads a weight from the stack of all layers', and is the
+// same for all numbers of rows.
+// CHECK-LABEL: func.func private @several(
+// CHECK:         %[[X:.*]] = tensor.collapse_shape %arg0 {{.*}} into tensor<?x8xf32>
+// CHECK:         %[[Y:.*]] = call @norm_rows_0(%[[X]], %arg1, %arg2) : (tensor<?x8xf32>, tensor<3x8xf32>, index) -> tensor<?x8xf32>
+// CHECK:         %[[OUT:.*]] = tensor.expand_shape %[[Y]] {{.*}} : tensor<?x8xf32> into tensor<?x1x8xf32>
+// CHECK:         return %[[OUT]]
+func.func private @several(%x: tensor<?x1x8xf32>, %weights: tensor<3x8xf32>, %layer: index) -> tensor<?x1x8xf32> attributes {llmc.layer_argument = 2 : index} {
+  %weight = tensor.extract_slice %weights[%layer, 0] [1, 8] [1, 1] : tensor<3x8xf32> to tensor<8xf32>
+  %y = "llmc.rms_norm"(%x, %weight) {epsilon = 1.0e-5 : f64, offset = 0.0 : f64, operandSegmentSizes = array<i32: 1, 1>} : (tensor<?x1x8xf32>, tensor<8xf32>) -> tensor<?x1x8xf32>
+  return %y : tensor<?x1x8xf32>
+}
+
+// CHECK-LABEL: func.func private @four(
+// CHECK:         tensor.cast {{.*}} : tensor<4x8xf32> to tensor<?x8xf32>
+// CHECK:         call @norm_rows_0(
+// CHECK:         tensor.cast {{.*}} : tensor<?x8xf32> to tensor<4x8xf32>
+func.func private @four(%x: tensor<2x2x8xf32>, %weights: tensor<3x8xf32>, %layer: index) -> tensor<2x2x8xf32> attributes {llmc.layer_argument = 2 : index} {
+  %weight = tensor.extract_slice %weights[%layer, 0] [1, 8] [1, 1] : tensor<3x8xf32> to tensor<8xf32>
+  %y = "llmc.rms_norm"(%x, %weight) {epsilon = 1.0e-5 : f64, offset = 0.0 : f64, operandSegmentSizes = array<i32: 1, 1>} : (tensor<2x2x8xf32>, tensor<8xf32>) -> tensor<2x2x8xf32>
+  return %y : tensor<2x2x8xf32>
+}
+
+// CHECK-LABEL: func.func private @layer_norm(
+// CHECK:         call @norm_rows_1(
+func.func private @layer_norm(%x: tensor<1x?x8xf32>, %bias: tensor<8xf32>, %layer: index) -> tensor<1x?x8xf32> attributes {llmc.layer_argument = 2 : index} {
+  %y = "llmc.layer_norm"(%x, %bias, %bias) {epsilon = 1.0e-5 : f64, operandSegmentSizes = array<i32: 1, 1, 1>} : (tensor<1x?x8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<1x?x8xf32>
+  return %y : tensor<1x?x8xf32>
+}
+
+// IREE fuses it with the addition before it, or after it.
+// CHECK-LABEL: func.func private @residual(
+// CHECK:         "llmc.rms_norm"
+// CHECK:         "llmc.rms_norm"
+func.func private @residual(%x: tensor<?x1x8xf32>, %r: tensor<?x1x8xf32>, %layer: index) -> (tensor<?x1x8xf32>, tensor<?x1x8xf32>) attributes {llmc.layer_argument = 2 : index} {
+  %sum = arith.addf %x, %r : tensor<?x1x8xf32>
+  %y = "llmc.rms_norm"(%sum) {epsilon = 1.0e-5 : f64, offset = 0.0 : f64, operandSegmentSizes = array<i32: 1, 0>} : (tensor<?x1x8xf32>) -> tensor<?x1x8xf32>
+  %n = "llmc.rms_norm"(%x) {epsilon = 1.0e-5 : f64, offset = 0.0 : f64, operandSegmentSizes = array<i32: 1, 0>} : (tensor<?x1x8xf32>) -> tensor<?x1x8xf32>
+  %z = arith.addf %n, %r : tensor<?x1x8xf32>
+  return %y, %z : tensor<?x1x8xf32>, tensor<?x1x8xf32>
+}
+
+// That of one row, those of heads, and what is in no layer stay.
+// CHECK-LABEL: func.func private @others(
+// CHECK-COUNT-2: "llmc.rms_norm"
+func.func private @others(%x: tensor<1x1x8xf32>, %heads: tensor<1x?x4x8xf32>, %layer: index) -> (tensor<1x1x8xf32>, tensor<1x?x4x8xf32>) attributes {llmc.layer_argument = 2 : index} {
+  %y = "llmc.rms_norm"(%x) {epsilon = 1.0e-5 : f64, offset = 0.0 : f64, operandSegmentSizes = array<i32: 1, 0>} : (tensor<1x1x8xf32>) -> tensor<1x1x8xf32>
+  %z = "llmc.rms_norm"(%heads) {epsilon = 1.0e-5 : f64, offset = 0.0 : f64, operandSegmentSizes = array<i32: 1, 0>} : (tensor<1x?x4x8xf32>) -> tensor<1x?x4x8xf32>
+  return %y, %z : tensor<1x1x8xf32>, tensor<1x?x4x8xf32>
+}
+
+// CHECK-LABEL: func.func @no_layer(
+// CHECK:         "llmc.rms_norm"
+func.func @no_layer(%x: tensor<1x?x8xf32>) -> tensor<1x?x8xf32> {
+  %y = "llmc.rms_norm"(%x) {epsilon = 1.0e-5 : f64, offset = 0.0 : f64, operandSegmentSizes = array<i32: 1, 0>} : (tensor<1x?x8xf32>) -> tensor<1x?x8xf32>
+  return %y : tensor<1x?x8xf32>
+}
+
+// CHECK-LABEL: func.func private @norm_rows_0(
+// CHECK-SAME:    attributes {llmc.kernel = "norm_rows"}
+// CHECK:         tensor.extract_slice %arg1[%arg2, 0] [1, 8]
+// CHECK:         "llmc.rms_norm"

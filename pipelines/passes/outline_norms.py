@@ -1,0 +1,113 @@
+"""`outline-norms`: makes kernels of the norms of many rows."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+from torch_mlir import ir
+from torch_mlir.dialects import tensor
+
+from llmc.dialects import LayerNormOp, RMSNormOp
+from llmc.dialects.index_notation import sizes
+from llmc.dialects.linear_rows import apart
+from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.functions import functions
+from llmc.pipelines.rewriting.kernel_functions import KernelFunctions
+from llmc.pipelines.rewriting.kernel_operands import KernelOperands, Reader, as_matrix
+from llmc.pipelines.rewriting.layers import LAYER
+from llmc.pipelines.rewriting.linear_prologue import read_lengths_before
+from llmc.pipelines.rewriting.operations import made_by
+from llmc.pipelines.walks import find
+
+NORM_ROWS = "norm_rows"
+
+_KERNELS = ("func.call", "func.return")
+_VIEWS = ("tensor.collapse_shape", "tensor.expand_shape", "tensor.cast")
+
+_MOST_DIMENSIONS = 3
+"""Of hidden states. Heads have more, whose rows are short: too little to do for a workgroup."""
+
+
+@dataclass(frozen=True)
+class OutlineNorms(Pass):
+    """Turns `llmc.rms_norm` and `llmc.layer_norm` of several rows into calls of `norm_rows`.
+
+    The kernel normalises any number of rows. It is so in numbered layer functions, of which
+    `persist-layers` makes one kernel where they are nothing but kernels, and between kernels: with
+    other computation around it IREE fuses a norm. Rows hold f32; those of heads, of four
+    dimensions, stay, and one row is left to the layer that reads it, or to `outline-rows`.
+    """
+
+    name: ClassVar[str] = "outline-norms"
+
+    def apply(self, module: ir.Module) -> None:
+        """Replaces norm by norm."""
+        kernels = KernelFunctions(module)
+        for function in functions(module):
+            if LAYER in function.attributes:
+                for op in find(function.operation, "llmc.rms_norm", "llmc.layer_norm"):
+                    if _has_rows(op.opview.x.type) and _is_between_kernels(op):
+                        _outline(op.opview, kernels)
+
+
+def _has_rows(type_: ir.RankedTensorType) -> bool:
+    is_hidden = 1 < type_.rank <= _MOST_DIMENSIONS and not type_.is_dynamic_dim(type_.rank - 1)
+    return is_hidden and str(type_.element_type) == "f32" and prod(type_.shape[:-1]) != 1
+
+
+def _is_between_kernels(norm: ir.Operation) -> bool:
+    """Whether kernels, or the caller, give what is normalised, and they alone read the norm."""
+    before = norm.opview.x
+    while made_by(before, *_VIEWS):
+        before = before.owner.operands[0]
+    is_given = isinstance(before.owner, ir.Block) or made_by(before, "func.call") is not None
+    return is_given and all(reader.name in _KERNELS for reader in _readers(norm))
+
+
+def _readers(op: ir.Operation) -> Iterator[ir.Operation]:
+    """What reads the result of `op`, itself or a reshape of it; not what asks for its lengths."""
+    for use in op.results[0].uses:
+        reader = use.owner.operation
+        if reader.name in _VIEWS:
+            yield from _readers(reader)
+        elif reader.name != "tensor.dim":
+            yield reader
+
+
+def _outline(norm: RMSNormOp | LayerNormOp, kernels: KernelFunctions) -> None:
+    read_lengths_before(norm.operation)
+    with ir.InsertionPoint(norm), norm.location:
+        operands = KernelOperands()
+        x = operands.read(as_matrix(norm.x, dynamic=True))
+        parts = {name: operands.read(part) for name, part in _parts(norm).items()}
+
+        def build(*arguments: ir.Value) -> list[ir.Value]:
+            return [_rebuilt(norm, x, parts, arguments)]
+
+        (y,) = kernels.call(NORM_ROWS, operands.values, build)
+        leading = sizes(norm.x)[:-1]
+        if all(isinstance(extent, int) for extent in leading):
+            type_ = ir.RankedTensorType.get([prod(leading), y.type.shape[1]], y.type.element_type)
+            y = tensor.cast(type_, y)
+        norm.out.replace_all_uses_with(apart(y, leading, None))
+    norm.operation.erase()
+
+
+def _parts(norm: RMSNormOp | LayerNormOp) -> dict[str, ir.Value]:
+    """What a norm reads beside its rows, by name."""
+    names = ("weight", "bias") if isinstance(norm, LayerNormOp) else ("weight",)
+    return {name: part for name in names if (part := getattr(norm, name)) is not None}
+
+
+def _rebuilt(
+    norm: RMSNormOp | LayerNormOp,
+    x: Reader,
+    parts: dict[str, Reader],
+    arguments: Sequence[ir.Value],
+) -> ir.Value:
+    """The norm within a kernel, of its `arguments`."""
+    rows, given = x(arguments), {name: read(arguments) for name, read in parts.items()}
+    if isinstance(norm, LayerNormOp):
+        return LayerNormOp(rows, norm.epsilon, rows.type, **given).out
+    return RMSNormOp(rows, norm.epsilon, norm.offset, rows.type, **given).out
