@@ -6,13 +6,14 @@ from math import prod
 from typing import ClassVar
 
 from torch_mlir import ir
-from torch_mlir.dialects import tensor
+from torch_mlir.dialects import arith, tensor
 
 from llmc.dialects import LayerNormOp, RMSNormOp
-from llmc.dialects.index_notation import sizes
+from llmc.dialects.index_notation import pointwise, sizes
 from llmc.dialects.linear_rows import apart
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.rewriting.functions import functions
+from llmc.pipelines.rewriting.generics import applied, inputs, is_elementwise
 from llmc.pipelines.rewriting.kernel_functions import KernelFunctions
 from llmc.pipelines.rewriting.kernel_operands import KernelOperands, Reader, as_matrix
 from llmc.pipelines.rewriting.layers import LAYER
@@ -33,7 +34,8 @@ _MOST_DIMENSIONS = 3
 class OutlineNorms(Pass):
     """Turns `llmc.rms_norm` and `llmc.layer_norm` of several rows into calls of `norm_rows`.
 
-    The kernel normalises any number of rows. It is so in numbered layer functions, of which
+    The kernel normalises any number of rows, and adds a residual where that is all that reads the
+    norm. It is so in numbered layer functions, of which
     `persist-layers` makes one kernel where they are nothing but kernels, and between kernels: with
     other computation around it IREE fuses a norm. Rows hold f32; those of heads, of four
     dimensions, stay, and one row is left to the layer that reads it, or to `outline-rows`.
@@ -47,8 +49,10 @@ class OutlineNorms(Pass):
         for function in functions(module):
             if LAYER in function.attributes:
                 for op in find(function.operation, "llmc.rms_norm", "llmc.layer_norm"):
-                    if _has_rows(op.opview.x.type) and _is_between_kernels(op):
-                        _outline(op.opview, kernels)
+                    if _has_rows(op.opview.x.type):
+                        read_lengths_before(op)
+                        if _is_between_kernels(op):
+                            _outline(op.opview, kernels)
 
 
 def _has_rows(type_: ir.RankedTensorType) -> bool:
@@ -57,12 +61,23 @@ def _has_rows(type_: ir.RankedTensorType) -> bool:
 
 
 def _is_between_kernels(norm: ir.Operation) -> bool:
-    """Whether kernels, or the caller, give what is normalised, and they alone read the norm."""
+    """Whether kernels, or the caller, give what is normalised, and they alone read the result."""
     before = norm.opview.x
     while made_by(before, *_VIEWS):
         before = before.owner.operands[0]
     is_given = isinstance(before.owner, ir.Block) or made_by(before, "func.call") is not None
-    return is_given and all(reader.name in _KERNELS for reader in _readers(norm))
+    if not is_given:
+        return False
+    return _addition(norm) is not None or all(op.name in _KERNELS for op in _readers(norm))
+
+
+def _addition(norm: ir.Operation) -> ir.Operation | None:
+    """The addition of a residual that alone reads the norm."""
+    readers = [use.owner.operation for use in norm.results[0].uses]
+    if len(readers) != 1 or applied(readers[0]) != "arith.addf" or not is_elementwise(readers[0]):
+        return None
+    is_alike = all(value.type == norm.results[0].type for value in readers[0].operands)
+    return readers[0] if is_alike else None
 
 
 def _readers(op: ir.Operation) -> Iterator[ir.Operation]:
@@ -76,22 +91,33 @@ def _readers(op: ir.Operation) -> Iterator[ir.Operation]:
 
 
 def _outline(norm: RMSNormOp | LayerNormOp, kernels: KernelFunctions) -> None:
-    read_lengths_before(norm.operation)
-    with ir.InsertionPoint(norm), norm.location:
+    addition = _addition(norm.operation)
+    end = norm.operation if addition is None else addition
+    with ir.InsertionPoint(end), end.location:
         operands = KernelOperands()
         x = operands.read(as_matrix(norm.x, dynamic=True))
         parts = {name: operands.read(part) for name, part in _parts(norm).items()}
+        added = [] if addition is None else [each for each in inputs(end) if each != norm.out]
+        residuals = [operands.read(as_matrix(each, dynamic=True)) for each in added]
 
         def build(*arguments: ir.Value) -> list[ir.Value]:
-            return [_rebuilt(norm, x, parts, arguments)]
+            y = _rebuilt(norm, x, parts, arguments)
+            for residual in residuals:
+                y = pointwise("tn,tn->tn", _add, y, residual(arguments))
+            return [y]
 
         (y,) = kernels.call(NORM_ROWS, operands.values, build)
         leading = sizes(norm.x)[:-1]
         if all(isinstance(extent, int) for extent in leading):
             type_ = ir.RankedTensorType.get([prod(leading), y.type.shape[1]], y.type.element_type)
             y = tensor.cast(type_, y)
-        norm.out.replace_all_uses_with(apart(y, leading, None))
-    norm.operation.erase()
+        end.results[0].replace_all_uses_with(apart(y, leading))
+    for op in dict.fromkeys((end, norm.operation)):
+        op.erase()
+
+
+def _add(a: ir.Value, b: ir.Value, _: ir.Value) -> ir.Value:
+    return arith.addf(a, b)
 
 
 def _parts(norm: RMSNormOp | LayerNormOp) -> dict[str, ir.Value]:

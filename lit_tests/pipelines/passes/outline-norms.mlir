@@ -30,21 +30,41 @@ func.func private @layer_norm(%x: tensor<1x?x8xf32>, %bias: tensor<8xf32>, %laye
   return %y : tensor<1x?x8xf32>
 }
 
-// IREE fuses it with the addition before it, or after it.
+// A residual that is added to it is added in the kernel; the sum may be normalised next.
 // CHECK-LABEL: func.func private @residual(
-// CHECK:         "llmc.rms_norm"
-// CHECK:         "llmc.rms_norm"
+// CHECK-DAG:     %[[X:.*]] = tensor.collapse_shape %arg0
+// CHECK-DAG:     %[[R:.*]] = tensor.collapse_shape %arg1
+// CHECK:         %[[SUM:.*]] = call @norm_rows_2(%[[X]], %[[R]])
+// CHECK-NOT:     linalg
+// CHECK:         call @norm_rows_3(%[[SUM]])
+#id = affine_map<(b, t, n) -> (b, t, n)>
 func.func private @residual(%x: tensor<?x1x8xf32>, %r: tensor<?x1x8xf32>, %layer: index) -> (tensor<?x1x8xf32>, tensor<?x1x8xf32>) attributes {llmc.layer_argument = 2 : index} {
-  %sum = arith.addf %x, %r : tensor<?x1x8xf32>
+  %n = "llmc.rms_norm"(%x) {epsilon = 1.0e-5 : f64, offset = 0.0 : f64, operandSegmentSizes = array<i32: 1, 0>} : (tensor<?x1x8xf32>) -> tensor<?x1x8xf32>
+  %sum = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%r, %n : tensor<?x1x8xf32>, tensor<?x1x8xf32>) outs(%x : tensor<?x1x8xf32>) {
+  ^bb0(%a: f32, %b: f32, %old: f32):
+    %s = arith.addf %a, %b : f32
+    linalg.yield %s : f32
+  } -> tensor<?x1x8xf32>
+  %y = "llmc.rms_norm"(%sum) {epsilon = 1.0e-5 : f64, offset = 0.0 : f64, operandSegmentSizes = array<i32: 1, 0>} : (tensor<?x1x8xf32>) -> tensor<?x1x8xf32>
+  return %sum, %y : tensor<?x1x8xf32>, tensor<?x1x8xf32>
+}
+
+// IREE fuses it with other computation before it, or after it.
+// CHECK-LABEL: func.func private @others_around(
+// CHECK:         "llmc.rms_norm"
+// CHECK:         "llmc.rms_norm"
+func.func private @others_around(%x: tensor<?x1x8xf32>, %r: tensor<?x1x8xf32>, %layer: index) -> (tensor<?x1x8xf32>, tensor<?x1x8xf32>) attributes {llmc.layer_argument = 2 : index} {
+  %sum = arith.mulf %x, %r : tensor<?x1x8xf32>
   %y = "llmc.rms_norm"(%sum) {epsilon = 1.0e-5 : f64, offset = 0.0 : f64, operandSegmentSizes = array<i32: 1, 0>} : (tensor<?x1x8xf32>) -> tensor<?x1x8xf32>
   %n = "llmc.rms_norm"(%x) {epsilon = 1.0e-5 : f64, offset = 0.0 : f64, operandSegmentSizes = array<i32: 1, 0>} : (tensor<?x1x8xf32>) -> tensor<?x1x8xf32>
-  %z = arith.addf %n, %r : tensor<?x1x8xf32>
+  %z = arith.mulf %n, %r : tensor<?x1x8xf32>
   return %y, %z : tensor<?x1x8xf32>, tensor<?x1x8xf32>
 }
 
 // That of one row, those of heads, and what is in no layer stay.
 // CHECK-LABEL: func.func private @others(
-// CHECK-COUNT-2: "llmc.rms_norm"
+// CHECK:         "llmc.rms_norm"
+// CHECK:         "llmc.rms_norm"
 func.func private @others(%x: tensor<1x1x8xf32>, %heads: tensor<1x?x4x8xf32>, %layer: index) -> (tensor<1x1x8xf32>, tensor<1x?x4x8xf32>) attributes {llmc.layer_argument = 2 : index} {
   %y = "llmc.rms_norm"(%x) {epsilon = 1.0e-5 : f64, offset = 0.0 : f64, operandSegmentSizes = array<i32: 1, 0>} : (tensor<1x1x8xf32>) -> tensor<1x1x8xf32>
   %z = "llmc.rms_norm"(%heads) {epsilon = 1.0e-5 : f64, offset = 0.0 : f64, operandSegmentSizes = array<i32: 1, 0>} : (tensor<1x?x4x8xf32>) -> tensor<1x?x4x8xf32>
