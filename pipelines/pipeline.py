@@ -299,6 +299,7 @@ class LinalgStage(Stage):
             OutlineExperts(),
             OutlineQuantizedLinears(target=self.target),
             OutlineQuantizedExperts(target=self.target),
+            _SIMPLIFY,  # for what nothing reads any more seems to read norms
             OutlineNorms(),
             LowerLlmc(keep_kernels=True),
             _SIMPLIFY,

@@ -1,6 +1,6 @@
 """`outline-norms`: makes kernels of the norms of many rows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
@@ -9,13 +9,14 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
 from llmc.dialects import LayerNormOp, RMSNormOp
-from llmc.dialects.index_notation import pointwise, sizes
+from llmc.dialects.index_notation import pointwise, size, sizes, slice_of
 from llmc.dialects.linear_rows import apart
 from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.extents import takes_whole
 from llmc.pipelines.rewriting.functions import functions
 from llmc.pipelines.rewriting.generics import applied, inputs, is_elementwise
 from llmc.pipelines.rewriting.kernel_functions import KernelFunctions
-from llmc.pipelines.rewriting.kernel_operands import KernelOperands, Reader, as_matrix
+from llmc.pipelines.rewriting.kernel_operands import KernelOperands, as_matrix
 from llmc.pipelines.rewriting.layers import LAYER
 from llmc.pipelines.rewriting.linear_prologue import read_lengths_before
 from llmc.pipelines.rewriting.operations import made_by
@@ -23,7 +24,7 @@ from llmc.pipelines.walks import find
 
 NORM_ROWS = "norm_rows"
 
-_KERNELS = ("func.call", "func.return")
+_KERNELS = ("func.call", "func.return", "llmc.decode_attention")
 _VIEWS = ("tensor.collapse_shape", "tensor.expand_shape", "tensor.cast")
 
 _MOST_DIMENSIONS = 3
@@ -62,13 +63,25 @@ def _has_rows(type_: ir.RankedTensorType) -> bool:
 
 def _is_between_kernels(norm: ir.Operation) -> bool:
     """Whether kernels, or the caller, give what is normalised, and they alone read the result."""
-    before = norm.opview.x
+    before, _ = _columns(norm.opview.x)
     while made_by(before, *_VIEWS):
         before = before.owner.operands[0]
     is_given = isinstance(before.owner, ir.Block) or made_by(before, "func.call") is not None
     if not is_given:
         return False
     return _addition(norm) is not None or all(op.name in _KERNELS for op in _readers(norm))
+
+
+def _columns(rows: ir.Value) -> tuple[ir.Value, int]:
+    """The rows that `rows` are some columns of, and the first of these; else `rows` and 0."""
+    slice_ = made_by(rows, "tensor.extract_slice")
+    if slice_ is None or slice_.opview.source.type.rank != rows.type.rank:
+        return rows, 0
+    cut: tensor.ExtractSliceOp = slice_.opview
+    *_, start = cut.static_offsets
+    is_plain = start >= 0 and set(cut.static_strides) == {1}
+    is_whole = is_plain and takes_whole(cut, range(rows.type.rank - 1))
+    return (cut.source, start) if is_whole else (rows, 0)
 
 
 def _addition(norm: ir.Operation) -> ir.Operation | None:
@@ -95,13 +108,18 @@ def _outline(norm: RMSNormOp | LayerNormOp, kernels: KernelFunctions) -> None:
     end = norm.operation if addition is None else addition
     with ir.InsertionPoint(end), end.location:
         operands = KernelOperands()
-        x = operands.read(as_matrix(norm.x, dynamic=True))
+        source, start = _columns(norm.x)
+        x = operands.read(as_matrix(source, dynamic=True))
         parts = {name: operands.read(part) for name, part in _parts(norm).items()}
         added = [] if addition is None else [each for each in inputs(end) if each != norm.out]
         residuals = [operands.read(as_matrix(each, dynamic=True)) for each in added]
 
         def build(*arguments: ir.Value) -> list[ir.Value]:
-            y = _rebuilt(norm, x, parts, arguments)
+            rows, columns = x(arguments), norm.x.type.shape[-1]
+            if source != norm.x:
+                extents = [size(rows, 0), columns]
+                rows = slice_of(rows, [0, start], extents, extents)
+            y = _rebuilt(norm, rows, {name: read(arguments) for name, read in parts.items()})
             for residual in residuals:
                 y = pointwise("tn,tn->tn", _add, y, residual(arguments))
             return [y]
@@ -126,14 +144,8 @@ def _parts(norm: RMSNormOp | LayerNormOp) -> dict[str, ir.Value]:
     return {name: part for name in names if (part := getattr(norm, name)) is not None}
 
 
-def _rebuilt(
-    norm: RMSNormOp | LayerNormOp,
-    x: Reader,
-    parts: dict[str, Reader],
-    arguments: Sequence[ir.Value],
-) -> ir.Value:
-    """The norm within a kernel, of its `arguments`."""
-    rows, given = x(arguments), {name: read(arguments) for name, read in parts.items()}
+def _rebuilt(norm: RMSNormOp | LayerNormOp, rows: ir.Value, parts: dict[str, ir.Value]) -> ir.Value:
+    """The norm of `rows` within a kernel, by `parts`."""
     if isinstance(norm, LayerNormOp):
-        return LayerNormOp(rows, norm.epsilon, rows.type, **given).out
-    return RMSNormOp(rows, norm.epsilon, norm.offset, rows.type, **given).out
+        return LayerNormOp(rows, norm.epsilon, rows.type, **parts).out
+    return RMSNormOp(rows, norm.epsilon, norm.offset, rows.type, **parts).out
