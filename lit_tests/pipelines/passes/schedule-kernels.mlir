@@ -1,6 +1,11 @@
-// A kernel for which there is no rule is left alone.
-// RUN: llmc-opt %s --split-input-file --verify-diagnostics --schedule-kernels | filecheck %s
+// A kernel has the schedule of its kind, for the registers of the target; one for which there is no
+// rule is left alone.
+// RUN: llmc-opt %s --split-input-file --verify-diagnostics --schedule-kernels='target=cpu:haswell' | filecheck %s
 // CHECK-LABEL: func.func private @kernel
+// CHECK-NOT:     linalg
+// CHECK:         scf.for {{.*}} step %c4
+// CHECK:           vector.fma {{.*}} : vector<16xf32>
+// CHECK-LABEL: func.func private @other
 // CHECK-NOT:     scf.for
 // CHECK:         linalg.matmul
 
@@ -19,7 +24,7 @@
 // NAME: there is no schedule 'matmull'
 
 // No database is one without entries; what is none is refused.
-// RUN: llmc-opt %s --split-input-file --verify-diagnostics --schedule-kernels='tuned=%t.absent' | filecheck %s
+// RUN: llmc-opt %s --split-input-file --verify-diagnostics --schedule-kernels='target=cpu:haswell tuned=%t.absent' | filecheck %s
 // RUN: not llmc-opt %s --split-input-file --verify-diagnostics --schedule-kernels='tuned=%s' 2>&1 | filecheck %s --check-prefix=DAMAGED
 // DAMAGED: schedule-kernels.mlir is no tuning database
 
@@ -30,6 +35,12 @@ func.func private @kernel(%a: tensor<10x15xf32>, %b: tensor<15x16xf32>) -> tenso
   %sum = linalg.fill ins(%zero : f32) outs(%room : tensor<10x16xf32>) -> tensor<10x16xf32>
   %c = linalg.matmul ins(%a, %b : tensor<10x15xf32>, tensor<15x16xf32>) outs(%sum : tensor<10x16xf32>) -> tensor<10x16xf32>
   return %c : tensor<10x16xf32>
+}
+
+func.func private @other(%a: tensor<10x15xf32>, %b: tensor<15x16xf32>, %c: tensor<10x16xf32>) -> tensor<10x16xf32>
+    attributes {llmc.kernel = "contraction"} {
+  %d = linalg.matmul ins(%a, %b : tensor<10x15xf32>, tensor<15x16xf32>) outs(%c : tensor<10x16xf32>) -> tensor<10x16xf32>
+  return %d : tensor<10x16xf32>
 }
 
 // -----
