@@ -1,9 +1,9 @@
 """Makes a Hugging Face model speak in llmc operations, without code for any family.
 
 transformers offers two doors that every family goes through: the attention interface and the
-experts interface. Linear layers, embeddings and layer norms are PyTorch's own. RMS norms and rotary
-embeddings have no door; a module or function that looks like one by its name is tried on random
-numbers against our operation and replaced only where the two agree.
+experts interface. Linear layers, embeddings and layer norms are PyTorch's own. RMS norms, layer
+norms of a family's own and rotary embeddings have no door; a module or function that looks like one
+by its name is tried on random numbers against our operation and replaced only where the two agree.
 """
 
 import sys
@@ -20,6 +20,7 @@ from transformers.pytorch_utils import Conv1D
 
 from llmc.frontend import torch_ops
 from llmc.frontend.masks import Unreadable, Window, describe_mask
+from llmc.frontend.norms import norms
 from llmc.frontend.routers import routers
 from llmc.runtime.errors import UserError
 
@@ -108,9 +109,7 @@ def llmc_operations(model: PreTrainedModel) -> Iterator[None]:
         patches.enter_context(replaced(nn.Embedding, "forward", _embed))
         patches.enter_context(replaced(nn.functional, "layer_norm", _layer_norm))
         patches.enter_context(replaced(Conv1D, "forward", _conv1d))
-        for module, offset in _norms(model):
-            patches.enter_context(replaced(module, "forward", _norm_forward(module, offset)))
-        for module, forward in routers(model):
+        for module, forward in (*norms(model), *routers(model)):
             patches.enter_context(replaced(module, "forward", forward))
         namespace = sys.modules[type(model).__module__]
         if rotation := _rotation(getattr(namespace, "apply_rotary_pos_emb", None)):
@@ -183,52 +182,3 @@ def _rotation(function: Callable | None) -> Callable | None:
         if all(map(torch.allclose, theirs, ours(query, key, cos, sin))):
             return ours
     return None
-
-
-def _norms(model: nn.Module) -> Iterator[tuple[nn.Module, float]]:
-    """The modules of `model` that are the `rms_norm` operation, with its offset."""
-    for module in model.modules():
-        if "RMSNorm" in type(module).__name__ and (offset := _norm_offset(module)) is not None:
-            yield module, offset
-
-
-def _only_weight(module: nn.Module) -> Tensor | None:
-    """The parameter `weight`; None where the module has another tensor, a bias perhaps, too."""
-    state = {**dict(module.named_parameters()), **dict(module.named_buffers())}
-    return state["weight"] if list(state) == ["weight"] else None
-
-
-def _norm_epsilon(module: nn.Module) -> float | None:
-    for name in ("variance_epsilon", "eps", "epsilon"):
-        if isinstance(value := getattr(module, name, None), float):
-            return value
-    return None
-
-
-def _norm_offset(module: nn.Module) -> float | None:
-    """0.0 or 1.0 where `module` computes `rms_norm` with that offset, None where it does not."""
-    weight, epsilon = _only_weight(module), _norm_epsilon(module)
-    if weight is None or weight.ndim != 1 or epsilon is None:
-        return None
-    generator = torch.Generator().manual_seed(0)
-    x = torch.randn(3, *weight.shape, generator=generator)
-    trial = torch.rand(weight.shape, generator=generator)
-    try:
-        theirs = torch.func.functional_call(module, {"weight": trial}, (x,))
-    except (TypeError, RuntimeError):  # another signature: leave it as it is
-        return None
-    for offset in (0.0, 1.0):
-        if torch.allclose(theirs, torch_ops.rms_norm(x, trial, epsilon, offset), atol=1e-5):
-            return offset
-    return None
-
-
-def _norm_forward(module: nn.Module, offset: float) -> Callable[..., Tensor]:
-    epsilon, theirs = _norm_epsilon(module), module.forward
-
-    def norm(x: Tensor, *more: Any, **named: Any) -> Tensor:
-        if more or named:  # a gate: no norm alone
-            return theirs(x, *more, **named)
-        return torch_ops.rms_norm(x, module.weight, epsilon, offset)
-
-    return norm

@@ -95,8 +95,10 @@ def test_what_all_layers_do_is_submitted_once():
     config = tiny_config("llama")
     config.num_hidden_layers = 5
     text = in_streams(form_dispatches(lower(imported(config, VARIANTS)), CPUTarget()))
-    for name in ("prefill", "_decode", "_decode_batch"):
-        assert step_of(text, name).count("stream.cmd.execute") == 1
+    # Of several sequences IREE submits apart what comes before the layers: it is not shown how many
+    # rows these leave (`persist-layers`).
+    for name, count in (("prefill", 1), ("_decode", 1), ("_decode_batch", 2)):
+        assert step_of(text, name).count("stream.cmd.execute") == count
 
 
 def test_gpus_record_once_what_layers_do():
