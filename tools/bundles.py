@@ -83,7 +83,8 @@ def _tell_of_other_types(stored: dict[str, int], asked: str) -> None:
     total = sum(stored.values())
     if stored.get(asked, 0) >= _NEARLY_ALL * total:
         return
-    parts = ", ".join(f"{count / total:.0%} {type_}" for type_, count in stored.items())
+    most_first = sorted(stored.items(), key=lambda item: -item[1])
+    parts = ", ".join(f"{count / total:.0%} {type_}" for type_, count in most_first)
     note(
         f"not all weights can be {asked}: stored are {parts}; rows of a matrix must be whole "
         "blocks, and tables that are only looked up stay floats"

@@ -35,11 +35,12 @@ _MOST_DIMENSIONS = 3
 class OutlineNorms(Pass):
     """Turns `llmc.rms_norm` and `llmc.layer_norm` of several rows into calls of `norm_rows`.
 
-    The kernel normalises any number of rows, and adds a residual where that is all that reads the
-    norm. It is so in numbered layer functions, of which
+    The kernel normalises any number of rows, of which it may take some columns alone, and adds a
+    residual where that is all that reads the norm. It is so in numbered layer functions, of which
     `persist-layers` makes one kernel where they are nothing but kernels, and between kernels: with
     other computation around it IREE fuses a norm. Rows hold f32; those of heads, of four
     dimensions, stay, and one row is left to the layer that reads it, or to `outline-rows`.
+    Changes numerics: the order of sums.
     """
 
     name: ClassVar[str] = "outline-norms"

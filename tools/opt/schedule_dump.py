@@ -22,9 +22,9 @@ class Script:
     @property
     def heading(self) -> str:
         """A comment that says so, of a line each; empty where the script was named by hand."""
-        lines = (
-            [self.schedule, *(f"  @{kernel}" for kernel in self.kernels)] if self.schedule else []
-        )
+        if not self.schedule:
+            return ""
+        lines = [self.schedule, *(f"  @{kernel}" for kernel in self.kernels)]
         return "".join(f"// {line}\n" for line in lines)
 
 
