@@ -174,10 +174,6 @@ def grid_of_options(options: CompileOptions) -> Grid:
     return Grid.parse(options.grid) if options.grid else Grid(())
 
 
-def _most(counts: dict[str, int]) -> str:
-    return max(counts, key=counts.__getitem__)
-
-
 def _manifest(
     model: LoadedModel,
     skeleton: PreTrainedModel,
@@ -197,7 +193,7 @@ def _manifest(
             hidden_size=config.hidden_size,
             vocab_size=config.vocab_size,
             parameters=sum(parameter.numel() for parameter in skeleton.parameters()),
-            dtype=_most(modules[0].weight_bytes),
+            dtype=modules[0].types_by_bytes[0][0],
         ),
         context=context_bound(model, options),
         grid=grid.axes,

@@ -9,19 +9,8 @@ from torch import Tensor, nn
 
 from llmc.frontend import torch_ops
 
-Norm: TypeAlias = Callable[[Tensor, Tensor, float], Tensor]
-"""Computes a norm of some rows by a weight and an epsilon."""
-
-
-def _layer_norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
-    return torch_ops.layer_norm(x, weight, None, epsilon)
-
-
-def _rms_norm(offset: float, x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
-    return torch_ops.rms_norm(x, weight, epsilon, offset)
-
-
-_KINDS: tuple[Norm, ...] = (partial(_rms_norm, 0.0), partial(_rms_norm, 1.0), _layer_norm)
+Norm: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+"""Computes a norm of some rows by a weight."""
 
 
 def norms(model: nn.Module) -> Iterator[tuple[nn.Module, Callable[..., Tensor]]]:
@@ -30,10 +19,24 @@ def norms(model: nn.Module) -> Iterator[tuple[nn.Module, Callable[..., Tensor]]]
     Those of PyTorch's own `LayerNorm` call a function, which can be replaced for all of them.
     """
     for module in model.modules():
-        if "Norm" in type(module).__name__ and not isinstance(module, nn.LayerNorm):
-            epsilon, norm = _epsilon(module), _norm(module)
-            if epsilon is not None and norm is not None:
-                yield module, _forward(module, norm, epsilon)
+        is_named_so = "Norm" in type(module).__name__ and not isinstance(module, nn.LayerNorm)
+        if is_named_so and (norm := _norm(module)):
+            yield module, _forward(module, norm)
+
+
+def _kinds(epsilon: float) -> Iterator[Norm]:
+    """The norms that llmc has an operation for."""
+    for offset in (0.0, 1.0):
+        yield partial(_rms_norm, epsilon, offset)
+    yield partial(_layer_norm, epsilon)
+
+
+def _rms_norm(epsilon: float, offset: float, x: Tensor, weight: Tensor) -> Tensor:
+    return torch_ops.rms_norm(x, weight, epsilon, offset)
+
+
+def _layer_norm(epsilon: float, x: Tensor, weight: Tensor) -> Tensor:
+    return torch_ops.layer_norm(x, weight, None, epsilon)
 
 
 def _only_weight(module: nn.Module) -> Tensor | None:
@@ -61,16 +64,16 @@ def _norm(module: nn.Module) -> Norm | None:
         theirs = torch.func.functional_call(module, {"weight": trial}, (x,))
     except (TypeError, RuntimeError):  # another signature: leave it as it is
         return None
-    found = (norm for norm in _KINDS if torch.allclose(theirs, norm(x, trial, epsilon), atol=1e-5))
-    return next(found, None)
+    kinds = _kinds(epsilon)
+    return next((norm for norm in kinds if torch.allclose(theirs, norm(x, trial), atol=1e-5)), None)
 
 
-def _forward(module: Any, norm: Norm, epsilon: float) -> Callable[..., Tensor]:
+def _forward(module: Any, norm: Norm) -> Callable[..., Tensor]:
     theirs = module.forward
 
     def forward(x: Tensor, *more: Any, **named: Any) -> Tensor:
         if more or named:  # a gate: no norm alone
             return theirs(x, *more, **named)
-        return norm(x, module.weight, epsilon)
+        return norm(x, module.weight)
 
     return forward

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import BinaryIO, TypeAlias
@@ -53,6 +54,11 @@ class StoredParameter:
     recipe: Recipe
     shape: tuple[int, ...]
     element: str
+
+    @property
+    def bytes(self) -> int:
+        """How many the entry takes."""
+        return prod(self.shape) * _TYPES[self.element].itemsize
 
     def build(self, weights: Mapping[str, StoredWeight], shared: SharedResults) -> Iterator[Tensor]:
         """The entry's contents, layer by layer, in `element`; others have `shared` results with it.

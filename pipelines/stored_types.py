@@ -2,19 +2,17 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from math import prod
 
 from llmc.pipelines.parameters import StoredParameter
 from llmc.pipelines.recipes.quantize import Quantize
 from llmc.pipelines.recipes.recipe import Computed, Recipe, Weight
 from llmc.pipelines.recipes.split_float import SplitFloat
 
-_BYTES = {"f32": 4, "f16": 2, "bf16": 2, "i8": 1, "i16": 2, "i64": 8}
 _CODED = "i8", "i16"
 
 
 def bytes_by_type(stored: Iterable[StoredParameter], formats: Mapping[str, str]) -> dict[str, int]:
-    """The bytes of an archive by format of blocks or element type, those with most bytes first.
+    """The bytes of an archive by format of blocks or element type.
 
     `formats` has the formats of those weights that the model's own files store as blocks.
     """
@@ -22,8 +20,8 @@ def bytes_by_type(stored: Iterable[StoredParameter], formats: Mapping[str, str])
     for entry in stored:
         is_coded = entry.element in _CODED
         type_ = (is_coded and _type_of_bytes(entry.recipe, formats)) or entry.element
-        counted[type_] += prod(entry.shape) * _BYTES[entry.element]
-    return dict(counted.most_common())
+        counted[type_] += entry.bytes
+    return dict(counted)
 
 
 def _type_of_bytes(recipe: Recipe, formats: Mapping[str, str]) -> str | None:

@@ -134,6 +134,11 @@ class ModuleFacts:
     kv_bytes_per_token: Count
     dispatches: dict[Text, Count]
 
+    @property
+    def types_by_bytes(self) -> list[tuple[str, int]]:
+        """What weights are stored as, and the bytes of each, most bytes first."""
+        return sorted(self.weight_bytes.items(), key=lambda item: -item[1])
+
 
 @dataclass(frozen=True)
 class Stage:

@@ -6,7 +6,7 @@ from pathlib import Path
 from llmc.frontend.options import BLOCK_DTYPES, CompileOptions
 from llmc.frontend.source import source_files
 from llmc.runtime import UserError
-from llmc.runtime.manifest import MANIFEST, MODULE, Manifest
+from llmc.runtime.manifest import MANIFEST, MODULE, Manifest, ModuleFacts
 from llmc.tools.arguments import compile_options, given_compile_options
 from llmc.tools.terminal import note
 
@@ -63,7 +63,7 @@ def advise_on_dtype(arguments: argparse.Namespace, bundle: Path) -> None:
     manifest = Manifest.read(bundle)
     if arguments.dtype is not None:
         if arguments.dtype in BLOCK_DTYPES:
-            _tell_of_other_types(manifest.modules[0].weight_bytes, arguments.dtype)
+            _tell_of_other_types(manifest.modules[0], arguments.dtype)
         return
     first, *_ = manifest.modules
     archives = {code.parameters for code in manifest.modules if code.target == first.target}
@@ -79,12 +79,11 @@ def advise_on_dtype(arguments: argparse.Namespace, bundle: Path) -> None:
         )
 
 
-def _tell_of_other_types(stored: dict[str, int], asked: str) -> None:
-    total = sum(stored.values())
-    if stored.get(asked, 0) >= _NEARLY_ALL * total:
+def _tell_of_other_types(code: ModuleFacts, asked: str) -> None:
+    total = sum(code.weight_bytes.values())
+    if code.weight_bytes.get(asked, 0) >= _NEARLY_ALL * total:
         return
-    most_first = sorted(stored.items(), key=lambda item: -item[1])
-    parts = ", ".join(f"{count / total:.0%} {type_}" for type_, count in most_first)
+    parts = ", ".join(f"{count / total:.0%} {type_}" for type_, count in code.types_by_bytes)
     note(
         f"not all weights can be {asked}: stored are {parts}; rows of a matrix must be whole "
         "blocks, and tables that are only looked up stay floats"

@@ -6,6 +6,7 @@ from rich.table import Table
 from llmc.tools.terminal import write
 
 _WIDEST = 1000
+"""Letters of a line of a file: more than any table has."""
 
 
 def write_table(table: Table) -> None:

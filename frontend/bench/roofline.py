@@ -41,11 +41,10 @@ class Point:
     """One kernel of one function, in one call of it.
 
     `bytes` are those of its weights, of the KV cache and of the rows that weights multiply; of what
-    has neither, those of its rows; 0 where these are not known, or where it reads some rows or
-    some experts alone; `operations` what
-    its weights, of the type `weights`, ask for. `share` is the time that the nearer bound asks for,
-    `bound`, by the time taken; None without bytes. It is above 1 only where `bound` is the cache:
-    the bytes came faster than memory gives them.
+    has neither, those of its rows; 0 where these are not known, or where it reads some rows or some
+    experts alone; `operations` what its weights, of the type `weights`, ask for. `share` is the
+    time that the nearer bound asks for, `bound`, by the time taken; None without bytes. It is above
+    1 only where `bound` is the cache: the bytes came faster than memory gives them.
     """
 
     function: str

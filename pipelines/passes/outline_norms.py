@@ -6,7 +6,7 @@ from math import prod
 from typing import ClassVar
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, tensor
+from torch_mlir.dialects import arith
 
 from llmc.dialects import LayerNormOp, RMSNormOp
 from llmc.dialects.index_notation import pointwise, size, sizes, slice_of
@@ -15,8 +15,9 @@ from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.rewriting.extents import takes_whole
 from llmc.pipelines.rewriting.functions import functions
 from llmc.pipelines.rewriting.generics import applied, inputs, is_elementwise
+from llmc.pipelines.rewriting.head_rows import last_offset
 from llmc.pipelines.rewriting.kernel_functions import KernelFunctions
-from llmc.pipelines.rewriting.kernel_operands import KernelOperands, as_matrix
+from llmc.pipelines.rewriting.kernel_operands import KernelOperands, as_many, as_matrix
 from llmc.pipelines.rewriting.layers import LAYER
 from llmc.pipelines.rewriting.linear_prologue import read_lengths_before
 from llmc.pipelines.rewriting.operations import made_by
@@ -75,14 +76,11 @@ def _is_between_kernels(norm: ir.Operation) -> bool:
 
 def _columns(rows: ir.Value) -> tuple[ir.Value, int]:
     """The rows that `rows` are some columns of, and the first of these; else `rows` and 0."""
-    slice_ = made_by(rows, "tensor.extract_slice")
-    if slice_ is None or slice_.opview.source.type.rank != rows.type.rank:
+    slice_, rank = made_by(rows, "tensor.extract_slice"), rows.type.rank
+    start = last_offset(slice_.opview, rank) if slice_ else None
+    if slice_ is None or start is None or not takes_whole(slice_.opview, range(rank - 1)):
         return rows, 0
-    cut: tensor.ExtractSliceOp = slice_.opview
-    *_, start = cut.static_offsets
-    is_plain = start >= 0 and set(cut.static_strides) == {1}
-    is_whole = is_plain and takes_whole(cut, range(rows.type.rank - 1))
-    return (cut.source, start) if is_whole else (rows, 0)
+    return slice_.opview.source, start
 
 
 def _addition(norm: ir.Operation) -> ir.Operation | None:
@@ -127,10 +125,7 @@ def _outline(norm: RMSNormOp | LayerNormOp, kernels: KernelFunctions) -> None:
 
         (y,) = kernels.call(NORM_ROWS, operands.values, build)
         leading = sizes(norm.x)[:-1]
-        if all(isinstance(extent, int) for extent in leading):
-            type_ = ir.RankedTensorType.get([prod(leading), y.type.shape[1]], y.type.element_type)
-            y = tensor.cast(type_, y)
-        end.results[0].replace_all_uses_with(apart(y, leading))
+        end.results[0].replace_all_uses_with(apart(as_many(y, leading), leading))
     for op in dict.fromkeys((end, norm.operation)):
         op.erase()
 

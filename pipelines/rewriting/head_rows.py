@@ -79,7 +79,7 @@ def _token_rows(heads: ir.Value) -> HeadRows | None:
     slice_ = rows and made_by(rows, "tensor.extract_slice")
     if not slice_:
         return rows and HeadRows(rows, 0)
-    offset = _last_offset(slice_.opview, 3)
+    offset = last_offset(slice_.opview, 3)
     return HeadRows(rows, 0) if offset is None else HeadRows(slice_.opview.source, offset)
 
 
@@ -98,7 +98,7 @@ def _row_before_cutting(heads: ir.Value) -> ir.Value | None:
 def _before_slice(value: ir.Value) -> tuple[ir.Value, int]:
     """What `value` is the channels of from an offset on, for all of its rows or heads."""
     slice_ = made_by(value, "tensor.extract_slice")
-    offset = _last_offset(slice_.opview, value.type.rank) if slice_ else None
+    offset = last_offset(slice_.opview, value.type.rank) if slice_ else None
     if slice_ is None or offset is None:
         return value, 0
     cut: tensor.ExtractSliceOp = slice_.opview
@@ -106,7 +106,7 @@ def _before_slice(value: ir.Value) -> tuple[ir.Value, int]:
     return (cut.source, offset) if alike and takes_whole(cut, [0]) else (value, 0)
 
 
-def _last_offset(cut: tensor.ExtractSliceOp, rank: int) -> int | None:
+def last_offset(cut: tensor.ExtractSliceOp, rank: int) -> int | None:
     """Where `cut`, of a tensor of `rank`, begins in the last dimension, in all others at 0.
 
     None where it does not, or that is computed.

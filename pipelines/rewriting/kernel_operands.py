@@ -81,15 +81,20 @@ def as_matrix(value: ir.Value, dynamic: bool = False) -> ir.Value:
     return rows
 
 
+def as_many(rows: ir.Value, leading: list[Size]) -> ir.Value:
+    """`rows [T, N]`, T being the product of `leading`, as many as are known of."""
+    if not all(isinstance(extent, int) for extent in leading):
+        return rows
+    shape = [prod(leading), rows.type.shape[1]]
+    return tensor.cast(ir.RankedTensorType.get(shape, rows.type.element_type), rows)
+
+
 def from_panels(y: ir.Value, leading: list[Size], outputs: int, bias: ir.Value | None) -> ir.Value:
     """The first `outputs` of a row of `y [T, P, J]`, with `bias` if any, as `[..., N]`.
 
     `leading` are the extents of T.
     """
-    y = collapse(y, [1, 2])
-    if all(isinstance(extent, int) for extent in leading):
-        rows = [prod(leading), y.type.shape[1]]
-        y = tensor.cast(ir.RankedTensorType.get(rows, y.type.element_type), y)
+    y = as_many(collapse(y, [1, 2]), leading)
     if outputs < y.type.shape[1]:
         extents = [size(y, 0), outputs]
         y = slice_of(y, [0, 0], extents, extents)

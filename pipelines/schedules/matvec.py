@@ -8,9 +8,7 @@ from llmc.pipelines.schedules.schedule import Parameters
 from llmc.pipelines.schedules.verbs import (
     fuse,
     generalize,
-    keep_in_registers,
-    lower_reductions,
-    read_in_place,
+    hold_sums,
     simplify,
     tile_reduction,
     vectorize,
@@ -49,8 +47,4 @@ def matvec(payload: Handle, parameters: MatvecParameters) -> None:
                 vectorize(partial, **row, n=n, k=k)  # zeros of the partial sums, their steps
                 vectorize(match(kernel, f"{t}nk", reduced="k"), **row, n=n, k=k)  # their sum
                 vectorize(match(kernel, f"{t}n"), **row, n=n)  # zeros before it, the epilogue
-        simplify(kernel)
-        read_in_place(kernel)
-        keep_in_registers(kernel)
-        simplify(kernel)
-        lower_reductions(kernel)
+        hold_sums(kernel)

@@ -17,9 +17,7 @@ from llmc.pipelines.schedules.verbs import (
     decompose,
     fuse,
     generalize,
-    keep_in_registers,
-    lower_reductions,
-    read_in_place,
+    hold_sums,
     simplify,
     tile,
     tile_reduction,
@@ -58,8 +56,4 @@ def reduction(payload: Handle, parameters: ReductionParameters) -> None:
                 vectorize(match(kernel, loops), **one_row, **lanes)
                 vectorize(match(kernel, loops, reduced=row), **one_row, **lanes)
                 vectorize(match(kernel, loops[:-1]), **one_row)
-        simplify(kernel)
-        read_in_place(kernel)
-        keep_in_registers(kernel)
-        simplify(kernel)
-        lower_reductions(kernel)
+        hold_sums(kernel)

@@ -8,9 +8,7 @@ from llmc.pipelines.schedules.verbs import (
     distribute,
     fuse,
     generalize,
-    keep_in_registers,
-    lower_reductions,
-    read_in_place,
+    hold_sums,
     simplify,
     tile_reduction,
     vectorize,
@@ -36,16 +34,23 @@ def row(payload: Handle, parameters: RowParameters) -> None:
     lanes = parameters.lanes
     with each(kernels(payload, "row")) as kernel:
         result = distribute(returned(kernel, "n"), n=lanes * parameters.rounds)
-        fuse(result, n=lanes)
-        with each(match(kernel, "n", reduced="n")) as reduction:
-            tile_reduction(reduction, n=lanes)
-        generalize(kernel)
-        simplify(kernel)
-        vectorize(match(kernel, "n"), n=lanes)
-        vectorize(match(kernel, "n", reduced="n"), n=lanes)
-        vectorize(match(kernel, ""))  # what the reductions begin with
-        simplify(kernel)
-        read_in_place(kernel)
-        keep_in_registers(kernel)
-        simplify(kernel)
-        lower_reductions(kernel)
+        compute_row(kernel, result, lanes)
+
+
+def compute_row(kernel: Handle, result: Handle, lanes: int) -> None:
+    """Computes what a workgroup has of `result`, `lanes` elements at once, and all reductions.
+
+    The last of the result's loops is over the elements; others, of which a workgroup has one round,
+    are before it.
+    """
+    loops = result.loops
+    one = dict.fromkeys(loops[:-1], 1)
+    fuse(result, **{loops[-1]: lanes})
+    with each(match(kernel, loops, reduced=loops[-1])) as reduction:
+        tile_reduction(reduction, **{loops[-1]: lanes})
+    generalize(kernel)
+    simplify(kernel)
+    vectorize(match(kernel, loops), **one, **{loops[-1]: lanes})
+    vectorize(match(kernel, loops, reduced=loops[-1]), **one, **{loops[-1]: lanes})
+    vectorize(match(kernel, loops[:-1]), **one)  # what the reductions begin with
+    hold_sums(kernel)

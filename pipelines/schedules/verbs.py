@@ -362,6 +362,16 @@ def keep_in_registers(scope: Handle) -> None:
 
 
 @verb
+def hold_sums(kernel: Handle) -> None:
+    """Lets what is vectorised read in place and keep its sums in registers, added up at the end."""
+    simplify(kernel)
+    read_in_place(kernel)
+    keep_in_registers(kernel)
+    simplify(kernel)
+    lower_reductions(kernel)
+
+
+@verb
 def bufferize(payload: Handle) -> Handle:
     """Turns tensors into buffers, arguments and results of functions too."""
     done = bufferization.OneShotBufferizeOp(

@@ -73,7 +73,8 @@ def _facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
         context_bytes = manifest.context * code.kv_bytes_per_token
         weights = decimal(manifest.files[code.parameters].size)
         yield "  memory", f"{weights} for weights, {decimal(context_bytes)} for a full KV cache"
-        yield "  weights", _by_type(code.weight_bytes)
+        types = (f"{decimal(count)} in {type_}" for type_, count in code.types_by_bytes)
+        yield "  weights", ", ".join(types)
         yield "  dispatches", _dispatches(code.dispatches)
         yield "  features", " ".join(target.features) or "none beyond its architecture's"
     for name, file in manifest.files.items():
@@ -85,11 +86,6 @@ def _facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
     yield "tuned", f"{compiled.tuned_kernels} kernels, by llmc tune"
     stages = ", ".join(f"{stage.name} {stage.seconds:.1f}" for stage in compiled.stages)
     yield "compiled", f"in {compiled.seconds:.1f} s ({stages})"
-
-
-def _by_type(weight_bytes: dict[str, int]) -> str:
-    most_first = sorted(weight_bytes.items(), key=lambda item: -item[1])
-    return ", ".join(f"{decimal(count)} in {type_}" for type_, count in most_first)
 
 
 def _dispatches(counts: dict[str, int]) -> str:

@@ -56,7 +56,9 @@ class ScheduleDump(Observer):
             self._named += map(Script, single.pass_.scripts)
         elif isinstance(single.pass_, ScheduleKernels):
             for kernel, schedule in single.pass_.chosen:
-                _, kernels = self._chosen.setdefault(schedule.text, (schedule.script(), []))
+                if schedule.text not in self._chosen:
+                    self._chosen[schedule.text] = schedule.script(), []
+                _, kernels = self._chosen[schedule.text]
                 kernels.append(kernel)
 
     def scripts(self) -> Iterator[Script]:

@@ -226,7 +226,7 @@ class _Session:
             if reproducer is None or not reproducer.written:
                 raise
             raise UserError(f"{error}\n{_note(reproducer)}") from error
-        with self.timing.part("Output"), self.context, ir.Location.unknown():
+        with self.timing.part("Output"):
             if self.dump is None:
                 self._write(root.operation, emit)
             else:
