@@ -30,6 +30,7 @@ from llmc.dialects.kv_cache import CacheAllocateOp, CacheAppendOp, CacheReadOp
 from llmc.dialects.layer_norm import LayerNormOp
 from llmc.dialects.linear import LinearOp
 from llmc.dialects.llmc import Llmc
+from llmc.dialects.nucleus import NucleusOp
 from llmc.dialects.pack_blocks import PackBlocksOp
 from llmc.dialects.pack_planes import PackPlanesOp
 from llmc.dialects.packed_embedding import PackedEmbeddingOp
@@ -46,6 +47,7 @@ from llmc.dialects.plane_linear import PlaneLinearOp
 from llmc.dialects.quantize import QuantizeOp
 from llmc.dialects.quantize_rows import QuantizeRowsOp
 from llmc.dialects.quantized_linear import QuantizedLinearOp
+from llmc.dialects.reach import ReachOp
 from llmc.dialects.repeat_rows import RepeatRowsOp
 from llmc.dialects.rms_norm import RMSNormOp
 from llmc.dialects.rotary import RotaryOp
@@ -88,6 +90,7 @@ OPERATIONS = {
         JoinFloatOp,
         LayerNormOp,
         LinearOp,
+        NucleusOp,
         PackBlocksOp,
         PackPlanesOp,
         PackedEmbeddingOp,
@@ -102,6 +105,7 @@ OPERATIONS = {
         QuantizeRowsOp,
         QuantizedLinearOp,
         RMSNormOp,
+        ReachOp,
         RepeatRowsOp,
         RotaryOp,
         RotaryTableOp,

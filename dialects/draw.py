@@ -1,17 +1,17 @@
 """`llmc.draw`: the next token, by chance, of the most likely ones."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from torch_mlir import ir
-from torch_mlir.dialects import arith, ext, math, scf, tensor
+from torch_mlir.dialects import arith, ext, math, tensor
 
 from llmc.dialects.argmax import equal
 from llmc.dialects.checks import element_is, same, shaped, tensor_of, verified
 from llmc.dialects.index_notation import as_value, constant, index, loop_index, pointwise, size
 from llmc.dialects.llmc import Operation
+from llmc.dialects.reach import fold, reach
 
 _Float = arith.CmpFPredicate
 
@@ -118,14 +118,16 @@ class _Candidates:
     def draw(self, rest: ir.Value, random: ir.Value) -> tuple[ir.Value, ir.Value]:
         """The place of the one which `random` draws, and whether they do not tell."""
         total, is_unknown = self._weigh_kept(rest)
-        place = self._reach(arith.mulf(random, total), total)
+        place, _ = reach(self._weight, self.count, arith.mulf(random, total), total)
         is_of_rest = arith.cmpi(arith.CmpIPredicate.uge, place, self.count)
         return place, arith.ori(is_of_rest, is_unknown)
 
     def _weigh_kept(self, rest: ir.Value) -> tuple[ir.Value, ir.Value]:
         """What those kept weigh, and whether it depends on what each of the rest does."""
         zero = constant(0.0, rest.type)
-        (sum_,) = self._fold([zero], lambda weight, sum_: [arith.addf(sum_, weight)])
+        (sum_,) = fold(
+            self._weight, self.count, [zero], lambda weight, sum_: [arith.addf(sum_, weight)]
+        )
         border = arith.mulf(self.top_p, arith.addf(sum_, rest))
 
         def keep(weight: ir.Value, before: ir.Value, kept: ir.Value, _: ir.Value) -> list[ir.Value]:
@@ -136,7 +138,7 @@ class _Candidates:
             return [arith.addf(before, weight), arith.addf(kept, more), likely]
 
         false = constant(0, ir.IntegerType.get_signless(1))
-        _, kept, is_last_likely = self._fold([zero, zero, false], keep)
+        _, kept, is_last_likely = fold(self._weight, self.count, [zero, zero, false], keep)
         is_within = arith.andi(is_last_likely, arith.cmpf(_Float.OLT, sum_, border))
         goes_on = arith.andi(is_within, arith.cmpf(_Float.OGT, rest, zero))
         is_filtered = arith.ori(
@@ -145,19 +147,6 @@ class _Candidates:
         )
         more = arith.select(goes_on, rest, zero)
         return arith.addf(kept, more), arith.andi(goes_on, is_filtered)
-
-    def _reach(self, wanted: ir.Value, total: ir.Value) -> ir.Value:
-        """How many are passed over until they have more than `wanted` of the `total`."""
-
-        def pass_over(weight: ir.Value, before: ir.Value, place: ir.Value) -> list[ir.Value]:
-            sum_ = arith.addf(before, weight)
-            is_passed = arith.andi(
-                arith.cmpf(_Float.OLE, sum_, wanted), arith.cmpf(_Float.OLT, sum_, total)
-            )
-            step = arith.select(is_passed, index(1), index(0))
-            return [sum_, arith.addi(place, step)]
-
-        return self._fold([constant(0.0, total.type), index(0)], pass_over)[1]
 
     def within(self, place: ir.Value) -> ir.Value:
         """`place`, or that of the last of them."""
@@ -170,15 +159,9 @@ class _Candidates:
         is_next = arith.cmpi(arith.CmpIPredicate.ult, self.count, columns)
         return arith.andi(is_next, equal(self._logit(last), self._logit(after)))
 
-    def _fold(self, start: list[ir.Value], body: Callable[..., list[ir.Value]]) -> list[ir.Value]:
-        """What `body(weight, *results)` makes of one weight after the other."""
-        peak = self._logit(index(0))
-        loop = scf.ForOp(index(0), self.count, index(1), start)
-        with ir.InsertionPoint(loop.body):
-            less = arith.subf(self._logit(loop.induction_variable), peak)
-            weight = math.exp(arith.divf(less, self.temperature))
-            scf.yield_(body(weight, *loop.inner_iter_args))
-        return list(loop.results)
+    def _weight(self, place: ir.Value) -> ir.Value:
+        less = arith.subf(self._logit(place), self._logit(index(0)))
+        return math.exp(arith.divf(less, self.temperature))
 
     def _logit(self, place: ir.Value) -> ir.Value:
         return tensor.extract(self.values, [self.row, place])

@@ -21,7 +21,7 @@ is NaN or infinite. Sequence b counts its columns from `start[b]` on. `greedy` r
 returned; they return all of these, and the last as the next step takes them. `sampled` and
 `sampled_batch` do so on tokens drawn from the `top_k` most likely ones, or with 0 from all, by
 `random` numbers from 0 to 1; `options` are temperature, top_p and min_p, as `llmc.draw` has them. A
-token is -1 as in `decode`, and -2 where the most likely ones do not tell which is drawn. `top_k`
+token is -1 as in `decode`, and -2 where others are as likely as the last of the `top_k`. `top_k`
 finds the `count` largest of such logits, V at most, in descending order, and the tokens that they
 are of; those with the same logit are in the order of their numbers.
 """
@@ -48,10 +48,10 @@ FUNCTIONS = (
 )
 
 UNDECIDED = -2
-"""The token where the most likely ones do not tell which is drawn."""
+"""The token where the `top_k` most likely ones are not told apart from others."""
 
 CANDIDATES = 256
-"""How many of the most likely tokens are told apart where all may be drawn."""
+"""How many of the most likely tokens come in order where all may be drawn."""
 
 PARAMETER_SCOPE = "model"
 

@@ -13,10 +13,6 @@ from llmc.runtime.sampling import Sampler, SamplingOptions, require_finite
 from llmc.runtime.text_stream import TextStream
 from llmc.runtime.tokenizer import Tokenizer
 
-# How many tokens are drawn at once from all that there are: what follows one that the module cannot
-# draw is computed in vain.
-_OF_ALL = 4
-
 # How many tokens the host draws after one that the module could not, though asked for it alone.
 _PAUSE = 16
 
@@ -128,8 +124,7 @@ class _Stepper:
         self._writers = writers
         self._starts = starts
         self._sampling = writers[0].sampling
-        is_of_all = self._sampling.is_drawn and self._sampling.top_k == 0
-        self._queued = QueuedSteps(_OF_ALL) if is_of_all else QueuedSteps()
+        self._queued = QueuedSteps()
         self._by_host = 0  # how many steps are left to it before the module draws again
 
     def step(self, past: int, left: int) -> list[list[int]]:

@@ -19,9 +19,9 @@ class QueuedSteps:
     Between calls the device waits for the host.
     """
 
-    def __init__(self, most: int = _MOST) -> None:
+    def __init__(self) -> None:
         self._step_s = math.inf
-        self._limit = self._most = most
+        self._most = _MOST
 
     def run(self, call: Callable[[int], Steps], left: int) -> Steps:
         """The steps that `call` makes of as many as it is told, at most `left`."""
@@ -42,5 +42,5 @@ class QueuedSteps:
         steps = self.run(call, left)
         good = list(takewhile(is_good, steps))
         is_all = len(good) == len(steps)
-        self._most = min(2 * self._most, self._limit) if is_all else max(len(good), 1)
+        self._most = min(2 * self._most, _MOST) if is_all else max(len(good), 1)
         return good, len(steps)

@@ -143,6 +143,53 @@ def test_draw(arrays):
     check(cases)
 
 
+def test_nucleus(arrays):
+    """Integers, whose sums are exact, of long rows and short ones; ties; numbers of any size."""
+    cases = []
+    for name, x in (
+        ("few", [[4, 1, 3, 1, 0, 7], [4, 1, 2, 8, 1, 0]]),
+        ("equal", [[1, 1, 0, 1]]),
+        ("long", np.floor(arrays.uniform(3, 1055) * 4000 + 4000)),
+        ("sizes", [[1e-45, 1e-38, 1.0, 3e37, 0.0, 5e37]]),
+    ):
+        x = np.array(x, np.float32)
+        for percent in (1, 25, 50, 99, 100):
+            share = np.array([percent / 100], np.float32)
+            kept = dialects.NucleusOp.reference(x, share)
+            case = Case(
+                f"{name}{percent}",
+                "llmc.nucleus",
+                [Operand(x, "rn"), Operand(share, "s")],
+                "",
+                Operand(kept, "rn"),
+                tolerance=0,
+            )
+            cases += case.in_both("r")
+            least = np.where(kept > 0, kept, np.inf).min(axis=1, keepdims=True)
+            without = np.where(kept == least, 0, kept).sum(axis=1)
+            assert np.all(kept.sum(axis=1) >= share * x.sum(axis=1) * (1 - 1e-6))
+            assert percent == 100 or np.all(without < share * x.sum(axis=1))
+    check(cases)
+
+
+def test_reach(arrays):
+    """Integers again: the first, the last, between noughts, and where there are only noughts."""
+    cases = []
+    for name, x, share in (
+        ("few", [[0, 4, 0, 2, 2, 0]] * 6, [0, 0.25, 0.5, 0.7, 0.75, 1]),
+        ("long", np.floor(arrays.uniform(3, 1055) * 4 + 4), [1e-4, 0.6, 1]),
+        ("parts", [[0] * 600 + [1] + [0] * 999] * 2, [0, 1]),
+        ("nothing", [[0] * 600], [0.5]),
+    ):
+        given = np.array(x, np.float32), np.array(share, np.float32)
+        places = dialects.ReachOp.reference(*given)
+        operands = [*map(Operand, given, ("rn", "r"))]
+        cases += Case(name, "llmc.reach", operands, "", Operand(places, "r")).in_both("r")
+        reached = np.take_along_axis(given[0], places[:, None], axis=1)
+        assert reached.all() == given[0].any()
+    check(cases)
+
+
 def test_argmax(arrays):
     x = arrays.uniform(7, 11)
     x[1, [3, 8]] = 5  # a tie

@@ -73,9 +73,7 @@ def test_top_k_needs_no_logits(model):
     assert len(model.generate_batch(PROMPTS, **options)) == len(PROMPTS)
 
 
-@pytest.mark.parametrize(
-    "filters", [{}, {"top_p": 0.8}, {"min_p": 0.2}, {"top_k": 0, "top_p": 0.7}], ids=str
-)
+@pytest.mark.parametrize("filters", [{}, {"top_p": 0.8}, {"min_p": 0.2}], ids=str)
 @pytest.mark.parametrize("head", ["model", "screened", "tied"])
 def test_modules_draw_what_all_logits_give(head, filters, request, monkeypatch):
     """Drawn by the module, by the host from the largest logits, and by it from all of them."""
@@ -111,24 +109,51 @@ def test_several_drawn_steps_are_those_of_single_ones(model, sequences):
     assert len({tuple(tokens) for tokens in run([7])}) > 5
 
 
-@pytest.mark.parametrize("options", [(2.0, 1.0, 0.0), (2.0, 0.6, 0.0), (2.0, 1.0, 0.1)])
+@pytest.mark.parametrize(
+    "options",
+    [(2.0, 1.0, 0.0), (2.0, 0.6, 0.0), (2.0, 0.9, 0.0), (2.0, 1.0, 0.1), (3.0, 0.97, 0.1)],
+)
 def test_all_tokens_are_drawn_from(model, options):
-    """Those after the most likely ones count, but are left to the host."""
+    """First the most likely ones in their order, then the others in theirs."""
     temperature, top_p, min_p = options
     model.engine.reset(1, 4)
     logits = model.engine.decode([5], 0, [0]).logits[0].astype(np.float64)
     order = np.argsort(-logits, kind="stable")
     weights = np.exp((logits[order] - logits[order[0]]) / temperature)
-    kept = (np.cumsum(weights) - weights < top_p * weights.sum()) & (weights >= min_p)
-    sums = np.cumsum(weights * kept)
+    likely = np.flatnonzero(
+        (np.cumsum(weights) - weights < top_p * weights.sum()) & (weights >= min_p)
+    )
+    rest = likely[CANDIDATES:]
+    likely = np.concatenate([likely[:CANDIDATES], rest[np.argsort(order[rest])]])
+    sums = np.cumsum(weights[likely])
     found, expected = [], []
     for number in np.random.default_rng(0).random(200):
         found += model.engine.sample([5], 0, [0], 0, list(options), [[float(number)]])
-        place = int((sums <= number * sums[-1]).sum())
-        is_known = place < CANDIDATES and (kept.sum() <= CANDIDATES or top_p == 1)
-        expected.append([order[place] if is_known else UNDECIDED])
+        expected.append([order[likely[(sums <= number * sums[-1]).sum()]]])
     # But for numbers so near a border that a sum in float32 is on the other side of it.
     assert sum(a != b for a, b in zip(found, expected, strict=True)) <= 1
+
+
+def test_sequences_draw_from_all_tokens_of_their_own(model):
+    engine, starts, options = model.engine, [0] * 3, [2.0, 0.9, 0.0]
+    random = [0.2, 0.999, 0.9]
+
+    def draw(tokens: list[int], numbers: list[float]) -> list[int]:
+        engine.reset(len(tokens), 4)
+        (drawn,) = engine.sample(tokens, 0, starts[: len(tokens)], 0, options, [numbers])
+        return drawn
+
+    alone = [draw([token], [number]) for token, number in zip([5, 6, 7], random, strict=True)]
+    assert [draw([5, 6, 7], random)] == [[token for (token,) in alone]]
+
+
+def test_equal_tokens_are_drawn_alike(tied):
+    """The most likely ones cannot be told apart from the others: they are the first."""
+    tied.engine.reset(1, 4)
+    vocabulary = tied.engine.decode([5], 0, [0]).logits.shape[1]
+    for token in (0, CANDIDATES - 1, CANDIDATES, vocabulary - 1):
+        number = (token + 0.5) / vocabulary
+        assert tied.engine.sample([5], 0, [0], 0, [1.0, 1.0, 0.0], [[number]]) == [[token]]
 
 
 def test_what_ties_with_the_last_token_is_left_to_the_host(tied):

@@ -12,7 +12,7 @@
 // LOWER:           arith.addf %[[ALL]],
 // LOWER:           %[[KEPT:.+]]:3 = scf.for {{.+}} -> (f32, f32, i1)
 // LOWER:           arith.addf %[[KEPT]]#1,
-// LOWER:           %[[PASSED:.+]]:2 = scf.for {{.+}} -> (f32, index)
+// LOWER:           %[[PASSED:.+]]:3 = scf.for {{.+}} -> (f32, index, f32)
 // LOWER:           %[[PLACE:.+]] = arith.minui %[[PASSED]]#1,
 // LOWER:           tensor.extract %arg1[%{{.+}}, %[[PLACE]]]
 func.func @draw(%values: tensor<?x?xf32>, %tokens: tensor<?x?xi64>, %rest: tensor<?xf32>, %best: tensor<?xi64>, %random: tensor<?xf32>, %options: tensor<3xf32>, %count: index) -> tensor<?xi64> {

@@ -17,8 +17,8 @@ from torch_mlir.dialects import arith, memref, scf, vector
 from llmc.dialects import AttentionOp, AttentionPartOp, CachedAttentionOp
 from llmc.dialects.attention import HIDDEN
 from llmc.dialects.dealt_columns import DealtColumns
+from llmc.dialects.divisor import divisor
 from llmc.dialects.index_notation import Size, index
-from llmc.pipelines.divisor import divisor
 from llmc.pipelines.kernels.kernel import (
     STACK_BYTES,
     Kernel,

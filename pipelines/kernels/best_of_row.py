@@ -10,8 +10,8 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf, vector
 
 from llmc.dialects.argmax import is_finite
+from llmc.dialects.divisor import divisor
 from llmc.dialects.index_notation import constant, index
-from llmc.pipelines.divisor import divisor
 from llmc.pipelines.kernels.counters import is_last_done
 from llmc.pipelines.kernels.first_largest import Read, first_largest, read_row
 from llmc.pipelines.kernels.kernel import Kernel, binding_under

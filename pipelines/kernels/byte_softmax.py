@@ -17,8 +17,8 @@ from torch_mlir.dialects import arith, memref, scf, vector
 from llmc.dialects.block_panels import WORD
 from llmc.dialects.blocks import Q8_0
 from llmc.dialects.cache_cells import KEYS, PANEL, PLANES, UPPER, VALUES, Plane
+from llmc.dialects.divisor import divisor
 from llmc.dialects.index_notation import index
-from llmc.pipelines.divisor import divisor
 from llmc.pipelines.kernels.byte_instructions import INSTRUCTIONS
 from llmc.pipelines.kernels.cell_panels import CellPanels
 from llmc.pipelines.kernels.cell_words import (

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf, vector
 
+from llmc.dialects.divisor import divisor
 from llmc.dialects.index_notation import constant, index
-from llmc.pipelines.divisor import divisor
 from llmc.pipelines.kernels.kernel import Kernel, load_index, multiply_add, workgroup_a_row
 
 _WORKGROUPS = 4

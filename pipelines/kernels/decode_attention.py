@@ -16,8 +16,8 @@ from torch_mlir.dialects import arith, scf, vector
 from llmc.dialects import DecodeAttentionOp, DecodeAttentionPartOp
 from llmc.dialects.cache_cells import KEYS, PANEL, VALUES
 from llmc.dialects.dealt_columns import DealtColumns
+from llmc.dialects.divisor import divisor
 from llmc.dialects.index_notation import Size, index
-from llmc.pipelines.divisor import divisor
 from llmc.pipelines.kernels.cache_rows import RowWriter, holds_cells
 from llmc.pipelines.kernels.float_softmax import FloatSoftmax
 from llmc.pipelines.kernels.head_row import HeadNorm, HeadRow, Preparation, Rotation

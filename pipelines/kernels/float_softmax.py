@@ -3,8 +3,8 @@
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf, vector
 
+from llmc.dialects.divisor import divisor
 from llmc.dialects.index_notation import index
-from llmc.pipelines.divisor import divisor
 from llmc.pipelines.kernels.kernel import multiply_add
 from llmc.pipelines.kernels.online_softmax import Caches, OnlineSoftmax, buffer
 from llmc.pipelines.kernels.splat import splat

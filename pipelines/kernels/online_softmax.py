@@ -16,8 +16,8 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, math, memref, scf, vector
 
 from llmc.dialects.attention import HIDDEN
+from llmc.dialects.divisor import divisor
 from llmc.dialects.index_notation import constant, index
-from llmc.pipelines.divisor import divisor
 from llmc.pipelines.kernels.cache_rows import channels_of
 from llmc.pipelines.kernels.splat import splat
 from llmc.pipelines.kernels.vectors import (

@@ -6,8 +6,8 @@ IREE reads a gather's rows number by number.
 from torch_mlir import ir
 from torch_mlir.dialects import scf, vector
 
+from llmc.dialects.divisor import divisor
 from llmc.dialects.index_notation import index
-from llmc.pipelines.divisor import divisor
 from llmc.pipelines.kernels.kernel import Kernel, load_index, workgroup_a_row
 from llmc.pipelines.type_bytes import bytes_of_element
 

@@ -13,8 +13,8 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, math, memref, scf, vector
 
 from llmc.dialects.attention import HIDDEN
+from llmc.dialects.divisor import divisor
 from llmc.dialects.index_notation import constant, index
-from llmc.pipelines.divisor import divisor
 from llmc.pipelines.kernels.kernel import div_rem, multiply_add
 from llmc.pipelines.kernels.online_softmax import LEAST, Caches
 from llmc.pipelines.kernels.splat import splat

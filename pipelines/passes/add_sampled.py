@@ -4,29 +4,22 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, func, math, scf, tensor
+from torch_mlir.dialects import arith, func, scf
 
-from llmc.dialects import DrawOp, TopKOp
 from llmc.dialects.index_notation import (
     collapse,
-    constant,
     expand,
-    filled,
     index,
-    reduce,
     size,
     slice_of,
 )
-from llmc.pipelines.divisor import divisor
 from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.drawing import draw_of_all, draw_of_top
 from llmc.pipelines.rewriting.functions import set_arguments
 from llmc.pipelines.rewriting.logits import is_logits
 from llmc.pipelines.rewriting.parts import copy_as_part, return_instead
 from llmc.pipelines.rewriting.repeated_steps import make_repeatable, repeat, steps_to_repeat
-from llmc.runtime.abi import CANDIDATES, DECODE, DECODE_BATCH, SAMPLED, SAMPLED_BATCH
-
-_PART = 512
-"""How many logits are weighed at a time, at most."""
+from llmc.runtime.abi import DECODE, DECODE_BATCH, SAMPLED, SAMPLED_BATCH
 
 _SAMPLED = {DECODE: SAMPLED, DECODE_BATCH: SAMPLED_BATCH}
 
@@ -88,45 +81,15 @@ def _add(name: str, decode: func.FuncOp, symbols: ir.SymbolTable) -> None:
 
 
 def _draw(
-    logits: ir.Value, best: ir.Value, top_k: ir.Value, options: ir.Value, numbers: ir.Value
+    logits: ir.Value, best: ir.Value, top_k: ir.Value, options: ir.Value, random: ir.Value
 ) -> ir.Value:
-    """The tokens `[B, 1]` that `numbers [B]` draw."""
-    rows, vocabulary = logits.type.shape
-    f32, i64 = logits.type.element_type, best.type.element_type
+    """The tokens `[B, 1]` that `random [B]` draws."""
     top_k = arith.index_cast(ir.IndexType.get(), top_k)
     is_limited = arith.cmpi(arith.CmpIPredicate.ne, top_k, index(0))
-    wanted = arith.select(is_limited, top_k, index(CANDIDATES))
-    candidates = arith.minui(wanted, index(vocabulary))
-    # One more, which may tie with the last of them.
-    read = arith.minui(arith.addi(candidates, index(1)), index(vocabulary))
-    few = [rows, ir.ShapedType.get_dynamic_size()]
-    top = TopKOp(logits, read, *(ir.RankedTensorType.get(few, kind) for kind in (f32, i64)))
-    most = collapse(best, [2])
-    rest = scf.IfOp(is_limited, [ir.RankedTensorType.get([rows], f32)], has_else=True)
-    with ir.InsertionPoint(rest.then_block):
-        scf.yield_([filled([size(logits, 0)], 0.0, f32)])
-    with ir.InsertionPoint(rest.else_block):
-        scf.yield_([_weigh_rest(logits, top.values, candidates, options)])
-    drawn = DrawOp(
-        top.values, top.places, rest.results[0], most, numbers, options, candidates, most.type
-    ).out
-    return expand(drawn, [[size(drawn, 0), 1]])
-
-
-def _weigh_rest(
-    logits: ir.Value, values: ir.Value, candidates: ir.Value, options: ir.Value
-) -> ir.Value:
-    """What the tokens weigh that are less likely than the candidates, `[B]`, the first being 1."""
-    rows = size(logits, 0)
-    last = arith.subi(candidates, index(1))
-    first, least = (slice_of(values, [0, at], [rows, 1], [rows]) for at in (0, last))
-    temperature = tensor.extract(options, [index(0)])
-
-    def add(logit: ir.Value, first: ir.Value, least: ir.Value, sum_: ir.Value) -> ir.Value:
-        weight = math.exp(arith.divf(arith.subf(logit, first), temperature))
-        is_of_rest = arith.cmpf(arith.CmpFPredicate.OLT, logit, least)
-        return arith.addf(sum_, arith.select(is_of_rest, weight, constant(0.0, weight.type)))
-
-    width = divisor(logits.type.shape[1], _PART)
-    parts = expand(logits, [[rows], [logits.type.shape[1] // width, width]])
-    return reduce("bp->b", arith.addf, 0.0, reduce("bpv,b,b->bp", add, 0.0, parts, first, least))
+    best = collapse(best, [2])
+    drawn = scf.IfOp(is_limited, [best.type], has_else=True)
+    with ir.InsertionPoint(drawn.then_block):
+        scf.yield_([draw_of_top(logits, top_k, best, options, random)])
+    with ir.InsertionPoint(drawn.else_block):
+        scf.yield_([draw_of_all(logits, best, options, random)])
+    return expand(drawn.results[0], [[size(best, 0), 1]])

@@ -7,8 +7,8 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from llmc.dialects import ArgmaxOp, ScreenedArgmaxOp
+from llmc.dialects.divisor import divisor
 from llmc.dialects.index_notation import size
-from llmc.pipelines.divisor import divisor
 from llmc.pipelines.kernels.best_of_row import part_types
 from llmc.pipelines.kernels.counters import Counters
 from llmc.pipelines.kernels.kernel import dispatch, module_around

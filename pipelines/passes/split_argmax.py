@@ -9,6 +9,7 @@ from torch_mlir.dialects import arith
 
 from llmc.dialects import ArgmaxOp
 from llmc.dialects.argmax import equal, is_finite
+from llmc.dialects.divisor import divisor
 from llmc.dialects.index_notation import (
     constant,
     expand,
@@ -18,7 +19,6 @@ from llmc.dialects.index_notation import (
     reduce,
     size,
 )
-from llmc.pipelines.divisor import divisor
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.walks import find

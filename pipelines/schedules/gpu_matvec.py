@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from llmc.pipelines.divisor import divisor
+from llmc.dialects.divisor import divisor
 from llmc.pipelines.schedules.gpu_loops import loops_of, read_dims
 from llmc.pipelines.schedules.gpu_lowering import (
     LOAD_BITS,

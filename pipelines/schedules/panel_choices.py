@@ -5,7 +5,7 @@ from dataclasses import replace
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
-from llmc.pipelines.divisor import divisor
+from llmc.dialects.divisor import divisor
 from llmc.pipelines.schedules.panel_experts import panel_expert_matmul, panel_expert_matvec
 from llmc.pipelines.schedules.panel_matmul import PanelMatmulParameters, panel_matmul
 from llmc.pipelines.schedules.panel_matvec import (

@@ -6,7 +6,7 @@ from math import prod
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
-from llmc.pipelines.divisor import divisor
+from llmc.dialects.divisor import divisor
 from llmc.pipelines.schedules.norm_rows import NormRowsParameters, norm_rows
 from llmc.pipelines.schedules.outlined_choices import (
     choose_elementwise,

@@ -1,8 +1,9 @@
 // RUN: llmc-opt %s --split-input-file --add-sampled | filecheck %s
 
 // A copy of the step draws one of its most likely tokens, of which it finds one more than asked
-// for, and returns it alone. Where none are asked for these are 256, and what all others weigh counts.
-// The loop hands it its own row of random numbers.
+// for, and returns it alone. Where none are asked for these are 256, and what all others weigh
+// counts; only where they do not tell are the others gone through. The loop hands it its own row of
+// random numbers.
 // CHECK-LABEL: func.func private @sampled.step(
 // CHECK-SAME:    %[[GIVEN:[^:]+]]: tensor<1x1xi64>, %{{[^:]+}}: tensor<1xi64>, %{{[^:]+}}: i64, %{{[^:]+}}: i64, %[[K:[^:]+]]: i64, %[[OPTIONS:[^:]+]]: tensor<3xf32>, %[[NUMBERS:[^:]+]]: tensor<1xf32>) -> tensor<1x1xi64>
 // CHECK-SAME:    attributes {llmc.part, noinline}
@@ -11,17 +12,32 @@
 // CHECK:         %[[STEP:.+]]:2 = call @layers(%[[ROWS]])
 // CHECK:         %[[TOP:.+]] = arith.index_cast %[[K]]
 // CHECK:         %[[LIMITED:.+]] = arith.cmpi ne, %[[TOP]],
-// CHECK:         %[[WANTED:.+]] = arith.select %[[LIMITED]], %[[TOP]], %c256
-// CHECK:         %[[CANDIDATES:.+]] = arith.minui %[[WANTED]], %{{.+}}
-// CHECK:         %[[MORE:.+]] = arith.addi %[[CANDIDATES]],
-// CHECK:         %[[READ:.+]] = arith.minui %[[MORE]],
-// CHECK:         %[[FEW:.+]]:2 = "llmc.top_k"(%[[STEP]]#0, %[[READ]])
 // CHECK:         %[[BEST:.+]] = tensor.collapse_shape %[[STEP]]#1
-// CHECK:         %[[REST:.+]] = scf.if %[[LIMITED]] -> (tensor<1xf32>)
+// CHECK:         %[[DRAWN:.+]] = scf.if %[[LIMITED]] -> (tensor<1xi64>) {
+// CHECK:           %[[CANDIDATES:.+]] = arith.minui %[[TOP]],
+// CHECK:           %[[MORE:.+]] = arith.addi %[[CANDIDATES]],
+// CHECK:           %[[READ:.+]] = arith.minui %[[MORE]],
+// CHECK:           %[[FEW:.+]]:2 = "llmc.top_k"(%[[STEP]]#0, %[[READ]])
+// CHECK:           %[[FOUND:.+]] = "llmc.draw"(%[[FEW]]#0, %[[FEW]]#1, %{{.+}}, %[[BEST]], %[[NUMBERS]], %[[OPTIONS]], %[[CANDIDATES]])
+// CHECK:           scf.yield %[[FOUND]]
 // CHECK:         } else {
-// CHECK:           linalg.generic {{.+}} ins(%{{.+}}, %{{.+}}, %{{.+}} : tensor<1x1x10xf32>, tensor<1xf32>, tensor<1xf32>)
-// CHECK:             arith.cmpf olt
-// CHECK:         %[[DRAWN:.+]] = "llmc.draw"(%[[FEW]]#0, %[[FEW]]#1, %[[REST]], %[[BEST]], %[[NUMBERS]], %[[OPTIONS]], %[[CANDIDATES]])
+// CHECK:           %[[FEW:.+]]:2 = "llmc.top_k"(%[[STEP]]#0, %c256
+// CHECK:           linalg.generic {{.+}} ins(%{{.+}}, %{{.+}}, %{{.+}}, %{{.+}} : tensor<1x2x512xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xi64>)
+// CHECK:           %[[REST:.+]] = linalg.generic {{.+}} ins(%{{.+}} : tensor<1x2xf32>)
+// CHECK:           %[[FOUND:.+]] = "llmc.draw"(%[[FEW]]#0, %[[FEW]]#1, %[[REST]], %[[BEST]], %[[NUMBERS]], %[[OPTIONS]], %c256
+// CHECK:           linalg.generic {{.+}} ins(%[[FOUND]] : tensor<1xi64>)
+// CHECK:             %[[OPEN:.+]] = arith.cmpi eq, %{{.+}}, %c-2
+// CHECK:             arith.ori %{{.+}}, %[[OPEN]]
+// CHECK:           scf.if %{{.+}} -> (tensor<1xi64>) {
+// CHECK:             %[[WEIGHTS:.+]] = tensor.concat dim(1) %{{.+}}, %{{.+}} : (tensor<1x256xf32>, tensor<1x1024xf32>)
+// CHECK:             %[[TOP_P:.+]] = tensor.extract_slice %[[OPTIONS]][1] [1] [1]
+// CHECK:             %[[KEPT:.+]] = "llmc.nucleus"(%[[WEIGHTS]], %[[TOP_P]])
+// CHECK:             %[[LIKELY:.+]] = linalg.generic {{.+}} ins(%[[KEPT]] :
+// CHECK:             %[[PLACE:.+]] = "llmc.reach"(%[[LIKELY]], %[[NUMBERS]])
+// CHECK:             %[[DECIDED:.+]] = linalg.generic {{.+}} ins(%[[FOUND]], %[[PLACE]] :
+// CHECK:             scf.yield %[[DECIDED]]
+// CHECK:           } else {
+// CHECK:             scf.yield %[[FOUND]]
 // CHECK:         %[[NEXT:.+]] = tensor.expand_shape %[[DRAWN]]
 // CHECK:         return %[[NEXT]] : tensor<1x1xi64>
 // CHECK-LABEL: func.func @decode(
@@ -37,10 +53,10 @@
 // CHECK:           %[[MORE:.+]] = tensor.insert_slice %{{.+}} into %[[FOUND]][%[[I]], 0]
 // CHECK:           scf.yield %{{.+}}, %[[NEXT]], %[[MORE]]
 // CHECK:         return %[[LOOP]]#2, %[[LOOP]]#1
-func.func private @layers(tensor<1x1xi64>) -> (tensor<1x10xf32>, tensor<1x1xi64>)
-func.func @decode(%tokens: tensor<1x1xi64>, %start: tensor<1xi64>, %sequence: i64, %past: i64) -> (tensor<1x10xf32>, tensor<1x1xi64>) {
-  %y:2 = call @layers(%tokens) : (tensor<1x1xi64>) -> (tensor<1x10xf32>, tensor<1x1xi64>)
-  return %y#0, %y#1 : tensor<1x10xf32>, tensor<1x1xi64>
+func.func private @layers(tensor<1x1xi64>) -> (tensor<1x1024xf32>, tensor<1x1xi64>)
+func.func @decode(%tokens: tensor<1x1xi64>, %start: tensor<1xi64>, %sequence: i64, %past: i64) -> (tensor<1x1024xf32>, tensor<1x1xi64>) {
+  %y:2 = call @layers(%tokens) : (tensor<1x1xi64>) -> (tensor<1x1024xf32>, tensor<1x1xi64>)
+  return %y#0, %y#1 : tensor<1x1024xf32>, tensor<1x1xi64>
 }
 
 // -----
