@@ -5,24 +5,14 @@ from typing import Any
 
 import numpy as np
 from torch_mlir import ir
-from torch_mlir.dialects import arith, ext, scf
+from torch_mlir.dialects import arith, ext
 
 from llmc.dialects.argmax import rows_of_floats
 from llmc.dialects.checks import element_is, like, shaped, verified
-from llmc.dialects.index_notation import (
-    constant,
-    filled,
-    index,
-    loop_index,
-    pointwise,
-    reduce,
-    size,
-)
+from llmc.dialects.index_notation import constant, pointwise, reduce
 from llmc.dialects.llmc import Operation
-from llmc.dialects.row_parts import in_parts, sum_of
 
-_DIGIT = 4
-"""How many bits of a number a round finds."""
+_Float = arith.CmpFPredicate
 
 
 class NucleusOp(Operation, name="nucleus", traits=[ext.Pure]):
@@ -58,64 +48,25 @@ class NucleusOp(Operation, name="nucleus", traits=[ext.Pure]):
         return np.where(x >= least, x, np.zeros_like(x))
 
     def lower(self) -> ir.Value:
-        """The largest number above which a row still has its share, from its first bits on.
+        """What goes before each number, and those before which there is less than the share.
 
-        Of floats that are not negative, the larger has the larger bits.
+        Every number is compared with every other: the kernel searches the least that is kept.
         """
-        parts = in_parts(self.x)
-        border = pointwise("r,1->r", _border, sum_of(parts), self.share)
-        bound = _search(parts, border)
+        borders = pointwise("r,1->r", border, reduce("rn->r", arith.addf, 0.0, self.x), self.share)
 
-        def keep(value: ir.Value, bound: ir.Value, _: ir.Value) -> ir.Value:
-            return _if_above(bound, value)
+        def add_larger(other: ir.Value, value: ir.Value, sum_: ir.Value) -> ir.Value:
+            is_larger = arith.cmpf(_Float.OGT, other, value)
+            return arith.addf(sum_, arith.select(is_larger, other, constant(0.0, value.type)))
 
-        return pointwise("rn,r->rn", keep, self.x, bound)
+        def keep(value: ir.Value, before: ir.Value, border: ir.Value, _: ir.Value) -> ir.Value:
+            is_kept = arith.cmpf(_Float.OLT, before, border)
+            return arith.select(is_kept, value, constant(0.0, value.type))
+
+        before = reduce("rm,rn->rn", add_larger, 0.0, self.x, self.x)
+        return pointwise("rn,rn,r->rn", keep, self.x, before, borders)
 
 
-def _border(total: ir.Value, share: ir.Value, _: ir.Value) -> ir.Value:
-    """What the numbers sum to that are kept, at least; infinite where all are."""
-    is_part = arith.cmpf(arith.CmpFPredicate.OLT, share, constant(1.0, share.type))
+def border(total: ir.Value, share: ir.Value, _: ir.Value | None = None) -> ir.Value:
+    """What the numbers that are kept sum to at least; infinite with a share of 1."""
+    is_part = arith.cmpf(_Float.OLT, share, constant(1.0, share.type))
     return arith.select(is_part, arith.mulf(share, total), constant(inf, total.type))
-
-
-def _search(parts: ir.Value, border: ir.Value) -> ir.Value:
-    """The bits `[R]` of the largest number above which `border [R]` is reached; 0 if none is."""
-    i32 = ir.IntegerType.get_signless(32)
-    loop = scf.ForOp(index(0), index(32), index(_DIGIT), [filled([size(parts, 0)], 0, i32)])
-    with ir.InsertionPoint(loop.body):
-        (bound,) = loop.inner_iter_args
-        shift = arith.subi(index(32 - _DIGIT), loop.induction_variable)
-        shift = arith.index_cast(i32, shift)
-        scf.yield_([_next_digit(parts, border, bound, shift)])
-    return loop.results[0]
-
-
-def _next_digit(parts: ir.Value, border: ir.Value, bound: ir.Value, shift: ir.Value) -> ir.Value:
-    """`bound [R]` with the digit at `shift` that it has, where so far it has 0.
-
-    That is how many of the digits from 1 on leave numbers above them which reach the border.
-    """
-    i32 = bound.type.element_type
-
-    def raised(bound: ir.Value, digit: ir.Value) -> ir.Value:
-        return arith.ori(bound, arith.shli(digit, shift))
-
-    def add(value: ir.Value, bound: ir.Value, sum_: ir.Value) -> ir.Value:
-        digit = arith.addi(arith.index_cast(i32, loop_index(2)), constant(1, i32))
-        return arith.addf(sum_, _if_above(raised(bound, digit), value))
-
-    def count(sum_: ir.Value, border: ir.Value, digits: ir.Value) -> ir.Value:
-        reaches = arith.cmpf(arith.CmpFPredicate.OGE, sum_, border)
-        return arith.addi(digits, arith.extui(i32, reaches))
-
-    above = reduce("rpn,r->rpd", add, 0.0, parts, bound, d=2**_DIGIT - 1)
-    sums = reduce("rpd->rd", arith.addf, 0.0, above)
-    digit = reduce("rd,r->r", count, 0, sums, border, element=i32)
-    return pointwise("r,r->r", lambda bound, digit, _: raised(bound, digit), bound, digit)
-
-
-def _if_above(bound: ir.Value, value: ir.Value) -> ir.Value:
-    """`value` if its bits, as a number, are above `bound`, else 0."""
-    bits = arith.bitcast(bound.type, value)
-    is_above = arith.cmpi(arith.CmpIPredicate.ugt, bits, bound)
-    return arith.select(is_above, value, constant(0.0, value.type))

@@ -1,10 +1,9 @@
 """Long rows in parts: a sum over a row of those of its parts has more to do side by side."""
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith
 
 from llmc.dialects.divisor import divisor
-from llmc.dialects.index_notation import expand, reduce, size
+from llmc.dialects.index_notation import expand, size
 
 _LONGEST = 512
 
@@ -14,8 +13,3 @@ def in_parts(x: ir.Value) -> ir.Value:
     columns = x.type.shape[1]
     width = divisor(columns, _LONGEST)
     return expand(x, [[size(x, 0)], [columns // width, width]])
-
-
-def sum_of(parts: ir.Value) -> ir.Value:
-    """The sum of each row, `[R]`, of its `parts [R, P, W]`."""
-    return reduce("rp->r", arith.addf, 0.0, reduce("rpn->rp", arith.addf, 0.0, parts))

@@ -4,22 +4,15 @@
 // CHECK-LABEL: func.func @nucleus
 // CHECK-NEXT:    "llmc.nucleus"(%arg0, %arg1) : (tensor<?x4096xf32>, tensor<1xf32>) -> tensor<?x4096xf32>
 //
-// Eight digits of four bits: each is how many of fifteen leave enough above them, of all parts.
+// What is larger than each number, and whether that is less than the share of all.
 // LOWER-LABEL: func.func @nucleus
-// LOWER:         %[[PARTS:.+]] = tensor.expand_shape %arg0 {{.+}} into tensor<?x8x512xf32>
-// LOWER:         %[[BORDER:.+]] = linalg.generic {{.+}} ins(%{{.+}}, %arg1 : tensor<?xf32>, tensor<1xf32>)
-// LOWER:         %[[BOUND:.+]] = scf.for %{{.+}} = %c0 to %c32 step %c4 iter_args(%[[SO_FAR:.+]] = %{{.+}}) -> (tensor<?xi32>)
-// LOWER:           %[[ABOVE:.+]] = linalg.generic {{.+}} ins(%[[PARTS]], %[[SO_FAR]] : {{.+}}) outs(%{{.+}} : tensor<?x8x15xf32>)
-// LOWER:             arith.bitcast
-// LOWER:             arith.cmpi ugt
-// LOWER:             arith.addf
-// LOWER:           %[[SUMS:.+]] = linalg.generic {{.+}} ins(%[[ABOVE]] : {{.+}}) outs(%{{.+}} : tensor<?x15xf32>)
-// LOWER:           %[[DIGIT:.+]] = linalg.generic {{.+}} ins(%[[SUMS]], %[[BORDER]] : {{.+}}) outs(%{{.+}} : tensor<?xi32>)
-// LOWER:             arith.cmpf oge
-// LOWER:           %[[MORE:.+]] = linalg.generic {{.+}} ins(%[[SO_FAR]], %[[DIGIT]] :
-// LOWER:             arith.shli
-// LOWER:           scf.yield %[[MORE]]
-// LOWER:         %[[KEPT:.+]] = linalg.generic {{.+}} ins(%arg0, %[[BOUND]] :
+// LOWER:         %[[TOTAL:.+]] = linalg.generic {{.+}} iterator_types = ["parallel", "reduction"]} ins(%arg0 :
+// LOWER:         %[[BORDER:.+]] = linalg.generic {{.+}} ins(%[[TOTAL]], %arg1 : tensor<?xf32>, tensor<1xf32>)
+// LOWER:           arith.mulf
+// LOWER:         %[[BEFORE:.+]] = linalg.generic {{.+}} ins(%arg0, %arg0 : {{.+}}) outs(%{{.+}} : tensor<?x4096xf32>)
+// LOWER:           arith.cmpf ogt
+// LOWER:         %[[KEPT:.+]] = linalg.generic {{.+}} ins(%arg0, %[[BEFORE]], %[[BORDER]] :
+// LOWER:           arith.cmpf olt
 // LOWER:         return %[[KEPT]]
 func.func @nucleus(%x: tensor<?x4096xf32>, %share: tensor<1xf32>) -> tensor<?x4096xf32> {
   %kept = "llmc.nucleus"(%x, %share) : (tensor<?x4096xf32>, tensor<1xf32>) -> tensor<?x4096xf32>

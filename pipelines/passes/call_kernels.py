@@ -17,6 +17,7 @@ from llmc.dialects import (
     CombineGroupedExpertsOp,
     DecodeAttentionOp,
     GroupRowsOp,
+    NucleusOp,
     RotaryOp,
     RouteOp,
     ScoredRouteOp,
@@ -39,6 +40,7 @@ from llmc.pipelines.kernels.decode_attention import DecodeShape, decode_attentio
 from llmc.pipelines.kernels.group_rows import group_rows
 from llmc.pipelines.kernels.kernel import Kernel, dispatch, module_around
 from llmc.pipelines.kernels.marks import KIND
+from llmc.pipelines.kernels.nucleus import nucleus
 from llmc.pipelines.kernels.partial_attention import PARTS, room_size, room_type
 from llmc.pipelines.kernels.rotary import rotary
 from llmc.pipelines.kernels.route import route
@@ -293,6 +295,11 @@ def _take_rows(op: TakeRowsOp, cpu: CallKernels) -> list[ir.Value]:
     return [expand(taken, [[size(taken, 0)], extents])]
 
 
+def _nucleus(op: NucleusOp, cpu: CallKernels) -> list[ir.Value]:
+    kernel = nucleus(op.x.type, cpu.lanes)
+    return dispatch(kernel, [op.x, op.share], [op.out.type], _dynamic_rows(op.x))
+
+
 def _top_k(op: TopKOp, cpu: CallKernels) -> list[ir.Value]:
     types = [op.values.type, op.places.type]
     extents = [*_dynamic_rows(op.x), op.count] * len(types)
@@ -321,6 +328,7 @@ KERNELS: dict[str, Callable[..., list[ir.Value]]] = {
     "llmc.decode_attention": _decode_attention,
     "llmc.decode_attention_part": _decode_attention,
     "llmc.group_rows": _group_rows,
+    "llmc.nucleus": _nucleus,
     "llmc.rotary": _rotary,
     "llmc.route": _route,
     "llmc.scored_route": _scored_route,

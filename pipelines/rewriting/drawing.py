@@ -9,6 +9,7 @@ from llmc.dialects.index_notation import (
     constant,
     filled,
     index,
+    insert,
     loop_index,
     pointwise,
     reduce,
@@ -106,9 +107,11 @@ def _weigh_all(
 
     candidates = pointwise("bc,b->bc", weigh, values, ends[0])
     rest = pointwise("bv,b,b,b->bv", weigh_rest, logits, *ends)
-    columns = values.type.shape[1] + logits.type.shape[1]
-    both = ir.RankedTensorType.get([logits.type.shape[0], columns], rest.type.element_type)
-    return tensor.concat(both, 1, [candidates, rest])
+    rows, (count, vocabulary) = size(logits, 0), (x.type.shape[1] for x in (values, logits))
+    # Not tensor.concat, for which IREE 3.13 transposes what has a dynamic number of rows.
+    weights = tensor.empty([rows, count + vocabulary], rest.type.element_type)
+    weights = insert(candidates, weights, [0, 0], [rows, count])
+    return insert(rest, weights, [0, count], [rows, vocabulary])
 
 
 def _weigh_if_rest(

@@ -29,7 +29,8 @@
 // CHECK:             %[[OPEN:.+]] = arith.cmpi eq, %{{.+}}, %c-2
 // CHECK:             arith.ori %{{.+}}, %[[OPEN]]
 // CHECK:           scf.if %{{.+}} -> (tensor<1xi64>) {
-// CHECK:             %[[WEIGHTS:.+]] = tensor.concat dim(1) %{{.+}}, %{{.+}} : (tensor<1x256xf32>, tensor<1x1024xf32>)
+// CHECK:             %[[FIRST:.+]] = tensor.insert_slice %{{.+}} into %{{.+}}[0, 0] [1, 256] {{.+}} into tensor<1x1280xf32>
+// CHECK:             %[[WEIGHTS:.+]] = tensor.insert_slice %{{.+}} into %[[FIRST]][0, 256] [1, 1024]
 // CHECK:             %[[TOP_P:.+]] = tensor.extract_slice %[[OPTIONS]][1] [1] [1]
 // CHECK:             %[[KEPT:.+]] = "llmc.nucleus"(%[[WEIGHTS]], %[[TOP_P]])
 // CHECK:             %[[LIKELY:.+]] = linalg.generic {{.+}} ins(%[[KEPT]] :

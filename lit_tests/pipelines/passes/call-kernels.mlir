@@ -125,6 +125,28 @@ func.func @top(%x: tensor<?x100xf32>, %count: index) -> (tensor<?x?xf32>, tensor
   return %values, %places : tensor<?x?xf32>, tensor<?x?xi64>
 }
 
+// A workgroup for each row: 64 numbers at a time and the 36 that are left are added up, once for all
+// and once for each bit.
+// CHECK:       func.func @nucleus_
+// CHECK:         scf.for {{.+}} to %c128{{.*}} -> (vector<64xf32>)
+// CHECK:         vector.load {{.+}} vector<36xf32>
+// CHECK:         %[[ENOUGH:.+]] = arith.select %{{.+}} : f32
+// CHECK:         scf.for {{.+}} to %c31{{.*}} -> (i32)
+// CHECK:           scf.for {{.+}} to %c128{{.*}} -> (vector<64xf32>)
+// CHECK:             arith.cmpi ugt
+// CHECK:           vector.load {{.+}} vector<36xf32>
+// CHECK:           arith.cmpf oge, %{{.+}}, %[[ENOUGH]]
+// CHECK:         vector.store {{.+}} vector<64xf32>
+// CHECK:         vector.store {{.+}} vector<36xf32>
+// CHECK-LABEL: func.func @nucleus(
+// CHECK:         "flow.dispatch"({{.+}} %arg0, %arg1,
+// CHECK-SAME:      entry_points = [@nucleus_
+// CHECK-SAME:      -> tensor<?x164xf32>
+func.func @nucleus(%x: tensor<?x164xf32>, %share: tensor<1xf32>) -> tensor<?x164xf32> {
+  %kept = "llmc.nucleus"(%x, %share) : (tensor<?x164xf32>, tensor<1xf32>) -> tensor<?x164xf32>
+  return %kept : tensor<?x164xf32>
+}
+
 // Attention of a fixed number of tokens has no kernel.
 // CHECK-LABEL: func.func @few_tokens
 // CHECK:         llmc.cached_attention
