@@ -13,6 +13,7 @@ from llmc.runtime.errors import UserError
 
 T = TypeVar("T")
 
+_READABLE = (bool, int, float, str)
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 # A value may be quoted; a comma that is followed by `name=` separates options as a space does.
 _OPTION = re.compile(
@@ -135,11 +136,12 @@ def _value(option: str, text: str, type_: Any) -> Any:
         element, *_ = get_args(type_)
         return tuple(_value(option, part.strip(), element) for part in text.split(",") if part)
     type_, range_ = get_args(type_) if get_origin(type_) is Annotated else (type_, _INT64)
+    if type_ not in _READABLE:
+        raise UserError(f"{option} has no type that is read from text, such as int or tuple[int]")
     try:
         value = _BOOLEANS[text] if type_ is bool else type_(text)
-    except (KeyError, TypeError, ValueError) as error:
-        name = getattr(type_, "__name__", type_)
-        raise UserError(f"{option} must be of type {name}, not '{text}'") from error
+    except (KeyError, ValueError) as error:
+        raise UserError(f"{option} must be of type {type_.__name__}, not '{text}'") from error
     if type_ is int and value not in range_:
         raise UserError(f"{option} must be {range_}, not {value}")
     return value

@@ -407,7 +407,8 @@ def test_json_has_ours_first(tiny_folder, tiny_cache, monkeypatch, capsys):
     [
         (["--against", "vllm"], "there is no contender 'vllm'"),
         (["--prompt", "16,x"], "must be a whole number above 0, not 'x'"),
-        (["--prompt", "40000"], "more than the context"),
+        (["--prompt", "40000"], "give a shorter --prompt, --held or --gen\n"),
+        (["--prompt", "90", "--context", "64"], "or a longer --context\n"),
     ],
 )
 def test_what_cannot_be_run_is_told(words, said, tiny_folder, tiny_cache, monkeypatch, capsys):

@@ -30,6 +30,11 @@ class Sizes:
             raise ValueError("rows must be a multiple of 4")
 
 
+@dataclass(frozen=True)
+class Lists:
+    rows: list[int] = ()
+
+
 def plain(payload: Handle) -> None:
     match(payload, "mn")
 
@@ -40,6 +45,18 @@ def sized(payload: Handle, sizes: Sizes) -> None:
 
 def unannotated(payload, sizes):
     pass
+
+
+def by_name(payload: Handle, *, sizes: Sizes) -> None:
+    pass
+
+
+def listed(payload: Handle, sizes: Lists) -> None:
+    pass
+
+
+def leaving(payload: Handle) -> None:
+    raise SystemExit(0)
 
 
 def failing(payload: Handle) -> None:
@@ -80,8 +97,11 @@ def test_a_function_writes_a_script(mine):
         ("{path}:sized{columns=4}", "schedule 'sized' has no option 'columns'"),
         ("{path}:sized{rows=x}", "option 'rows' of schedule 'sized' must be of type int"),
         ("{path}:sized{rows=3}", "schedule 'sized': rows must be a multiple of 4"),
-        ("{path}:failing", "{path}:31: KeyError: 'a key'"),
-        ("{path}:misnamed", "{path}:35: ValueError: sizes are given for the loops 'k'"),
+        ("{path}:by_name", "{path}:by_name must take a payload and perhaps a dataclass"),
+        ("{path}:listed{rows=1,2}", "option 'rows' of schedule 'listed' has no type that is read"),
+        ("{path}:leaving", "{path}:44: SystemExit: 0"),
+        ("{path}:failing", "{path}:48: KeyError: 'a key'"),
+        ("{path}:misnamed", "{path}:52: ValueError: sizes are given for the loops 'k'"),
         ("{path}.absent.py:plain", "cannot read {path}.absent.py: No such file"),
         ("{path}.absent.mlir", "cannot read {path}.absent.mlir: No such file"),
     ],
@@ -108,8 +128,15 @@ def test_a_file_that_cannot_be_run(mine, content, message):
 
 def test_the_line_is_told_of_a_relative_path_too(mine, monkeypatch):
     monkeypatch.chdir(mine.parent)
-    with pytest.raises(UserError, match=r"^mine\.py:31: KeyError: 'a key'$"):
+    with pytest.raises(UserError, match=r"^mine\.py:48: KeyError: 'a key'$"):
         _script("mine.py:failing")
+
+
+def test_an_annotation_that_fails(mine):
+    late = "from __future__ import annotations\n"
+    mine.write_text(f"{late}import typing\ndef f(payload: typing.Handle): pass\n")
+    with pytest.raises(UserError, match=r"mine\.py:f: an annotation is unknown: module 'typing'"):
+        _script(f"{mine}:f")
 
 
 def test_types_may_be_written_as_text(mine):

@@ -3,7 +3,7 @@
 // CHECK: scf.for {{.*}} step %c2
 // CHECK: vector.fma
 // RUN: llmc-opt %s --schedule=matvec 2>&1 | filecheck %s --check-prefix=NOTHING
-// NOTHING: {{^}}warning: schedule 'matvec' found no kernel: it acts on functions with llmc.kernel = "matvec", which --outline-kernels makes
+// NOTHING: {{^}}warning: schedule 'matvec' found no kernel: it acts on functions with llmc.kernel = "matvec", which a pass of the name --outline-... makes
 
 // It runs where it stands among the passes: before or after them.
 // RUN: llmc-opt %s --cse --schedule=matmul --canonicalize --dump-pass-pipeline 2>&1 | filecheck %s --check-prefix=ORDER
@@ -12,6 +12,8 @@
 // ORDER-NEXT: canonicalize
 
 // RUN: llmc-opt --schedule=matmul --dump-schedule | filecheck %s --check-prefix=SCRIPT
+// RUN: llmc-opt --schedule=matmul --dump-schedule -o %t.script.mlir
+// RUN: filecheck %s --check-prefix=SCRIPT < %t.script.mlir
 // SCRIPT: transform.named_sequence @__transform_main
 // SCRIPT: transform.structured.match {{.*}}llmc.kernel = "matmul"
 

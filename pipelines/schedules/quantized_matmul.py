@@ -7,13 +7,12 @@ from typing import Annotated, ClassVar
 from llmc.pipelines.kernels.byte_instructions import InstructionName
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.schedules.byte_verbs import (
-    byte_products,
     tile_products,
     unpack_words,
     use_tile_registers,
 )
 from llmc.pipelines.schedules.handles import Handle, around, each, kernels, result, stage
-from llmc.pipelines.schedules.quantized_matvec import STRANDS, into_registers
+from llmc.pipelines.schedules.quantized_matvec import STRANDS, into_registers, sum_up_blocks
 from llmc.pipelines.schedules.schedule import MOST, Parameters, share_evenly
 from llmc.pipelines.schedules.transform_ops.prefetch import PANELS
 from llmc.pipelines.schedules.transform_ops.prefetch import ROWS as BLOCKS
@@ -86,7 +85,7 @@ def multiply_rows(kernel: Handle, parameters: QuantizedMatmulParameters) -> None
         _multiply_tiles(kernel, parameters)
     else:
         _split_rows(kernel, kernel, parameters.rows)
-        _multiply(kernel, parameters)
+        sum_up_blocks(kernel, parameters.instruction, parameters.lanes)
     kernel = into_registers(kernel)
     prefetch(kernel, PANELS, parameters.together)
     simplify(kernel)
@@ -103,7 +102,7 @@ def _multiply_tiles(kernel: Handle, parameters: QuantizedMatmulParameters) -> No
     with each(left) as rest:
         expand_affine(rest)
         _split_rows(kernel, rest, parameters.rows)
-        _multiply(rest, parameters)
+        sum_up_blocks(rest, parameters.instruction, parameters.lanes)
         with each(result(rest, "tpj")) as tile_:
             vectorize_late(tile_)
     fuse(result(kernel, "tpj"), p=1)
@@ -115,17 +114,6 @@ def _multiply_tiles(kernel: Handle, parameters: QuantizedMatmulParameters) -> No
             dots = fuse_into(loops["b"], stage(near, f"dots{strand}", "tpbjgi"))
             tile_products(unpack_words(dots, "tpbjfgi"))
             step, _ = tile(sums, b=1)
-            vectorize_late(step)
-
-
-def _multiply(scope: Handle, parameters: QuantizedMatmulParameters) -> None:
-    """Makes vectors of what is multiplied in `scope`, block by block."""
-    for strand in STRANDS:
-        with each(stage(scope, f"sums{strand}", "tpjb")) as sums:
-            step, loops = tile(sums, b=1)
-            near = around(loops["b"])
-            dots = fuse_into(loops["b"], stage(near, f"dots{strand}", "tpbjgi"))
-            byte_products(dots, parameters.instruction, parameters.lanes)
             vectorize_late(step)
 
 

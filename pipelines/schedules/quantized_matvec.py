@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 from llmc.pipelines.kernels.byte_instructions import InstructionName
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.schedules.byte_verbs import byte_products
-from llmc.pipelines.schedules.handles import Handle, each, kernels, match, result, stage
+from llmc.pipelines.schedules.handles import Handle, around, each, kernels, match, result, stage
 from llmc.pipelines.schedules.schedule import MOST, Parameters, share_evenly
 from llmc.pipelines.schedules.transform_ops.prefetch import PANELS, ROWS
 from llmc.pipelines.schedules.verbs import (
@@ -110,14 +110,20 @@ def multiply_blocks(
     kernel: Handle, parameters: QuantizedMatvecParameters | QuantizedPanelParameters
 ) -> Handle:
     """Multiplies one row, block by block, in registers."""
-    for strand in STRANDS:
-        with each(stage(kernel, f"sums{strand}", "tpjb")) as sums:
-            step, loops = tile(sums, b=1)
-            dots = fuse_into(loops["b"], stage(kernel, f"dots{strand}", "tpbjgi"))
-            byte_products(dots, parameters.instruction, parameters.lanes)
-            vectorize_late(step)
+    sum_up_blocks(kernel, parameters.instruction, parameters.lanes)
     quantize_block_by_block(kernel)
     return into_registers(kernel)
+
+
+def sum_up_blocks(scope: Handle, instruction: InstructionName, lanes: int) -> None:
+    """Makes vectors of what is multiplied in `scope`, block by block."""
+    for strand in STRANDS:
+        with each(stage(scope, f"sums{strand}", "tpjb")) as sums:
+            step, loops = tile(sums, b=1)
+            near = around(loops["b"])
+            dots = fuse_into(loops["b"], stage(near, f"dots{strand}", "tpbjgi"))
+            byte_products(dots, instruction, lanes)
+            vectorize_late(step)
 
 
 def quantize_block_by_block(kernel: Handle) -> None:

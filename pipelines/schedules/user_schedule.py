@@ -18,6 +18,8 @@ from llmc.pipelines.schedules.schedule import ENTRY, PythonSchedule, Schedule
 from llmc.pipelines.schedules.transform_ops.dialect import load
 from llmc.runtime.errors import UserError
 
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
 _CALL = re.compile(r"(?P<path>.+\.py):(?P<name>\w+)\s*(\{(?P<options>.*)\})?\s*")
 
 
@@ -111,7 +113,7 @@ def _blamed_on(path: Path) -> Iterator[None]:
         raise
     except SyntaxError as error:
         raise UserError(f"{error.filename}:{error.lineno}: {error.msg}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UserError(_told(error, path)) from error
 
 
@@ -121,23 +123,24 @@ def _parameters_of(function: Callable[..., None], what: str) -> type | None:
     known = {Handle.__name__: Handle}
     try:
         signature = inspect.signature(function, locals=known, eval_str=True)
-    except NameError as error:
+    except Exception as error:  # what an annotation computes
         raise UserError(f"{what}: an annotation is unknown: {error}") from error
     arguments = list(signature.parameters.values())
-    if len(arguments) == 1:
+    are_positional = all(each.kind in _POSITIONAL for each in arguments)
+    if len(arguments) == 1 and are_positional:
         return None
-    kind = arguments[-1].annotation if len(arguments) == 2 else None
+    kind = arguments[-1].annotation if len(arguments) == 2 and are_positional else None
     if isinstance(kind, type) and is_dataclass(kind):
         return kind
     raise UserError(f"{what} must take a payload and perhaps a dataclass, annotated as such")
 
 
-def _told(error: Exception, path: Path) -> str:
+def _told(error: BaseException, path: Path) -> str:
     """The error in a line, and the line of the file that it came from."""
-    line, traceback = 0, error.__traceback__
+    line, traceback = None, error.__traceback__
     while traceback is not None:
         if Path(traceback.tb_frame.f_code.co_filename).resolve() == path.resolve():
             line = traceback.tb_lineno
         traceback = traceback.tb_next
-    message = " ".join(str(error).split())
-    return f"{path}:{line}: {type(error).__name__}: {message}"
+    place = path if line is None else f"{path}:{line}"
+    return f"{place}: {type(error).__name__}: {' '.join(str(error).split())}"

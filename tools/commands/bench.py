@@ -15,6 +15,7 @@ from llmc.frontend.bench.plot import plot, require_matplotlib
 from llmc.frontend.bench.report import Row, table
 from llmc.frontend.bench.roofline import Point, roofline
 from llmc.frontend.bench.roofline import table as roofline_table
+from llmc.frontend.lowering import context_bound
 from llmc.frontend.source import open_model
 from llmc.frontend.toolchain import versions
 from llmc.runtime import UserError, abi
@@ -102,11 +103,11 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.grid or arguments.plan:
         raise UserError("llmc bench measures a model on one device: leave out --grid and --plan")
     threads = arguments.threads or usable_cpus()
+    cases = _cases(arguments)
     others = _peers(arguments, threads)
+    _check_lengths(arguments, cases)
     folder, _ = find_bundle(arguments)
     manifest = Manifest.read(folder)
-    cases = _cases(arguments)
-    _check_lengths(cases, manifest.context, is_compiled=is_bundle(arguments))
     rows: list[Row] = []
     with ExitStack() as stack:
         entrants = open_field([ours(folder, threads), *others], stack, note)
@@ -173,12 +174,20 @@ def _cases(arguments: argparse.Namespace) -> list[Case]:
     return list(dict.fromkeys(cases))
 
 
-def _check_lengths(cases: list[Case], context: int, *, is_compiled: bool) -> None:
+def _check_lengths(arguments: argparse.Namespace, cases: list[Case]) -> None:
     """UserError where a case has more tokens than the context."""
+    if is_bundle(arguments):
+        context = most = Manifest.read(Path(arguments.model)).context
+    else:
+        model = open_model(arguments.model)
+        context, most = context_bound(model, compile_options(arguments)), model.context
     longest = max(case.capacity for case in cases)
     if longest > context:
-        how = "give a shorter --prompt, --held or --gen" if is_compiled else "use --context"
-        raise UserError(f"{longest} tokens are more than the context of {context}: {how}")
+        longer = ", or a longer --context" if longest <= most else ""
+        raise UserError(
+            f"{longest} tokens are more than the context of {context}: "
+            f"give a shorter --prompt, --held or --gen{longer}"
+        )
 
 
 def _kernel_times(

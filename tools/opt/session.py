@@ -138,7 +138,12 @@ class _Session:
                 raise UserError(
                     "--dump-schedule needs --schedule, --schedule-file or --schedule-kernels"
                 )
-            self._write_scripts(scripts, write)
+        held = BytesIO()
+        self._write_scripts(scripts, held.write)
+        if self.options.output == "-":
+            write(held.getvalue())
+        else:
+            _write_file(self.options.output, held)
         return 0
 
     def _write_scripts(self, scripts: Sequence[Script], emit: Emit) -> None:

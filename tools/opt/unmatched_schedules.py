@@ -36,7 +36,7 @@ class UnmatchedSchedules(Observer):
             kinds = " or ".join(f'{KIND} = "{kind}"' for kind in wanted)
             _warn(
                 f"schedule '{name}' found no kernel: it acts on functions with {kinds}, which"
-                " --outline-kernels makes of linalg operations"
+                " a pass of the name --outline-... makes"
             )
         elif op.get_asm(binary=True) == self._before:
             _warn(f"schedule '{name}' changed nothing")
