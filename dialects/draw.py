@@ -12,11 +12,9 @@ from llmc.dialects.checks import element_is, same, shaped, tensor_of, verified
 from llmc.dialects.index_notation import as_value, constant, index, loop_index, pointwise, size
 from llmc.dialects.llmc import Operation
 from llmc.dialects.reach import fold, reach
+from llmc.runtime.abi import UNDECIDED
 
 _Float = arith.CmpFPredicate
-
-UNDECIDED = -2
-"""What is drawn where these tokens do not tell which."""
 
 
 class DrawOp(Operation, name="draw", traits=[ext.Pure]):

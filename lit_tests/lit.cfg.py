@@ -2,6 +2,7 @@
 
 # ruff: noqa: F821 (lit puts `config` there)
 
+import os
 import socket
 import subprocess
 import sys
@@ -25,7 +26,9 @@ for command in ("llmc-opt", "filecheck"):
 with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
     listener.bind(str(warm / "socket"))
     listener.listen()
-    subprocess.Popen([sys.executable, root / "warm" / "server.py"], stdin=listener)
+    server = [sys.executable, root / "warm" / "server.py", str(os.getpid())]
+    # It may outlive lit for a moment, and so has no hold on what lit writes to.
+    subprocess.Popen(server, stdin=listener, stdout=subprocess.DEVNULL)
 
 # The other commands are beside the interpreter that runs lit.
 tools = Path(sys.executable).parent

@@ -48,7 +48,7 @@ FUNCTIONS = (
 )
 
 UNDECIDED = -2
-"""The token where the `top_k` most likely ones are not told apart from others."""
+"""The token where those that may be drawn do not tell which is, as `llmc.draw` has it."""
 
 CANDIDATES = 256
 """How many of the most likely tokens come in order where all may be drawn."""

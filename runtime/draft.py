@@ -10,8 +10,9 @@ from pathlib import Path
 def replacing(path: Path) -> Iterator[Path]:
     """Gives a file beside `path` to write, which takes its place if nothing is raised.
 
-    Raises OSError.
+    Where `path` is a link, what that leads to is replaced. Raises OSError.
     """
+    path = path.resolve()
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         yield draft

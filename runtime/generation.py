@@ -4,12 +4,13 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from numbers import Integral
 
 from llmc.runtime.abi import UNDECIDED
 from llmc.runtime.errors import UserError
 from llmc.runtime.queued_steps import QueuedSteps
 from llmc.runtime.runner import Output, Runner
-from llmc.runtime.sampling import Sampler, SamplingOptions, require_finite
+from llmc.runtime.sampling import Sampler, SamplingOptions, require_finite, require_type
 from llmc.runtime.text_stream import TextStream
 from llmc.runtime.tokenizer import Tokenizer
 
@@ -26,6 +27,7 @@ class GenerationOptions:
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
 
     def __post_init__(self) -> None:
+        require_type("max_new_tokens", self.max_new_tokens, Integral)
         if self.max_new_tokens < 1:
             raise UserError(f"max_new_tokens must be at least 1, not {self.max_new_tokens}")
 

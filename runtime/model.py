@@ -88,15 +88,14 @@ class Model:
         self, prompts: Sequence[str], raw: bool = False, **options: Any
     ) -> list[Generation]:
         """The answers to several prompts, decoded together."""
+        chosen = _options(options)
         if not prompts:
             return []
         ids = [self.encode(prompt, raw) for prompt in prompts]
         for tokens in ids:
             self._check_tokens(tokens)
         context = self.manifest.context
-        return generate_batch(
-            self.engine, self.tokenizer, self._eos, ids, context, _options(options)
-        )
+        return generate_batch(self.engine, self.tokenizer, self._eos, ids, context, chosen)
 
     def chat(self) -> "Chat":
         """A new conversation. One at a time: it uses the model's KV cache."""

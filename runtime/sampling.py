@@ -7,6 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from numbers import Integral, Real
 from random import Random
 
 import numpy as np
@@ -41,6 +42,11 @@ class SamplingOptions:
     seed: int | None = None
 
     def __post_init__(self) -> None:
+        for name in ("temperature", "top_p", "min_p", "repetition_penalty"):
+            require_type(name, getattr(self, name), Real)
+        require_type("top_k", self.top_k, Integral)
+        if self.seed is not None:
+            require_type("seed", self.seed, Integral)
         _require(0 <= self.temperature < math.inf, "temperature", self.temperature, "0 or above")
         _require(self.top_k >= 0, "top_k", self.top_k, "0 or above")
         _require(0 <= self.top_p <= 1, "top_p", self.top_p, "between 0 and 1")
@@ -72,6 +78,13 @@ class SamplingOptions:
     def drawing(self) -> list[float]:
         """Temperature, top_p and min_p, for float32 to hold; without a temperature of 0."""
         return [max(self.temperature, _LEAST), self.top_p, self.min_p]
+
+
+def require_type(name: str, value: object, kind: type[Real] | type[Integral]) -> None:
+    """UserError where option `name` has a value of another kind than `kind`."""
+    if not isinstance(value, kind):
+        what = "a whole number" if kind is Integral else "a number"
+        raise UserError(f"{name} must be {what}, not {value!r}")
 
 
 def _require(holds: bool, name: str, value: object, rule: str) -> None:

@@ -287,10 +287,15 @@ def test_a_kernel_is_held_against_the_nearer_bound():
     )
     # 400 weights, 40 tokens, 2 operations: 32 seconds.
     assert (matmul.bound, matmul.share) == ("arithmetic", pytest.approx(0.8))
-    (lookup,) = roofline(
-        "decode", 1, model("f32"), [KernelTime("rows", 1, 1.0, {"w": 10_000})], bounds
-    )
-    assert lookup.share is None
+
+
+@pytest.mark.parametrize(
+    "name", ["decode_dispatch_0_elementwise_broadcast_64_i64xf32", "refined_quantized_panel_0_1x8"]
+)
+def test_a_kernel_that_reads_some_rows_is_held_against_no_bound(name):
+    bounds = Bounds(read_bytes_per_s=100.0, float_ops_per_s=1000.0, byte_ops_per_s=None)
+    (point,) = roofline("decode", 1, model("f32"), [KernelTime(name, 1, 1.0, {"w": 200})], bounds)
+    assert (point.bytes, point.share) == (0, None)
 
 
 def test_a_layer_that_occurs_once_is_no_head():

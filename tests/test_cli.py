@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from argparse import Namespace
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -125,6 +126,20 @@ def test_logits(llmc_out, tiny_bundle, model, tmp_path):
     np.testing.assert_allclose(every[-1], last, atol=1e-5)
     np.testing.assert_allclose(every[1], model.logits(tokens[:2]), atol=1e-5)
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_logits_go_where_a_link_or_a_pipe_leads(llmc_out, tiny_bundle, model, tmp_path):
+    words = ("logits", tiny_bundle, "--tokens", "1,50", "-o")
+    link, target, pipe = (tmp_path / name for name in ("link", "target", "pipe"))
+    link.symlink_to(target)
+    llmc_out(*words, link)
+    assert link.is_symlink()
+    np.testing.assert_array_equal(np.load(target), model.logits([1, 50]))
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor() as threads:
+        read = threads.submit(pipe.read_bytes)
+        llmc_out(*words, pipe)
+        assert read.result() == target.read_bytes()
 
 
 def test_inspect(llmc_out, tiny_bundle):

@@ -176,6 +176,9 @@ How are you?
 /set top_k
 /set top_p=9
 /set seed=8 --zork=1
+/set stop=one stop=two
+/set stop=three
+/set stop=
 /set
 /zork\x1b[2J
  /zork
@@ -200,6 +203,8 @@ def test_chat_through_a_pipe(model, endless_bundle):
     assert "temperature=0.5" in told
     assert "seed=7" in told
     assert "seed=8" not in told
+    stops = [line.split()[1] for line in told.splitlines() if line.startswith("max_new_tokens=")]
+    assert stops == ["stop=()", "stop=('one',", "stop=('three',)", "stop=()", "stop=()"]
     assert "--help" not in told
     assert told.count("error:") == 5
     assert "\x1b" not in told

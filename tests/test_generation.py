@@ -9,6 +9,7 @@ import llmc.runtime
 from llmc.frontend.compile import compile_model
 from llmc.frontend.options import CompileOptions
 from llmc.runtime.abi import CANDIDATES, UNDECIDED
+from llmc.runtime.errors import UserError
 from llmc.runtime.generation import GenerationOptions, generate, generate_batch
 from llmc.runtime.queued_steps import QueuedSteps
 from llmc.runtime.runner import Output
@@ -294,3 +295,10 @@ def test_what_was_computed_outlives_the_model(endless_bundle):
     output = engine.prefill([1, 2, 3], 0)
     del engine
     assert output.best == output.logits.argmax(axis=1).tolist()
+
+
+@pytest.mark.parametrize("options", [{"max_new_tokens": 2.5}, {"temperature": -1}])
+def test_options_are_refused_where_there_are_no_prompts_too(model, options):
+    for prompts in ([], PROMPTS):
+        with pytest.raises(UserError, match=next(iter(options))):
+            model.generate_batch(prompts, **options)

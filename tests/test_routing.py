@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import iree.runtime as rt
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -166,7 +167,7 @@ class Routing:
 )
 def test_route(routing, tmp_path):
     logits = torch.randn(7, routing.experts, generator=torch.Generator().manual_seed(0)) * 3
-    logits[3] = 1.0  # the first of those that are alike
+    logits[3], logits[4, 1:] = 1.0, -torch.inf  # the first of those that are alike
     expected, _ = torch_ops.route(logits.double(), routing.chosen, routing.normalised)
     order = logits.argsort(dim=1, descending=True, stable=True)[:, : routing.chosen]
     text = routing.function("any_rows", "?") + routing.function("seven_rows", "7")
@@ -248,3 +249,20 @@ def test_scored_route(routing, tmp_path):
     given = bias if routing.stacked else bias[1]
     for name in ("any_rows", "seven_rows"):
         routing.check(find(name)(logits.numpy(), given.numpy(), 1), expected, experts)
+
+
+@pytest.mark.parametrize(
+    "routing",
+    [Routing(37, 3, True), ScoredRouting(37, 3, False, sigmoid=True, scale=1.0, biased=False)],
+    ids=str,
+)
+def test_a_row_with_nan_harms_no_other(routing, tmp_path):
+    logits = np.random.default_rng(0).standard_normal((3, routing.experts)).astype(np.float32)
+    route = load(routing.function("route", "?"), (), {}, tmp_path)("route")
+    more = () if type(routing) is Routing else (logits[0], 0)
+    expected = [result.to_host() for result in route(logits, *more)]
+    logits[1] = np.nan
+    weights, experts = (result.to_host() for result in route(logits, *more))
+    assert ((experts >= 0) & (experts < routing.experts)).all()
+    np.testing.assert_array_equal(weights[::2], expected[0][::2])
+    np.testing.assert_array_equal(experts[::2], expected[1][::2])

@@ -322,6 +322,10 @@ def test_broken_logits_are_refused(temperature, fault):
         ("repetition_penalty", 1e300),
         ("repetition_penalty", 1e-300),
         ("seed", -1),
+        ("temperature", None),
+        ("top_p", "1"),
+        ("top_k", 2.0),
+        ("seed", 1.5),
     ],
 )
 def test_option_out_of_range_is_named(name, value):

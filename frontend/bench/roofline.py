@@ -24,8 +24,9 @@ _FLOATS = {"f32": 4, "f16": 2, "bf16": 2}
 _PANEL = re.compile(r"x(\d+)x(\d+)xi8")
 # One on halves of floats has their integers and the length of a row in it.
 _HALF = re.compile(r"x(\d+)x\d+xi(?:8|16)")
-# Faster than so many times the bound means that the kernel reads some of the rows only.
-_LOOKS_UP = 4
+# A kernel of these names reads some rows of a weight: those of tokens, in the fused code that IREE
+# makes, or those that screening leaves.
+_LOOKS_UP = re.compile(r"_dispatch_\d+_\w*i64x|^refined_")
 
 _TENSOR = re.compile(r"(?:(?:\d+|D)x)+(?:i8|i16|i32|i64|f16|bf16|f32)(?=_|$)")
 """The type of a tensor in a kernel's name, whose dynamic dimensions are D."""
@@ -72,8 +73,7 @@ def roofline(
     for kernel in kernels:
         type_, each = _weights_of(kernel.name, model.dtype)
         size = sum(kernel.weights.values())
-        looks_up = size > _LOOKS_UP * bounds.read_bytes_per_s * kernel.seconds
-        if looks_up or any(map(is_of_experts, kernel.weights)):
+        if _LOOKS_UP.search(kernel.name) or any(map(is_of_experts, kernel.weights)):
             size = 0
         rows = tokens if any(map(_OF_LAYER.search, kernel.weights)) else 1
         weights = size / each

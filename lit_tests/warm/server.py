@@ -28,9 +28,8 @@ LARGEST_REQUEST = 1 << 17  # bytes
 PATIENCE_S = 1.0
 
 
-def serve(listener: socket.socket) -> None:
-    """Answers the clients of `listener`, each in a process of its own."""
-    owner = os.getppid()
+def serve(listener: socket.socket, owner: int) -> None:
+    """Answers the clients of `listener`, each in a process of its own, until `owner` is gone."""
     listener.settimeout(PATIENCE_S)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
     while os.getppid() == owner:
@@ -75,5 +74,5 @@ def _status(command: Callable[[], int | None]) -> int:
 
 if __name__ == "__main__":
     with socket.socket(fileno=os.dup(0)) as listener:
-        serve(listener)
+        serve(listener, owner=int(sys.argv[1]))
         shutil.rmtree(Path(listener.getsockname()).parent)

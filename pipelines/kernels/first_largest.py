@@ -1,6 +1,6 @@
 """What kernels share that look for the first of the largest numbers of many."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import inf
 from typing import TypeAlias
 
@@ -10,6 +10,7 @@ from torch_mlir.dialects import arith, scf, vector
 from llmc.dialects.argmax import equal
 from llmc.dialects.index_notation import Size, constant, index
 from llmc.pipelines.kernels.kernel import Kernel
+from llmc.pipelines.kernels.splat import splat
 
 # Registers that numbers are read into together, so that none waits for the one before.
 _REGISTERS = 4
@@ -61,6 +62,43 @@ def first_largest(
         candidates = arith.select(equal(found, peak), where, none)
         scf.yield_([arith.minsi(loop.inner_iter_args[0], candidates)])
     return largest, vector.reduction(nowhere.type, kinds.MINSI, loop.result)
+
+
+def largest_in_turn(
+    read: Read, columns: int, numbers: ir.VectorType, count: int
+) -> Iterator[tuple[ir.Value, ir.Value]]:
+    """The `count` largest numbers that `read` gives of a row of `columns`, and their places.
+
+    Equal ones come in the order of their places.
+    """
+    nowhere, i32 = columns, ir.IntegerType.get_signless(32)
+    left = read
+    for _ in range(count):
+        value, place = first_largest(
+            left, index(0), index(columns), numbers, constant(nowhere, i32)
+        )
+        # Of a row that holds NaN, the largest may have no place: it must not lead out of the row.
+        place = arith.minsi(place, constant(columns - 1, i32))
+        yield value, place
+        left = only_after(read, value, place, columns)
+
+
+def only_after(read: Read, value: ir.Value, place: ir.Value, nowhere: int) -> Read:
+    """Reads -inf, and `nowhere` for a place, for what does not go after `value` at `place`.
+
+    After it go smaller numbers, and equal ones at later places.
+    """
+
+    def read_left(at: ir.Value) -> tuple[ir.Value, ir.Value]:
+        found, where = read(at)
+        smaller = arith.cmpf(arith.CmpFPredicate.OLT, found, vector.broadcast(found.type, value))
+        later = arith.cmpi(arith.CmpIPredicate.sgt, where, vector.broadcast(where.type, place))
+        equals = equal(found, vector.broadcast(found.type, value))
+        is_left = arith.ori(smaller, arith.andi(equals, later))
+        lowest, no_place = splat(-inf, found.type), splat(nowhere, where.type)
+        return arith.select(is_left, found, lowest), arith.select(is_left, where, no_place)
+
+    return read_left
 
 
 def read_row(x: ir.Value, row: ir.Value, numbers: ir.VectorType) -> Read:

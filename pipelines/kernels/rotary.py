@@ -16,8 +16,8 @@ from llmc.pipelines.kernels.vectors import store
 def rotary(heads: TokenHeads, interleaved: bool) -> Kernel:
     """Operands `x`, with `heads`, `cos` and `sin [B or 1, T, R]`, result `[B, H, T, D]`, all f32.
 
-    T is open. Linalg has no name for a channel's partner but as a reduction over pairs, which IREE
-    3.13 does number by number.
+    T is the last of its extents and scalars. Linalg has no name for a channel's partner but as a
+    reduction over pairs, which IREE 3.13 does number by number.
     """
 
     def grid(extents: list[ir.Value]) -> tuple[Size, Size]:

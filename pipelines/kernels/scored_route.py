@@ -1,4 +1,4 @@
-"""The kernel of `llmc.scored_route`: the largest scores, taken out one by one.
+"""The kernel of `llmc.scored_route`: the largest scores, found one by one.
 
 As `route`, whose search linalg cannot say either.
 """
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import reduce
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, math, memref, vector
+from torch_mlir.dialects import arith, math, memref, scf, vector
 
 from llmc.dialects import ScoredRouteOp
 from llmc.dialects.index_notation import constant, index
@@ -15,7 +15,7 @@ from llmc.dialects.scored_route import sigmoid
 from llmc.pipelines.kernels.expert_groups import leave_out_groups
 from llmc.pipelines.kernels.first_largest import first_largest, kernel_of_rows, read_row
 from llmc.pipelines.kernels.kernel import Kernel, in_symbol
-from llmc.pipelines.kernels.route import made_of_row, sum_of_powers, take_largest
+from llmc.pipelines.kernels.route import choose, sum_of_powers
 
 Score = Callable[[ir.Value], ir.Value]
 """From a logit, or a vector of them, to the scores."""
@@ -26,7 +26,6 @@ def scored_route(op: ScoredRouteOp, lanes: int) -> Kernel:
 
     The scalar, where there are biases, is the layer, whose bias is taken.
     """
-    count = op.weights.type.shape[1]
     by_sigmoid, normalised = bool(op.sigmoid.value), bool(op.normalised.value)
     scale, groups = op.scale.value, op.groups.value
 
@@ -46,11 +45,11 @@ def scored_route(op: ScoredRouteOp, lanes: int) -> Kernel:
                 total = arith.addf(total, vector.load(numbers, each, [extents[-1], at]))
             return total
 
-        left = made_of_row(x, row, numbers, sum_of)
+        sums = _made_of_row(x, row, numbers, sum_of)
         if groups > 1:
-            leave_out_groups(op, left)
-        places = [take_largest(left, numbers, experts, row, rank)[1] for rank in range(count)]
-        chosen = [score(memref.load(x, [row, place])) for place in places]
+            leave_out_groups(op, sums)
+        found = choose(numbers, sums, index(0), experts, row)
+        chosen = [score(memref.load(x, [row, place])) for _, place in found]
         factor = constant(scale, chosen[0].type)
         if normalised:
             factor = arith.divf(factor, reduce(arith.addf, chosen))
@@ -62,6 +61,22 @@ def scored_route(op: ScoredRouteOp, lanes: int) -> Kernel:
     limits = (groups, op.kept_groups.value, op.best.value) if groups > 1 else ()
     name = f"scored_route_{kind}_{in_symbol(scale, *limits)}"
     return kernel_of_rows(name, op.logits.type, lanes, build)
+
+
+def _made_of_row(
+    x: ir.Value, row: ir.Value, numbers: ir.VectorType, make: Callable[..., ir.Value]
+) -> ir.Value:
+    """A buffer `[1, E]` of this workgroup's own, made of a row of `x [R, E]`.
+
+    `make(vector, at)` gives what takes the place of the numbers from `at` on.
+    """
+    (width,), columns = numbers.shape, x.type.shape[1]
+    buffer = memref.alloca(ir.MemRefType.get([1, columns], numbers.element_type), [], [])
+    for at in scf.for_(index(0), index(columns), index(width)):
+        at = arith.minui(at, index(columns - width))
+        vector.store(make(vector.load(numbers, x, [row, at]), at), buffer, [index(0), at])
+        scf.yield_([])
+    return buffer
 
 
 def _score_by_sigmoid(logit: ir.Value) -> ir.Value:

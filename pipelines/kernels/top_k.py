@@ -13,16 +13,17 @@ from math import inf, isqrt
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf, vector
 
-from llmc.dialects.argmax import equal
 from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.kernels.first_largest import (
     Read,
     first_largest,
     kernel_of_rows,
+    only_after,
     places,
     read_row,
 )
 from llmc.pipelines.kernels.kernel import Kernel
+from llmc.pipelines.kernels.splat import splat
 
 
 def top_k(x: ir.RankedTensorType, lanes: int) -> Kernel:
@@ -95,20 +96,15 @@ class _Tournament:
 
     def _read_after(self, begin: ir.Value, value: ir.Value, place: ir.Value) -> Read:
         """Reads the row with -inf, at no place, for what is before `begin` or a winner already."""
-        row, numbers = read_row(self.x, self.row, self.numbers), self.numbers
-        lowest = vector.broadcast(numbers, constant(-inf, numbers.element_type))
-        nowhere = vector.broadcast(places(numbers), self._nowhere)
-        value = vector.broadcast(numbers, value)
-        place = vector.broadcast(places(numbers), place)
+        numbers = self.numbers
+        left = only_after(read_row(self.x, self.row, numbers), value, place, self._columns)
         first = vector.broadcast(places(numbers), arith.index_cast(_i32(), begin))
 
         def read(at: ir.Value) -> tuple[ir.Value, ir.Value]:
-            found, where = row(at)
-            smaller = arith.cmpf(arith.CmpFPredicate.OLT, found, value)
-            later = arith.cmpi(arith.CmpIPredicate.sgt, where, place)
-            is_left = arith.ori(smaller, arith.andi(equal(found, value), later))
-            is_left = arith.andi(is_left, arith.cmpi(arith.CmpIPredicate.sge, where, first))
-            return arith.select(is_left, found, lowest), arith.select(is_left, where, nowhere)
+            found, where = left(at)
+            is_within = arith.cmpi(arith.CmpIPredicate.sge, where, first)
+            lowest, nowhere = splat(-inf, numbers), splat(self._columns, where.type)
+            return arith.select(is_within, found, lowest), arith.select(is_within, where, nowhere)
 
         return read
 

@@ -138,8 +138,9 @@ def _append(op: CacheAppendOp, cpu: CallKernels) -> list[ir.Value]:
     return [_as_held(cache, op.cache) for cache in new]
 
 
-def _holds_f32(op: AttentionPartOp | DecodeAttentionOp) -> bool:
-    return op.query.type.element_type == ir.F32Type.get()
+def _holds_f32(op: ir.OpView) -> bool:
+    """Whether its first operand does, which is a query or the rows to look through."""
+    return op.operation.operands[0].type.element_type == ir.F32Type.get()
 
 
 def _prompt_attention(
@@ -251,7 +252,7 @@ def _rotary(op: RotaryOp, cpu: CallKernels) -> list[ir.Value]:
 
 def _route(op: RouteOp, cpu: CallKernels) -> list[ir.Value]:
     types = [op.weights.type, op.experts.type]
-    kernel = route(op.logits.type, types[0].shape[1], bool(op.normalised.value), cpu.lanes)
+    kernel = route(op.logits.type, bool(op.normalised.value), cpu.lanes)
     return dispatch(kernel, [op.logits], types, _dynamic_rows(op.logits) * 2)
 
 
@@ -307,6 +308,7 @@ def _top_k(op: TopKOp, cpu: CallKernels) -> list[ir.Value]:
 
 
 _REQUIRED: dict[str, Callable[..., bool]] = {
+    "llmc.argmax": _holds_f32,
     "llmc.attention_part": _holds_f32,
     "llmc.cache_append": _has_tokens,
     "llmc.cached_attention": _has_tokens,
@@ -315,6 +317,8 @@ _REQUIRED: dict[str, Callable[..., bool]] = {
     "llmc.decode_attention": _holds_f32,
     "llmc.decode_attention_part": _holds_f32,
     "llmc.rotary": _is_of_known_heads,
+    "llmc.screened_argmax": _holds_f32,
+    "llmc.top_k": _holds_f32,
 }
 """What must be true of an operation that not all cases have a kernel for."""
 

@@ -4,7 +4,6 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, math, scf, tensor
 
 from llmc.dialects import DrawOp, NucleusOp, ReachOp, TopKOp
-from llmc.dialects.draw import UNDECIDED
 from llmc.dialects.index_notation import (
     constant,
     filled,
@@ -18,7 +17,7 @@ from llmc.dialects.index_notation import (
 )
 from llmc.dialects.row_parts import in_parts
 from llmc.dialects.top_k import goes_before
-from llmc.runtime.abi import CANDIDATES
+from llmc.runtime.abi import CANDIDATES, UNDECIDED
 
 _Float = arith.CmpFPredicate
 
@@ -41,7 +40,8 @@ def draw_of_top(
 def draw_of_all(logits: ir.Value, best: ir.Value, options: ir.Value, random: ir.Value) -> ir.Value:
     """Like `draw_of_top`, of all tokens: the most likely ones in order, then the others in theirs.
 
-    Mostly one of the former is drawn. The others are gone through where it does not tell.
+    Mostly one of the former is drawn. The others are gone through where it does not tell; of them
+    those that are as likely as the last of top_p are kept, too.
     """
     count = min(CANDIDATES, logits.type.shape[1])
     values, tokens = _find_top(logits, index(count))

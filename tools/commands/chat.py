@@ -127,11 +127,16 @@ class _Conversation:
 
 
 def _changed(arguments: argparse.Namespace, words: list[str]) -> argparse.Namespace:
-    """A copy of `arguments` with each NAME=VALUE taken as the command line takes --name VALUE."""
+    """A copy of `arguments` with each NAME=VALUE taken as the command line takes --name VALUE.
+
+    Stop strings take the place of those that there were; `stop=` alone leaves none.
+    """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     add_generation_options(parser)
     changed = copy(arguments)
-    for word in words:
+    if any(word.startswith("stop=") for word in words):
+        changed.stop = None
+    for word in (word for word in words if word != "stop="):
         name, _, value = word.partition("=")
         try:
             option = f"--{name.replace('_', '-')}={value}"

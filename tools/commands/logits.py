@@ -1,6 +1,7 @@
 """`llmc logits`: the numbers behind the next token, for comparing with anything."""
 
 import argparse
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -63,5 +64,11 @@ def _token_ids(text: str) -> list[int]:
 
 
 def _save(logits: np.ndarray, output: Path) -> None:
-    with writing(output), replacing(output) as draft, draft.open("wb") as file:
-        np.save(file, logits)
+    with writing(output):
+        if output.exists() and not output.is_file():  # a device or a pipe, which has no places
+            held = BytesIO()
+            np.save(held, logits)
+            output.write_bytes(held.getvalue())
+            return
+        with replacing(output) as draft, draft.open("wb") as file:
+            np.save(file, logits)

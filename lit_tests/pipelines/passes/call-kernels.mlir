@@ -9,8 +9,10 @@
 // CHECK:           "stream.return"(%[[ROWS]], %[[ONE]], %[[ONE]])
 // CHECK:         builtin.module {
 // CHECK-NEXT:      func.func @[[ROUTE:route_Dx[a-z0-9_A-Z]+]](
-// CHECK:             memref.alloca
 // CHECK:             vector.load
+// CHECK:             memref.store {{.+}} memref<?x4xi64>
+// CHECK:             arith.cmpf olt
+// CHECK:             memref.store {{.+}} memref<?x4xi64>
 // CHECK:       "stream.executable.end"
 // CHECK-NOT:   func.func @route_
 // CHECK-LABEL: func.func @twice
@@ -99,6 +101,14 @@ func.func @take(%ids: tensor<?xi32>, %x: tensor<?x2x32xi8>) -> tensor<?x2x32xi8>
 // CHECK-SAME:      -> tensor<?xi64>
 func.func @best(%x: tensor<?x100xf32>) -> tensor<?xi64> {
   %best = "llmc.argmax"(%x) : (tensor<?x100xf32>) -> tensor<?xi64>
+  return %best : tensor<?xi64>
+}
+
+// That of halves has none.
+// CHECK-LABEL: func.func @best_of_halves
+// CHECK-NEXT:    llmc.argmax
+func.func @best_of_halves(%x: tensor<?x100xf16>) -> tensor<?xi64> {
+  %best = "llmc.argmax"(%x) : (tensor<?x100xf16>) -> tensor<?xi64>
   return %best : tensor<?xi64>
 }
 

@@ -49,6 +49,39 @@ func.func private @residual(%x: tensor<?x1x8xf32>, %r: tensor<?x1x8xf32>, %layer
   return %sum, %y : tensor<?x1x8xf32>, tensor<?x1x8xf32>
 }
 
+// Of wider rows it takes some columns in the kernel; columns of a part of the rows are computed first.
+// CHECK-LABEL: func.func private @columns(
+// CHECK:         %[[WIDE:.*]] = tensor.collapse_shape %arg0 {{.*}} into tensor<?x24xf32>
+// CHECK:         call @norm_rows_4(%[[WIDE]])
+// CHECK:         tensor.extract_slice %arg0[0, 0, 0] [%arg1,
+// CHECK:         "llmc.rms_norm"
+func.func private @columns(%x: tensor<?x1x24xf32>, %rows: index, %layer: index) -> (tensor<?x1x8xf32>, tensor<?x1x8xf32>) attributes {llmc.layer_argument = 2 : index} {
+  %c0 = arith.constant 0 : index
+  %all = tensor.dim %x, %c0 : tensor<?x1x24xf32>
+  %own = tensor.extract_slice %x[0, 0, 8] [%all, 1, 8] [1, 1, 1] : tensor<?x1x24xf32> to tensor<?x1x8xf32>
+  %y = "llmc.rms_norm"(%own) {epsilon = 1.0e-5 : f64, offset = 0.0 : f64, operandSegmentSizes = array<i32: 1, 0>} : (tensor<?x1x8xf32>) -> tensor<?x1x8xf32>
+  %some = tensor.extract_slice %x[0, 0, 0] [%rows, 1, 8] [1, 1, 1] : tensor<?x1x24xf32> to tensor<?x1x8xf32>
+  %z = "llmc.rms_norm"(%some) {epsilon = 1.0e-5 : f64, offset = 0.0 : f64, operandSegmentSizes = array<i32: 1, 0>} : (tensor<?x1x8xf32>) -> tensor<?x1x8xf32>
+  return %y, %z : tensor<?x1x8xf32>, tensor<?x1x8xf32>
+}
+
+// An addition is not the kernel's where others read the norm, too. Halves have no kernel.
+// CHECK-LABEL: func.func private @other_readers(
+// CHECK:         "llmc.rms_norm"
+// CHECK:         arith.addf
+// CHECK:         "llmc.rms_norm"{{.*}}tensor<?x1x8xf16>
+func.func private @other_readers(%x: tensor<?x1x8xf32>, %h: tensor<?x1x8xf16>, %layer: index) -> (tensor<?x1x8xf32>, tensor<?x1x8xf32>, tensor<?x1x8xf16>) attributes {llmc.layer_argument = 2 : index} {
+  %n = "llmc.rms_norm"(%x) {epsilon = 1.0e-5 : f64, offset = 0.0 : f64, operandSegmentSizes = array<i32: 1, 0>} : (tensor<?x1x8xf32>) -> tensor<?x1x8xf32>
+  %product = arith.mulf %x, %n : tensor<?x1x8xf32>
+  %sum = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%x, %n : tensor<?x1x8xf32>, tensor<?x1x8xf32>) outs(%x : tensor<?x1x8xf32>) {
+  ^bb0(%a: f32, %b: f32, %old: f32):
+    %s = arith.addf %a, %b : f32
+    linalg.yield %s : f32
+  } -> tensor<?x1x8xf32>
+  %y = "llmc.rms_norm"(%h) {epsilon = 1.0e-5 : f64, offset = 0.0 : f64, operandSegmentSizes = array<i32: 1, 0>} : (tensor<?x1x8xf16>) -> tensor<?x1x8xf16>
+  return %product, %sum, %y : tensor<?x1x8xf32>, tensor<?x1x8xf32>, tensor<?x1x8xf16>
+}
+
 // IREE fuses it with other computation before it, or after it.
 // CHECK-LABEL: func.func private @others_around(
 // CHECK:         "llmc.rms_norm"

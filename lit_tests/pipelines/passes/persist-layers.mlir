@@ -109,6 +109,22 @@ func.func @decode(%x: tensor<1x4xf32>, %past: index) -> tensor<1x4xf32> {
   return %c : tensor<1x4xf32>
 }
 
+// So are one that is told something else, and one before it whose result others read, too.
+// CHECK-LABEL: func.func @told(
+// CHECK:         %[[A:.*]]:3 = "flow.dispatch"(%arg1, %c2{{.*}}, %c1{{[^,]*}}, %arg1,
+// CHECK:         %[[B:.*]]:3 = "flow.dispatch"(%arg2, %c3{{.*}}, %c1{{[^,]*}}, %arg2, {{.*}}, %[[A]]#1,
+// CHECK:         %[[C:.*]]:3 = "flow.dispatch"(%arg2, %c4{{.*}}, %c1{{[^,]*}}, %arg2, {{.*}}, %[[B]]#1,
+// CHECK:         return %[[B]]#1, %[[C]]#1
+func.func @told(%x: tensor<1x4xf32>, %past: index, %later: index) -> (tensor<1x4xf32>, tensor<1x4xf32>) {
+  %c2 = arith.constant 2 : index
+  %c3 = arith.constant 3 : index
+  %c4 = arith.constant 4 : index
+  %a = call @decode.layer0(%x, %c2, %past) : (tensor<1x4xf32>, index, index) -> tensor<1x4xf32>
+  %b = call @decode.layer0(%a, %c3, %later) : (tensor<1x4xf32>, index, index) -> tensor<1x4xf32>
+  %c = call @decode.layer0(%b, %c4, %later) : (tensor<1x4xf32>, index, index) -> tensor<1x4xf32>
+  return %b, %c : tensor<1x4xf32>, tensor<1x4xf32>
+}
+
 // -----
 
 // What a kernel asks memory for is asked for before the wait, if that needs nothing that others
