@@ -6,7 +6,7 @@ count as much as a large one, become integers of two digits of 7 bits, multiplie
 the rounding of values to 8 bits, theirs is lost.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import product
 from typing import ClassVar, Protocol, TypeAlias
@@ -198,10 +198,7 @@ class ByteSoftmax(OnlineSoftmax):
         with ir.InsertionPoint(loop.body):
             turn, totals = loop.induction_variable, list(loop.inner_iter_args)
             ask(turn)
-            first, column = panels.at(turn), panels.column(turn)
-            for lane in range(0, PANEL, self.lanes):
-                at, place = (arith.addi(each, index(lane)) for each in (first, column))
-                weights = self._scaled_weights(heads, cell, at, place)
+            for at, weights in self._weights_of_turn(panels, turn, heads, cell):
                 own = arith.remui(at, index(self.at_once))
                 for number, head in enumerate(heads):
                     half = splat(0.5, floats(self.lanes))
@@ -224,6 +221,15 @@ class ByteSoftmax(OnlineSoftmax):
             own = arith.andi(rest, splat(2**BITS - 1, self.words)) if digit else rest
             rest = arith.shrui(rest, splat(BITS, self.words))
             vector.store(arith.trunci(stored, own), self.shares, [*place, index(digit), at])
+
+    def _weights_of_turn(
+        self, panels: Panels, turn: ir.Value, heads: list[ir.Value], cell: int
+    ) -> Iterator[tuple[ir.Value, list[ir.Value]]]:
+        """Where weights of a turn are, and for each head a vector of them, by scales of values."""
+        first, column = panels.at(turn), panels.column(turn)
+        for lane in range(0, PANEL, self.lanes):
+            at, place = (arith.addi(each, index(lane)) for each in (first, column))
+            yield at, self._scaled_weights(heads, cell, at, place)
 
     def _scaled_weights(
         self, heads: list[ir.Value], cell: int, at: ir.Value, place: ir.Value
@@ -259,10 +265,7 @@ class ByteSoftmax(OnlineSoftmax):
         loop = panels.each([splat(0.0, floats(self.lanes))] * len(heads))
         with ir.InsertionPoint(loop.body):
             turn, largest = loop.induction_variable, list(loop.inner_iter_args)
-            first, column = panels.at(turn), panels.column(turn)
-            for lane in range(0, PANEL, self.lanes):
-                at, place = (arith.addi(each, index(lane)) for each in (first, column))
-                weights = self._scaled_weights(heads, cell, at, place)
+            for _, weights in self._weights_of_turn(panels, turn, heads, cell):
                 largest = list(map(maximum, largest, weights))
             scf.yield_(largest)
         return [highest(each) for each in loop.results]

@@ -71,12 +71,10 @@ def largest_in_turn(
 
     Equal ones come in the order of their places.
     """
-    nowhere, i32 = columns, ir.IntegerType.get_signless(32)
-    left = read
+    left, i32 = read, ir.IntegerType.get_signless(32)
+    nowhere = constant(columns, i32)
     for _ in range(count):
-        value, place = first_largest(
-            left, index(0), index(columns), numbers, constant(nowhere, i32)
-        )
+        value, place = first_largest(left, index(0), index(columns), numbers, nowhere)
         # Of a row that holds NaN, the largest may have no place: it must not lead out of the row.
         place = arith.minsi(place, constant(columns - 1, i32))
         yield value, place

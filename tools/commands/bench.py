@@ -15,7 +15,6 @@ from llmc.frontend.bench.plot import plot, require_matplotlib
 from llmc.frontend.bench.report import Row, table
 from llmc.frontend.bench.roofline import Point, roofline
 from llmc.frontend.bench.roofline import table as roofline_table
-from llmc.frontend.lowering import context_bound
 from llmc.frontend.source import open_model
 from llmc.frontend.toolchain import versions
 from llmc.runtime import UserError, abi
@@ -176,6 +175,9 @@ def _cases(arguments: argparse.Namespace) -> list[Case]:
 
 def _check_lengths(arguments: argparse.Namespace, cases: list[Case]) -> None:
     """UserError where a case has more tokens than the context."""
+    # Here, for it brings PyTorch, of which a list of all commands has no need.
+    from llmc.frontend.lowering import context_bound
+
     if is_bundle(arguments):
         context = most = Manifest.read(Path(arguments.model)).context
     else:
