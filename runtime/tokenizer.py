@@ -36,12 +36,7 @@ class Tokenizer:
         UserError for text that is not valid Unicode, as arguments in another encoding become, and
         for text that needs what the vocabulary lacks.
         """
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise UserError(
-                f"the text is not valid Unicode at character {error.start}: pass it as UTF-8"
-            ) from error
+        _require_unicode(text, "the text")
         with blaming("tokenizer.json cannot encode the text"):
             return self._tokenizer.encode(text, add_special_tokens=special).ids
 
@@ -63,11 +58,15 @@ class Tokenizer:
         """The chat as the model reads it; each message has a `role` and a `content`.
 
         `add_generation_prompt` ends the text where the model's answer begins. UserError if the
-        model has no chat template or the template does not take these messages.
+        model has no chat template, the template does not take these messages, or one is not valid
+        Unicode.
         """
         chat = [dict(message) for message in messages]
         if not chat:
             raise UserError("the chat is empty: give at least one message")
+        for text in (text for message in chat for text in message.values()):
+            if isinstance(text, str):
+                _require_unicode(text, "the message")
         named = {"bos_token": self.facts.bos_token, "eos_token": self.facts.eos_token}
         return self._template.render(chat, named, add_generation_prompt)
 
@@ -85,6 +84,15 @@ class Tokenizer:
         from llmc.runtime.chat_template import ChatTemplate
 
         return ChatTemplate(self.facts.chat_template)
+
+
+def _require_unicode(text: str, what: str) -> None:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise UserError(
+            f"{what} is not valid Unicode at character {error.start}: pass it as UTF-8"
+        ) from error
 
 
 def load_tokenizer(source: Path | str) -> tokenizers.Tokenizer:

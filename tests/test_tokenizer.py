@@ -202,11 +202,11 @@ def test_missing_file_is_named(tmp_path):
 
 
 def test_text_that_is_not_unicode_is_refused():
-    tokenizer = with_template("{{ messages[0].content }}")
+    tokenizer = with_template("before it {{ messages[0].content }}")
     text = b"caf\xe9".decode("utf-8", errors="surrogateescape")
     with pytest.raises(UserError, match="character 3"):
         tokenizer.encode(text)
-    with pytest.raises(UserError, match="not valid Unicode"):
+    with pytest.raises(UserError, match="the message is not valid Unicode at character 3"):
         tokenizer.encode_chat([{"role": "user", "content": text}])
 
 
