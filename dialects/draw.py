@@ -11,7 +11,7 @@ from llmc.dialects.argmax import equal
 from llmc.dialects.checks import element_is, same, shaped, tensor_of, verified
 from llmc.dialects.index_notation import as_value, constant, index, loop_index, pointwise, size
 from llmc.dialects.llmc import Operation
-from llmc.dialects.reach import fold, reach
+from llmc.dialects.reach import add_up, fold, reach
 from llmc.runtime.abi import UNDECIDED
 
 _Float = arith.CmpFPredicate
@@ -123,9 +123,7 @@ class _Candidates:
     def _weigh_kept(self, rest: ir.Value) -> tuple[ir.Value, ir.Value]:
         """What those kept weigh, and whether it depends on what each of the rest does."""
         zero = constant(0.0, rest.type)
-        (sum_,) = fold(
-            self._weight, self.count, [zero], lambda weight, sum_: [arith.addf(sum_, weight)]
-        )
+        sum_ = add_up(self._weight, self.count, zero.type)
         border = arith.mulf(self.top_p, arith.addf(sum_, rest))
 
         def keep(weight: ir.Value, before: ir.Value, kept: ir.Value, _: ir.Value) -> list[ir.Value]:

@@ -52,7 +52,8 @@ class NucleusOp(Operation, name="nucleus", traits=[ext.Pure]):
 
         Every number is compared with every other: the kernel searches the least that is kept.
         """
-        borders = pointwise("r,1->r", border, reduce("rn->r", arith.addf, 0.0, self.x), self.share)
+        totals = reduce("rn->r", arith.addf, 0.0, self.x)
+        borders = pointwise("r,1->r", lambda total, of, _: border(total, of), totals, self.share)
 
         def add_larger(other: ir.Value, value: ir.Value, sum_: ir.Value) -> ir.Value:
             is_larger = arith.cmpf(_Float.OGT, other, value)
@@ -66,7 +67,7 @@ class NucleusOp(Operation, name="nucleus", traits=[ext.Pure]):
         return pointwise("rn,rn,r->rn", keep, self.x, before, borders)
 
 
-def border(total: ir.Value, share: ir.Value, _: ir.Value | None = None) -> ir.Value:
+def border(total: ir.Value, share: ir.Value) -> ir.Value:
     """What the numbers that are kept sum to at least; infinite with a share of 1."""
     is_part = arith.cmpf(_Float.OLT, share, constant(1.0, share.type))
     return arith.select(is_part, arith.mulf(share, total), constant(inf, total.type))

@@ -58,12 +58,12 @@ class ReachOp(Operation, name="reach", traits=[ext.Pure]):
         def find(share: ir.Value, _: ir.Value) -> ir.Value:
             row = loop_index(0)
             of_row = _numbers(sums, row)
-            total = _sum(of_row, index(count), share.type)
+            total = add_up(of_row, index(count), share.type)
             wanted = arith.mulf(share, total)
             part, before = reach(of_row, index(count), wanted, total)
             of_part = _numbers(parts, row, part)
             wanted = arith.subf(wanted, before)
-            total = _sum(of_part, index(width), share.type)
+            total = add_up(of_part, index(width), share.type)
             place, _ = reach(of_part, index(width), wanted, total)
             place = arith.addi(arith.muli(part, index(width)), place)
             return arith.index_cast(self.out.type.element_type, place)
@@ -75,7 +75,8 @@ def _numbers(x: ir.Value, *place: ir.Value) -> Numbers:
     return lambda last: tensor.extract(x, [*place, last])
 
 
-def _sum(numbers: Numbers, count: ir.Value, element: ir.Type) -> ir.Value:
+def add_up(numbers: Numbers, count: ir.Value, element: ir.Type) -> ir.Value:
+    """The sum of `count` numbers of type `element`, one after the other."""
     zero = constant(0.0, element)
     return fold(numbers, count, [zero], lambda number, sum_: [arith.addf(sum_, number)])[0]
 

@@ -64,9 +64,9 @@ class Tokenizer:
         chat = [dict(message) for message in messages]
         if not chat:
             raise UserError("the chat is empty: give at least one message")
-        for text in (text for message in chat for text in message.values()):
-            if isinstance(text, str):
-                _require_unicode(text, "the message")
+        values = (value for message in chat for value in message.values())
+        for text in (value for value in values if isinstance(value, str)):
+            _require_unicode(text, "the message")
         named = {"bos_token": self.facts.bos_token, "eos_token": self.facts.eos_token}
         return self._template.render(chat, named, add_generation_prompt)
 

@@ -1,10 +1,13 @@
 """`llmc bench`: llmc and its peers on the same model, in turns."""
 
+from __future__ import annotations
+
 import argparse
 import json
 from contextlib import ExitStack
 from itertools import product
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from llmc.frontend.bench.bench import Field, bench, open_field
 from llmc.frontend.bench.contender import Case
@@ -33,6 +36,9 @@ from llmc.tools.arguments import (
 from llmc.tools.bundles import find_bundle, is_bundle
 from llmc.tools.tables import write_table
 from llmc.tools.terminal import note, write
+
+if TYPE_CHECKING:
+    from llmc.frontend.loaded_model import LoadedModel
 
 HELP = "measure a model beside llama.cpp and others"
 
@@ -103,8 +109,9 @@ def run(arguments: argparse.Namespace) -> None:
         raise UserError("llmc bench measures a model on one device: leave out --grid and --plan")
     threads = arguments.threads or usable_cpus()
     cases = _cases(arguments)
-    others = _peers(arguments, threads)
-    _check_lengths(arguments, cases)
+    source = None if is_bundle(arguments) else open_model(arguments.model)
+    others = _peers(arguments, source, threads)
+    _check_lengths(arguments, source, cases)
     folder, _ = find_bundle(arguments)
     manifest = Manifest.read(folder)
     rows: list[Row] = []
@@ -152,15 +159,15 @@ def _names(text: str) -> list[str]:
     return names
 
 
-def _peers(arguments: argparse.Namespace, threads: int) -> list[Entrant]:
-    if is_bundle(arguments):
+def _peers(
+    arguments: argparse.Namespace, source: LoadedModel | None, threads: int
+) -> list[Entrant]:
+    if source is None:
         reason = f"others cannot read the bundle {arguments.model}"
         note(f"nobody else is run: {reason}: give the model it was compiled from")
         return []
     options = compile_options(arguments)
-    storage = open_model(arguments.model).storage
-    model = arguments.model
-    return peers(arguments.against or PEERS, model, options, storage, threads)
+    return peers(arguments.against or PEERS, arguments.model, options, source.storage, threads)
 
 
 def _cases(arguments: argparse.Namespace) -> list[Case]:
@@ -173,16 +180,17 @@ def _cases(arguments: argparse.Namespace) -> list[Case]:
     return list(dict.fromkeys(cases))
 
 
-def _check_lengths(arguments: argparse.Namespace, cases: list[Case]) -> None:
+def _check_lengths(
+    arguments: argparse.Namespace, source: LoadedModel | None, cases: list[Case]
+) -> None:
     """UserError where a case has more tokens than the context."""
     # Here, for it brings PyTorch, of which a list of all commands has no need.
     from llmc.frontend.lowering import context_bound
 
-    if is_bundle(arguments):
+    if source is None:
         context = most = Manifest.read(Path(arguments.model)).context
     else:
-        model = open_model(arguments.model)
-        context, most = context_bound(model, compile_options(arguments)), model.context
+        context, most = context_bound(source, compile_options(arguments)), source.context
     longest = max(case.capacity for case in cases)
     if longest > context:
         longer = ", or a longer --context" if longest <= most else ""
