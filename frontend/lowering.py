@@ -24,10 +24,10 @@ from llmc.pipelines.pipeline import (
     ShardStage,
     stages,
 )
-from llmc.pipelines.rewriting.functions import functions
 from llmc.pipelines.targets.gpu import GPUTarget
 from llmc.pipelines.targets.gpu_storage import check_storage
 from llmc.pipelines.targets.parse import parse_target, split_targets
+from llmc.pipelines.walks import walk
 from llmc.runtime.errors import UserError
 
 
@@ -65,7 +65,7 @@ class Lowering:
                 with work.stage(stage.stage):
                     run(stage.steps(), module)
                 if isinstance(stage, LinalgStage):
-                    tuned_kernels = (TUNED in kernel.attributes for kernel in functions(module))
+                    tuned_kernels = (TUNED in op.attributes for op in walk(module.operation))
                     work.tuned_kernels += sum(tuned_kernels)
                 work.dump(stage.stage, module)
                 done = stage.stage

@@ -32,6 +32,7 @@ class Shape:
     interleaved: bool = False
     first: int = 0
     step: int = 0  # none: the caches have all columns
+    cut: str = ""  # what the operation says of its kernel
 
     def held(self, columns: int) -> int:
         """How many of the first `columns` the caches have."""
@@ -73,6 +74,7 @@ class Shape:
         given = [True] * 9 + [self.rotated > 0] * 2 + [self.normed] * 2
         segments = ", ".join(str(int(each)) for each in given)
         query, key, value = self.offsets
+        cut = f"llmc.decode_attention = {{{self.cut}}}," if self.cut else ""
         return f"""
           func.func @attend(%row: {row}, %k: {keys}, %v: {values}, %start: {starts}, %layer: index,
                             %sequence: index, %past: index{tables}{norms})
@@ -81,7 +83,7 @@ class Shape:
                 %past{", %cos, %sin" if self.rotated else ""}
                 {", %qn, %kn" if self.normed else ""})
                  {{operandSegmentSizes = array<i32: {segments}>, head_stride = {self.stride} : i64,
-                   interleaved = {int(self.interleaved)} : i64, {part}
+                   interleaved = {int(self.interleaved)} : i64, {part} {cut}
                    norm_epsilon = 0.01 : f64, norm_offset = 1.0 : f64,
                    query_offset = {query} : i64, key_offset = {key} : i64,
                    value_offset = {value} : i64,

@@ -37,6 +37,7 @@ class Shape:
     instruction: str = "plain"
     first: int = 0
     step: int = 0  # none: the caches have all columns
+    cut: str = ""  # what the operation says of its kernel
 
     @property
     def function(self) -> str:
@@ -48,11 +49,13 @@ class Shape:
         out = f"tensor<1x{self.heads}x?x{self.value_channels + (self.step > 0)}xf32>"
         name = "attention_part" if self.step else "cached_attention"
         part = f"first = {self.first} : i64, step = {self.step} : i64," if self.step else ""
+        kernel = "byte_attention" if self.cache == "q8_0" else "attention"
+        cut = f"llmc.{kernel} = {{{self.cut}}}," if self.cut else ""
         return f"""
           func.func @attend(%q: {query}, %k: {caches[0]}, %v: {caches[1]}, %start: tensor<1xi64>,
                             %layer: index, %sequence: index, %past: index) -> {out} {{
             %o = "llmc.{name}"(%q, %k, %v, %start, %layer, %sequence, %past)
-                 {{{part} scale = 0.25 : f64, window = {self.window} : i64,
+                 {{{part} {cut} scale = 0.25 : f64, window = {self.window} : i64,
                    softcap = {self.softcap} : f64}}
                : ({query}, {caches[0]}, {caches[1]}, tensor<1xi64>, index, index, index) -> {out}
             return %o : {out}
@@ -73,13 +76,19 @@ SHAPES = [
     Shape(2, 2, 256, 256, cache="q8_0", instruction=OF_256_BITS),
     Shape(4, 2, 20, 12, window=3, softcap=3.0, first=2, step=4),
     Shape(9, 3, 64, 32, 9, 3.0, LANES, "q8_0", BYTES.name, first=1, step=2),
+    Shape(9, 3, 64, 64, cut="vectors = 1, groups = 1"),
+    Shape(6, 2, 20, 40, cache="f16", lanes=4, cut="vectors = 3, groups = 5"),
+    Shape(9, 3, 64, 64, window=40, lanes=LANES, cut="vectors = 256, groups = 256"),
+    Shape(9, 3, 64, 96, 0, 0.0, LANES, "q8_0", BYTES.name, cut="rows = 7, together = 5"),
+    Shape(4, 1, 32, 64, 9, 3.0, 8, "q8_0", OF_256_BITS, cut="rows = 256, together = 8"),
+    Shape(8, 2, 64, 32, 0, 0.0, LANES, "q8_0", BYTES.name, 1, 2, cut="rows = 1, together = 2"),
 ]
 
 
 @pytest.fixture(
     scope="module",
     params=SHAPES,
-    ids=lambda shape: f"{shape.heads}x{shape.channels}_{shape.instruction}_{shape.step}",
+    ids=lambda shape: f"{shape.heads}x{shape.channels}_{shape.instruction}_{shape.step}{shape.cut}",
 )
 def compiled(request):
     return request.param, compile_kernel(request.param)

@@ -48,13 +48,19 @@ SHAPES = [
     Shape(9, 3, 64, 64, rotated=64, lanes=16, first=1, step=2, interleaved=True),
     Shape(6, 2, 16, 7, window=17, softcap=3.0, lanes=4, batch="?", normed=True, first=2, step=3),
     Shape(2, 1, 32, 96, cache="q8_0", batch="?", instruction=BYTES.name, first=1, step=2),
+    Shape(9, 3, 64, 64, 64, lanes=16, cut="whole = 1, part = 1, together = 1"),
+    Shape(6, 2, 16, 24, window=700, batch="?", cut="whole = 1, part = 3, together = 2, cores = 4"),
+    Shape(8, 4, 32, 32, cache="f16", batch="3", cut="whole = 1, part = 1, cores = 4"),
+    Shape(9, 3, 64, 64, cache="q8_0", instruction=BYTES.name, lanes=LANES, cut="whole = 1, part=1"),
+    Shape(4, 2, 64, 32, cache="q8_0", instruction=OF_256_BITS, batch="?", cut="cores = 1"),
+    Shape(5, 1, 32, 64, cache="q8_0", first=1, step=2, cut="whole = 1, part = 1, together = 4"),
 ]
 
 
 @pytest.fixture(
     scope="module",
     params=SHAPES,
-    ids=lambda shape: f"{shape.heads}x{shape.channels}_{shape.cache}_{shape.step}",
+    ids=lambda shape: f"{shape.heads}x{shape.channels}_{shape.cache}_{shape.step}{shape.cut}",
 )
 def compiled(request):
     return request.param, compile_kernel(request.param)

@@ -33,6 +33,7 @@ from llmc.pipelines.tuning.subject import Subject, subjects
 from llmc.pipelines.tuning.tune import tune_kernel
 from llmc.pipelines.walks import find
 from llmc.runtime.errors import UserError
+from tests.decode_attention import Shape as DecodeShape
 from tests.scheduled import load, new_context
 from tests.test_quantized_kernels import Case
 from tests.tiny_models import save_tiny_tokenizer, tiny_config, tiny_model
@@ -282,6 +283,38 @@ def test_kernels_of_experts_are_tuned(tmp_path, monkeypatch, dtype, kind):
     assert all(entry.seconds <= entry.default_seconds for entry in entries)
     assert list(Database.read(database_path())) == sorted(entries, key=lambda entry: entry.key)
     assert [forget(), forget()] == [True, False]
+
+
+@pytest.mark.parametrize(("kv_dtype", "kind"), [("f16", "attention"), ("q8_0", "byte_attention")])
+def test_attention_is_tuned_and_compiled_by(tmp_path, monkeypatch, kv_dtype, kind):
+    monkeypatch.setenv("LLMC_CACHE", str(tmp_path / "cache"))
+    config = tiny_config("llama")
+    config.head_dim = 32
+    tiny_model(config).save_pretrained(tmp_path / "model")
+    save_tiny_tokenizer(tmp_path / "model")
+    options = CompileOptions(context=64, kv_dtype=kv_dtype)
+    entries = list(tune_model(str(tmp_path / "model"), options, 1, pattern="attention", seconds=8))
+    # One token of one sequence, and of any number.
+    assert [entry.key.kind for entry in entries] == [kind, *["decode_attention"] * 2]
+    assert all(entry.seconds <= entry.default_seconds for entry in entries)
+
+
+def test_attention_follows_the_database(tmp_path):
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(DecodeShape(4, 2, 32, 32).function)
+        (subject,) = subjects(module)
+        default, *others = candidates(subject.kind, subject.kernel, CPUTarget())
+        other = next(each for each in others if each.parameters.part != default.parameters.part)
+        key = kernel_key(subject.kind, subject.kernel, CPUTarget())
+        path = tmp_path / "machine.json"
+        Database([replace(ENTRY, key=key, schedule=other.text)]).write(path)
+        for tuned, schedule in (("", default), (str(path), other)):
+            again = ir.Module.parse(DecodeShape(4, 2, 32, 32).function)
+            ScheduleKernels(tuned=tuned).apply(again)
+            (op,) = find(again.operation, "llmc.decode_attention")
+            cut = {each.name: each.attr.value for each in op.attributes["llmc.decode_attention"]}
+            assert cut == vars(schedule.parameters)
+            assert (TUNED in op.attributes) == bool(tuned)
 
 
 def test_kernels_of_complex_numbers_are_left_alone(tmp_path):

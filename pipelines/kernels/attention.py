@@ -19,6 +19,7 @@ from llmc.dialects.attention import HIDDEN
 from llmc.dialects.dealt_columns import DealtColumns
 from llmc.dialects.divisor import divisor
 from llmc.dialects.index_notation import Size, index
+from llmc.pipelines.kernels.attention_cuts import AttentionCut
 from llmc.pipelines.kernels.kernel import (
     STACK_BYTES,
     Kernel,
@@ -41,11 +42,8 @@ from llmc.pipelines.kernels.vectors import (
 )
 from llmc.pipelines.kernels.widened_columns import Read, WidenedColumns
 
-# Columns of a block at most, and of those the ones whose scores stay in registers together.
-_BLOCK = 32
+# Columns of a group, whose scores stay in registers together.
 _UNROLL = 8
-# Vectors of rows, so that an element of a key or value is read once for two multiplications.
-_VECTORS = 2
 
 
 @dataclass(frozen=True)
@@ -143,22 +141,23 @@ class AttentionShape:
             begin = arith.addi(begin, arith.muli(blocks, index(block)))
         return begin, held(end)
 
-    def tile(self, widest: int, widened: bool) -> tuple[int, int]:
+    def tile(self, widest: int, widened: bool, cut: AttentionCut) -> tuple[int, int]:
         """Query rows of a workgroup and columns of a block: as many as the stack bears."""
         room = max(self.channels, self.value_channels) if widened else 0
-        rows = _VECTORS * widest
+        rows = cut.vectors * widest
         while rows > 1:
-            block = _BLOCK
-            while block >= _UNROLL:
+            groups = cut.groups
+            while groups:
+                block = groups * _UNROLL
                 wide = rows * (self.channels + self.value_channels + block) + block * room
                 if 4 * wide <= STACK_BYTES:
                     return rows, block
-                block //= 2
+                groups //= 2
             rows //= 2
         return 1, _UNROLL
 
 
-def attention(shape: AttentionShape, widest: int, widened: bool) -> Kernel:
+def attention(shape: AttentionShape, widest: int, widened: bool, cut: AttentionCut) -> Kernel:
     """Operands `query`, `keys [L, S, G, C, D]`, `values [L, S, G, C, E]`, `starts [B]`.
 
     The query `[B, H, T, D]` and the result `[B, T, H, E]`, of a part `[B, T, H, E + 1]`, are
@@ -167,7 +166,7 @@ def attention(shape: AttentionShape, widest: int, widened: bool) -> Kernel:
     the number of floats in a vector register; `widened` says that a cache's type is a narrower one.
     Before the tokens' number the kernel of a part is told that of the sequences.
     """
-    lanes, block = shape.tile(widest, widened)
+    lanes, block = shape.tile(widest, widened, cut)
 
     def build(
         tile: ir.Value,
@@ -182,7 +181,8 @@ def attention(shape: AttentionShape, widest: int, widened: bool) -> Kernel:
         rows, where = shape.rows(lanes, tile, group, extents)
         _Tile(shape, lanes, block, rows, keys, values, where).run(query, starts, out)
 
-    return Kernel(f"attention_{shape.text}", lambda each: shape.grid(each, lanes), build)
+    name = f"attention_{in_symbol(lanes, block)}_{shape.text}"
+    return Kernel(name, lambda each: shape.grid(each, lanes), build)
 
 
 class _Tile:

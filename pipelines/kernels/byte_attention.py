@@ -10,24 +10,24 @@ from torch_mlir.dialects import arith, memref, scf, vector
 
 from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.kernels.attention import AttentionShape
+from llmc.pipelines.kernels.attention_cuts import ByteAttentionCut
 from llmc.pipelines.kernels.byte_softmax import ByteSoftmax
-from llmc.pipelines.kernels.kernel import STACK_BYTES, Kernel, load_index
-from llmc.pipelines.kernels.online_softmax import BLOCK, HEADS, LEAST, Caches, buffer, logarithm
+from llmc.pipelines.kernels.kernel import STACK_BYTES, Kernel, in_symbol, load_index
+from llmc.pipelines.kernels.online_softmax import BLOCK, LEAST, Caches, buffer, logarithm
 from llmc.pipelines.kernels.query_rows import QueryRows
 from llmc.pipelines.kernels.splat import splat
 from llmc.pipelines.kernels.vectors import LOG2_E, floats, load, width_of
 
-# Rows of a workgroup at most: more would leave cores without any.
-_ROWS = 24
 
-
-def byte_attention(shape: AttentionShape, widest: int, instruction: str) -> Kernel:
+def byte_attention(
+    shape: AttentionShape, widest: int, instruction: str, cut: ByteAttentionCut
+) -> Kernel:
     """Operands and results as those of `attention`, the caches being the bytes of cells.
 
     `widest` is the number of floats in a vector register, and `instruction` the one that multiplies
     bytes.
     """
-    count = _rows(shape, widest)
+    count = _rows(shape, widest, cut)
 
     def build(
         tile: ir.Value,
@@ -40,7 +40,9 @@ def byte_attention(shape: AttentionShape, widest: int, instruction: str) -> Kern
         out: ir.Value,
     ) -> None:
         rows, head = shape.rows(count, tile, group, extents)
-        softmax = _RowSoftmax(shape, rows, Caches(keys, values, head), widest, instruction)
+        softmax = _RowSoftmax(
+            shape, rows, Caches(keys, values, head), widest, instruction, cut.together
+        )
         softmax.load_query(query)
         softmax.reset()
         columns = shape.columns(rows, starts, BLOCK)
@@ -48,14 +50,15 @@ def byte_attention(shape: AttentionShape, widest: int, instruction: str) -> Kern
         softmax.attend(*columns)
         softmax.store(out)
 
-    return Kernel(f"byte_attention_{shape.text}", lambda each: shape.grid(each, count), build)
+    name = f"byte_attention_{in_symbol(count, cut.together)}_{shape.text}"
+    return Kernel(name, lambda each: shape.grid(each, count), build)
 
 
-def _rows(shape: AttentionShape, widest: int) -> int:
+def _rows(shape: AttentionShape, widest: int, cut: ByteAttentionCut) -> int:
     """The rows of a workgroup: as many as the stack bears, and as are multiplied together."""
     each = ByteSoftmax.bytes(1, shape.channels, shape.value_channels, widest)
-    most = min(_ROWS, STACK_BYTES // each)
-    return max(most // HEADS * HEADS, 1)
+    most = min(cut.rows, STACK_BYTES // each)
+    return max(most // cut.together * cut.together, 1)
 
 
 class _RowSoftmax(ByteSoftmax):
@@ -68,8 +71,9 @@ class _RowSoftmax(ByteSoftmax):
         caches: Caches,
         widest: int,
         instruction: str,
+        together: int,
     ) -> None:
-        super().__init__(len(rows.places), caches, widest, shape.softcap, instruction)
+        super().__init__(len(rows.places), caches, widest, shape.softcap, together, instruction)
         self._shape, self._rows, self._widest = shape, rows, widest
         i32 = rows.columns.type.element_type
         self._begins, self._ends = (buffer(self.heads, element=i32) for _ in range(2))

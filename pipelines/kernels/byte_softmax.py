@@ -76,9 +76,15 @@ class ByteSoftmax(OnlineSoftmax):
     """Of keys and values, what memory is asked for before it is known which columns matter."""
 
     def __init__(
-        self, heads: int, caches: Caches, lanes: int, softcap: float, instruction: str
+        self,
+        heads: int,
+        caches: Caches,
+        lanes: int,
+        softcap: float,
+        together: int,
+        instruction: str,
     ) -> None:
-        super().__init__(heads, caches, _LANES.get(instruction, lanes), softcap)
+        super().__init__(heads, caches, _LANES.get(instruction, lanes), softcap, together)
         self.multiply = INSTRUCTIONS[instruction]
         self.keys = CellPanels(KEYS, caches.keys, caches.head)
         self.values = CellPanels(VALUES, caches.values, caches.head)

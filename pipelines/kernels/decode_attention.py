@@ -7,7 +7,7 @@ cache is not cut up at all. Neither linalg nor the transform dialect has workgro
 other, or parts whose number the length decides. Dao et al., "Flash-Decoding", 2023.
 """
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import partial
 
 from torch_mlir import ir
@@ -18,6 +18,7 @@ from llmc.dialects.cache_cells import KEYS, PANEL, VALUES
 from llmc.dialects.dealt_columns import DealtColumns
 from llmc.dialects.divisor import divisor
 from llmc.dialects.index_notation import Size, index
+from llmc.pipelines.kernels.attention_cuts import DecodeAttentionCut
 from llmc.pipelines.kernels.cache_rows import RowWriter, holds_cells
 from llmc.pipelines.kernels.float_softmax import FloatSoftmax
 from llmc.pipelines.kernels.head_row import HeadNorm, HeadRow, Preparation, Rotation
@@ -28,14 +29,11 @@ from llmc.pipelines.kernels.progressive_softmax import ProgressiveSoftmax
 from llmc.pipelines.kernels.splat import splat
 from llmc.pipelines.kernels.vectors import LOG2_E
 
-# Up to so many columns are no parts: memory does not yet expect to be asked for a part's first.
-_WHOLE = 512
+# Heads of a core with which it does not matter that some cores have one more.
+_ROUNDS = 4
 # What buffers beside cells may take of the stack: those of 8 heads of 128 channels, which are many
 # for one key head, and which all of its columns would be read for again.
 _CELL_STACK_BYTES = 72_000
-# Columns of a part, unless `PARTS` allows no more parts. Parts are two by two, so that as many
-# cores are done at once.
-_PART = 1024
 
 
 @dataclass(frozen=True)
@@ -120,6 +118,7 @@ def decode_attention(
     normed: bool,
     widest: int,
     instruction: str,
+    cut: DecodeAttentionCut,
 ) -> Kernel:
     """Operands `query [B, _]`, `key [B, _]`, `value [B, _]`, `start [B]`, `cos` and `sin [B or 1,
     1, R]` if `rotated`, `query_norm` and `key_norm [L, D]` if `normed`, then those that are
@@ -135,7 +134,7 @@ def decode_attention(
 
     def grid(extents: list[ir.Value]) -> tuple[Size, Size]:
         groups = arith.muli(_batch(extents, batch), index(shape.key_heads))
-        return _parts(shape, extents[-1], groups), groups
+        return _parts(shape, cut, extents[-1], groups), groups
 
     def build(
         part: ir.Value,
@@ -152,13 +151,13 @@ def decode_attention(
         layer, sequence, past = extents[-3:]
         row, head = div_rem(group, shape.key_heads)
         groups = arith.muli(_batch(extents, batch), index(shape.key_heads))
-        count = _parts(shape, past, groups)
+        count = _parts(shape, cut, past, groups)
         part = _in_turns(part, count, group)
         caches = Caches(keys, values, [layer, arith.addi(sequence, row), head])
         preparation = shape.preparation(tables, norms, row, layer)
         first = load_index(start, row)
         columns = _columns(shape, first, past, index(0), index(1))
-        step = _Step(shape, caches, widest, instruction, columns, row, head, preparation)
+        step = _Step(shape, cut, caches, widest, instruction, columns, row, head, preparation)
         begin, end = _columns(shape, first, past, part, count)
         softmax = step.softmax()
         softmax.ask(begin, end)
@@ -166,23 +165,35 @@ def decode_attention(
         parts = Parts(room, done, group, part, count, shape.part is not None)
         step.attend(softmax, query, begin, end, parts, out)
 
-    return Kernel(f"decode_attention_{shape.text}", grid, build)
+    name = f"decode_attention_{in_symbol(*astuple(cut))}_{shape.text}"
+    return Kernel(name, grid, build)
 
 
 def _batch(extents: list[ir.Value], batch: int | None) -> ir.Value:
     return extents[0] if batch is None else index(batch)
 
 
-def _parts(shape: DecodeShape, past: ir.Value, groups: ir.Value) -> ir.Value:
-    """How many parts the columns of a head are cut into."""
+def _parts(
+    shape: DecodeShape, cut: DecodeAttentionCut, past: ir.Value, groups: ir.Value
+) -> ir.Value:
+    """How many parts the columns of a head are cut into: `PARTS` for all heads, at most."""
     columns = arith.addi(past, index(1))
     if shape.window:
         columns = arith.minui(columns, index(shape.window))
     columns = shape.held(columns)
     most = arith.maxui(arith.divui(index(PARTS), groups), index(1))
-    pairs = arith.muli(arith.ceildivui(columns, index(2 * _PART)), index(2))
-    is_whole = arith.cmpi(arith.CmpIPredicate.ule, columns, index(_WHOLE))
-    return arith.minui(arith.select(is_whole, index(1), pairs), most)
+    pairs = arith.muli(arith.ceildivui(columns, index(2 * cut.part * BLOCK)), index(2))
+    is_short = arith.cmpi(arith.CmpIPredicate.ule, columns, index(cut.whole * BLOCK))
+    is_one = arith.ori(is_short, _share_evenly(groups, cut.cores))
+    return arith.minui(arith.select(is_one, index(1), pairs), most)
+
+
+def _share_evenly(groups: ir.Value, cores: int) -> ir.Value:
+    """Whether as many workgroups keep all `cores` busy nearly to the end."""
+    are_many = arith.cmpi(arith.CmpIPredicate.uge, groups, index(_ROUNDS * cores))
+    left = arith.remui(groups, index(cores))
+    are_even = arith.cmpi(arith.CmpIPredicate.eq, left, index(0))
+    return arith.ori(are_many, are_even)
 
 
 def _in_turns(part: ir.Value, count: ir.Value, group: ir.Value) -> ir.Value:
@@ -219,6 +230,7 @@ class _Step:
     """What one workgroup does for key head `head` of row `row`."""
 
     shape: DecodeShape
+    cut: DecodeAttentionCut
     caches: Caches
     lanes: int
     instruction: str
@@ -274,6 +286,7 @@ class _Step:
     def softmax(self) -> OnlineSoftmax:
         """For as many heads at once as the stack bears."""
         caches, sharing, softcap = self.caches, self.shape.sharing, self.shape.softcap
+        together = self.cut.together
         if holds_cells(caches.keys):
             most = _CELL_STACK_BYTES // ProgressiveSoftmax.bytes(
                 1, caches.channels, caches.value_channels, self.lanes
@@ -282,11 +295,14 @@ class _Step:
             first, end = self.columns
             # Others than the newest, which another workgroup may be writing.
             seen = first, arith.subi(end, index(1))
-            return ProgressiveSoftmax(heads, caches, self.lanes, softcap, self.instruction, seen)
+            return ProgressiveSoftmax(
+                heads, caches, self.lanes, softcap, together, self.instruction, seen
+            )
         most = STACK_BYTES // OnlineSoftmax.bytes(
             1, caches.channels, caches.value_channels, self.lanes
         )
-        return FloatSoftmax(divisor(sharing, max(1, most)), caches, self.lanes, softcap)
+        heads = divisor(sharing, max(1, most))
+        return FloatSoftmax(heads, caches, self.lanes, softcap, together)
 
     def _load_query(
         self, query: ir.Value, head: ir.Value, buffer: ir.Value, place: ir.Value

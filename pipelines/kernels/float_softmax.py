@@ -20,8 +20,10 @@ _SUMS = 4
 class FloatSoftmax(OnlineSoftmax):
     """`OnlineSoftmax` over keys and values of float32, or of a narrower type that is widened."""
 
-    def __init__(self, heads: int, caches: Caches, lanes: int, softcap: float) -> None:
-        super().__init__(heads, caches, lanes, softcap)
+    def __init__(
+        self, heads: int, caches: Caches, lanes: int, softcap: float, together: int
+    ) -> None:
+        super().__init__(heads, caches, lanes, softcap, together)
         # In memory, or LLVM moves all that makes them to where they are joined, and spills.
         width = max(width_of(self.lanes, caches.channels), _COLUMNS)
         self.quads = buffer(self.together, self.lanes // _COLUMNS, width)

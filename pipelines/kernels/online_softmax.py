@@ -34,9 +34,6 @@ from llmc.pipelines.kernels.vectors import (
 BLOCK = 128
 """Columns of a block, if no more are wanted: scores wait in a buffer until the highest is known."""
 
-HEADS = 3
-"""Heads whose products and sums stay in registers together, at most."""
-
 LEAST = 1e-30
 """What the weights of a row add up to, at least, unless it sees no column."""
 
@@ -91,11 +88,12 @@ class OnlineSoftmax(ABC):
     """
 
     block: ClassVar[int] = BLOCK
-    most_together: ClassVar[int] = HEADS
-    """Heads that are multiplied together, at most."""
 
-    def __init__(self, heads: int, caches: Caches, lanes: int, softcap: float) -> None:
-        self.together = divisor(heads, self.most_together)
+    def __init__(
+        self, heads: int, caches: Caches, lanes: int, softcap: float, together: int
+    ) -> None:
+        """For `heads`, of which `together` are multiplied at once, at most."""
+        self.together = divisor(heads, together)
         self.heads, self.caches, self.softcap = heads, caches, softcap
         self.lanes = group_of(lanes)
         self.query = buffer(heads, caches.channels)

@@ -66,8 +66,6 @@ class ProgressiveSoftmax(ByteSoftmax):
     # Most parts are one: all of their keys come from memory, and then all values.
     block: ClassVar[int] = 1024
     at_once: ClassVar[int] = 256
-    # What is unpacked of keys and values counts for more than sums that do not stay in registers.
-    most_together: ClassVar[int] = 8
     ahead: ClassVar[tuple[Plane, ...]] = (UPPER,)
 
     def __init__(
@@ -76,10 +74,11 @@ class ProgressiveSoftmax(ByteSoftmax):
         caches: Caches,
         lanes: int,
         softcap: float,
+        together: int,
         instruction: str,
         columns: tuple[ir.Value, ir.Value],
     ) -> None:
-        super().__init__(heads, caches, lanes, softcap, instruction)
+        super().__init__(heads, caches, lanes, softcap, together, instruction)
         self._columns = columns
         i32, panels = ir.IntegerType.get_signless(32), self.block // PANEL
         self._put_off = buffer(panels, element=i32)

@@ -32,6 +32,13 @@ from llmc.dialects.kv_cache import channels
 from llmc.pipelines.kernels.append import append
 from llmc.pipelines.kernels.argmax import argmax
 from llmc.pipelines.kernels.attention import AttentionShape, attention
+from llmc.pipelines.kernels.attention_cuts import (
+    AttentionCut,
+    ByteAttentionCut,
+    DecodeAttentionCut,
+    cut_of,
+    kernel_of_attention,
+)
 from llmc.pipelines.kernels.byte_attention import byte_attention
 from llmc.pipelines.kernels.byte_instructions import InstructionName
 from llmc.pipelines.kernels.combine_experts import combine_experts, combine_grouped_experts
@@ -66,8 +73,8 @@ class CallKernels(Pass):
     number of tokens, and all of other floats than f32, have no kernel and are left alone; nor has
     rotary embedding of a number of sequences that is not known. Rotary embedding and appends read
     heads where they lie in the rows of a linear layer; an append takes in rotary embedding and
-    narrowing. Changes numerics: a kernel sums in another order, that of attention with its softmax
-    block by block.
+    narrowing. Attention is cut up as a schedule wrote on it. Changes numerics: a kernel sums in
+    another order, that of attention with its softmax block by block.
     """
 
     name: ClassVar[str] = "call-kernels"
@@ -146,11 +153,12 @@ def _holds_f32(op: ir.OpView) -> bool:
 def _prompt_attention(
     shape: AttentionShape, op: CachedAttentionOp | AttentionPartOp, cpu: CallKernels
 ) -> Kernel:
-    caches = op.keys.type, op.values.type
-    if any(map(cell_format, caches)):
-        return byte_attention(shape, cpu.lanes, cpu.instruction)
+    if kernel_of_attention(op.operation) == "byte_attention":
+        cut = cut_of(op.operation, ByteAttentionCut())
+        return byte_attention(shape, cpu.lanes, cpu.instruction, cut)
     f32 = ir.F32Type.get()
-    return attention(shape, cpu.lanes, any(cache.element_type != f32 for cache in caches))
+    is_widened = any(cache.type.element_type != f32 for cache in (op.keys, op.values))
+    return attention(shape, cpu.lanes, is_widened, cut_of(op.operation, AttentionCut()))
 
 
 def _attend(op: CachedAttentionOp, cpu: CallKernels) -> list[ir.Value]:
@@ -208,7 +216,13 @@ def _decode_attention(op: DecodeAttentionOp, cpu: CallKernels) -> list[ir.Value]
     extents = [] if static else [batch, room_size(arith.muli(batch, index(key_heads)))]
     caches = [op.keys, op.values]
     kernel = decode_attention(
-        shape, batch if static else None, bool(tables), bool(norms), cpu.lanes, cpu.instruction
+        shape,
+        batch if static else None,
+        bool(tables),
+        bool(norms),
+        cpu.lanes,
+        cpu.instruction,
+        cut_of(op.operation, DecodeAttentionCut()),
     )
     out, _, *new, done = dispatch(
         kernel,

@@ -9,7 +9,14 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from llmc.pipelines.errors import fail
+from llmc.pipelines.kernels.attention_cuts import (
+    DECODE_ATTENTION,
+    PROMPT_ATTENTION,
+    attribute_of,
+    kernel_of_attention,
+)
 from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.alone import alone
 from llmc.pipelines.rewriting.functions import functions
 from llmc.pipelines.rewriting.kernel_functions import is_distributed, kind_of
 from llmc.pipelines.schedules.interpreter import apply_script
@@ -20,9 +27,10 @@ from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.pipelines.targets.parse import parse_cpu
 from llmc.pipelines.tuning.database import Database
 from llmc.pipelines.tuning.lookup import tuned_schedule
+from llmc.pipelines.walks import find
 
 TUNED = "llmc.tuned"
-"""The attribute of a kernel whose schedule tuning found."""
+"""The attribute of a kernel, or of an operation, whose schedule tuning found."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +39,9 @@ class ScheduleKernels(Pass):
 
     `schedule` replaces those parameters, as in `quantized_matvec{panels=4}`, for the kernels of its
     kind. `tuned` is a database of `llmc tune`, whose entries come before our own choice. A kernel
-    without a schedule is left alone, and one that is distributed over workgroups already. May
-    change numerics: a schedule may change the order of a sum.
+    without a schedule is left alone, and one that is distributed over workgroups already. On
+    attention, which `call-kernels` has kernels for, a schedule writes how these cut up their work,
+    where that is not written yet. May change numerics: a schedule may change the order of a sum.
     """
 
     name: ClassVar[str] = "schedule-kernels"
@@ -43,7 +52,7 @@ class ScheduleKernels(Pass):
     chosen: list[tuple[str, PythonSchedule]] = field(
         default_factory=list, init=False, compare=False, repr=False
     )
-    """The kernels that the last run scheduled, by name, and what each of them got."""
+    """What the last run scheduled, `@` before the names of kernels, and what each of them got."""
 
     def __post_init__(self) -> None:
         _ = self.given
@@ -68,8 +77,27 @@ class ScheduleKernels(Pass):
                 continue
             schedule = self._schedule(kind, function, target)
             if schedule is not None:
-                self.chosen.append((function.name.value, schedule))
+                self.chosen.append((f"@{function.name.value}", schedule))
                 _run(schedule, function)
+        for op in find(module.operation, *PROMPT_ATTENTION, *DECODE_ATTENTION):
+            self._cut(op, target)
+
+    def _cut(self, op: ir.Operation, target: CPUTarget) -> None:
+        """Writes on `op`, a kind of attention, what its schedule says."""
+        kind = kernel_of_attention(op)
+        name = attribute_of(kind)
+        if name in op.attributes:
+            return
+        module = alone(op)
+        (kernel,) = functions(module)
+        schedule = self._schedule(kind, kernel, target)
+        if schedule is not None:
+            self.chosen.append((op.name, schedule))
+            apply_script(schedule.script(), module)
+            (copy,) = find(module.operation, op.name)
+            op.attributes[name] = copy.attributes[name]
+            if TUNED in kernel.attributes:
+                op.attributes[TUNED] = kernel.attributes[TUNED]
 
     def _schedule(self, kind: str, kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule | None:
         if self.given is not None and self.given.function.__name__ == kind:

@@ -5,6 +5,9 @@ import re
 from collections.abc import Callable
 
 from llmc.pipelines.option_text import describe_options, parse_options
+from llmc.pipelines.schedules.attention import attention
+from llmc.pipelines.schedules.byte_attention import byte_attention
+from llmc.pipelines.schedules.decode_attention import decode_attention
 from llmc.pipelines.schedules.elementwise import elementwise
 from llmc.pipelines.schedules.matmul import matmul
 from llmc.pipelines.schedules.matvec import matvec
@@ -29,6 +32,9 @@ from llmc.runtime.errors import UserError
 SCHEDULES: dict[str, Callable[..., None]] = {
     function.__name__: function
     for function in (
+        attention,
+        byte_attention,
+        decode_attention,
         elementwise,
         matmul,
         matvec,

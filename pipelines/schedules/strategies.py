@@ -7,6 +7,11 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from llmc.dialects.divisor import divisor
+from llmc.pipelines.schedules.attention_choices import (
+    choose_attention,
+    choose_byte_attention,
+    choose_decode_attention,
+)
 from llmc.pipelines.schedules.norm_rows import NormRowsParameters, norm_rows
 from llmc.pipelines.schedules.outlined_choices import (
     choose_elementwise,
@@ -177,6 +182,9 @@ def _values_ahead(target: CPUTarget) -> int:
 
 
 RULES: dict[str, tuple[Rule, ...]] = {
+    "attention": (choose_attention,),
+    "byte_attention": (choose_byte_attention,),
+    "decode_attention": (choose_decode_attention,),
     "elementwise": (choose_elementwise,),
     "matmul": (choose_matmul,),
     "matvec": (choose_matvec,),

@@ -3,7 +3,7 @@
 import tempfile
 import time
 from collections.abc import Callable
-from itertools import cycle, product
+from itertools import cycle
 from pathlib import Path
 
 import iree.runtime as rt
@@ -11,8 +11,7 @@ import iree.runtime as rt
 from llmc.pipelines.iree import compile_module
 from llmc.pipelines.schedules.schedule import PythonSchedule
 from llmc.pipelines.targets.cpu import CPUTarget
-from llmc.pipelines.tuning.subject import Subject
-from llmc.pipelines.tuning.trial import RUN, layers_at_once, trial
+from llmc.pipelines.tuning.trial import RUN, Trial
 from llmc.runtime.vm_function import VmFunction
 
 _SAMPLE_SECONDS = 0.02
@@ -22,33 +21,28 @@ Timer = Callable[[], float]
 
 
 def stopwatch(
-    subject: Subject,
-    schedule: PythonSchedule,
-    target: CPUTarget,
-    device: rt.HalDevice,
-    operands: list[list[rt.HalBufferView]],
+    trial: Trial, schedule: PythonSchedule, target: CPUTarget, device: rt.HalDevice
 ) -> Timer:
-    """Compiles the kernel with `schedule`; the timer runs it on `operands` and layers in turn.
+    """Compiles the kernel with `schedule`.
 
     Raises MLIRError or PassError where the schedule fails, IREEError where IREE does.
     """
     instance = rt.Config(device=device).vm_instance
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "trial.vmfb"
-        compile_module(trial(subject, schedule), target, path)
+        compile_module(trial.build(schedule), target, path)
         code = rt.VmModule.copy_buffer(instance, path.read_bytes())
     context = rt.VmContext(instance, modules=[rt.create_hal_module(instance, device), code])
+    for name, arguments in trial.before:
+        VmFunction(context, device, code.lookup_function(name))(*arguments)
     function = VmFunction(context, device, code.lookup_function(RUN))
-    dispatches = layers_at_once(subject)
-    firsts = range(0, subject.layers - dispatches + 1, dispatches)
-    calls = cycle(product(operands, firsts))
+    turns = cycle(trial.runs)
 
     def run() -> float:
         count, begin = 0, time.perf_counter()
         while (elapsed := time.perf_counter() - begin) < _SAMPLE_SECONDS or not count:
-            tensors, first = next(calls)
-            function(*tensors, first)
-            count += dispatches
+            function(*next(turns))
+            count += trial.dispatches
         return elapsed / count
 
     run()

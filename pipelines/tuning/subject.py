@@ -6,22 +6,29 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
+from llmc.dialects import CachedAttentionOp, DecodeAttentionOp
+from llmc.pipelines.kernels.attention_cuts import kernel_of_attention
 from llmc.pipelines.kernels.kernel import under_view
+from llmc.pipelines.passes.call_kernels import has_kernel
+from llmc.pipelines.rewriting.alone import alone
 from llmc.pipelines.rewriting.functions import calls_of, functions
 from llmc.pipelines.rewriting.kernel_functions import kind_of
 from llmc.pipelines.type_bytes import bytes_of
 from llmc.pipelines.walks import find
 
+_ATTENTION = CachedAttentionOp.OPERATION_NAME, DecodeAttentionOp.OPERATION_NAME
+
 
 @dataclass(frozen=True)
 class Subject:
-    """A kernel of the kind `kind`, before any schedule.
+    """A kernel of `module`, of the kind `kind`, before any schedule; attention is one operation.
 
     `same[n]` is the number of the first argument that is the same tensor as argument n, perhaps
     seen as another type. `layers` is how many layers an argument of type index chooses among, or 1.
     """
 
     kind: str
+    module: ir.Module
     kernel: func.FuncOp
     same: tuple[int, ...]
     layers: int
@@ -30,6 +37,12 @@ class Subject:
     def name(self) -> str:
         """The function's."""
         return str(self.kernel.sym_name.value)
+
+    @property
+    def is_attention(self) -> bool:
+        """Whether it is a kernel of attention."""
+        first, *_ = self.kernel.entry_block
+        return first.operation.name in _ATTENTION
 
     @property
     def weight_bytes(self) -> int:
@@ -51,13 +64,25 @@ class Subject:
 
 
 def subjects(module: ir.Module) -> list[Subject]:
-    """The kernels that `module` calls, those with the largest matrices first."""
+    """The kernels that `module` calls, those with the largest matrices first, and attention."""
     found = [
-        Subject(kind, function, _same(calls[0]), _layers(function))
+        Subject(kind, module, function, _same(calls[0]), _layers(function))
         for function in functions(module)
         if (kind := kind_of(function)) and (calls := calls_of(module, function))
     ]
-    return sorted(found, key=lambda subject: -subject.weight_bytes)
+    return [*sorted(found, key=lambda subject: -subject.weight_bytes), *_attention(module)]
+
+
+def _attention(module: ir.Module) -> Iterator[Subject]:
+    """The kinds of attention that kernels of ours compute, each once."""
+    known = set()
+    for op in find(module.operation, *_ATTENTION):
+        kernel = alone(op)
+        if has_kernel(op) and str(kernel) not in known:
+            known.add(str(kernel))
+            (function,) = functions(kernel)
+            arguments = tuple(range(len(op.operands)))
+            yield Subject(kernel_of_attention(op), kernel, function, arguments, layers=1)
 
 
 def _same(call: func.CallOp) -> tuple[int, ...]:

@@ -9,11 +9,12 @@ from torch_mlir import ir
 from llmc.pipelines.errors import IREEError, PassError
 from llmc.pipelines.schedules.schedule import PythonSchedule
 from llmc.pipelines.targets.cpu import CPUTarget
+from llmc.pipelines.tuning.attention_trial import attention_trial
 from llmc.pipelines.tuning.candidates import candidates
 from llmc.pipelines.tuning.database import Entry
 from llmc.pipelines.tuning.halving import fastest
 from llmc.pipelines.tuning.kernel_key import kernel_key
-from llmc.pipelines.tuning.operands import operand_sets
+from llmc.pipelines.tuning.layer_trial import layer_trial
 from llmc.pipelines.tuning.stopwatch import Timer, stopwatch
 from llmc.pipelines.tuning.subject import Subject
 from llmc.runtime.hal_device import cpu_device
@@ -36,13 +37,16 @@ def tune_kernel(
     # So that those that time is left for are of all kinds.
     choices = [default, *Random(0).sample(others, len(others))]
     device = cpu_device(threads)
-    operands = operand_sets(subject, device)
+    is_attention = subject.is_attention
+    trial = (
+        attention_trial(subject, target, device) if is_attention else layer_trial(subject, device)
+    )
     timers: dict[PythonSchedule, Timer] = {}
     for number, schedule in enumerate(choices):
         if number and not watch(number, len(choices)):
             break
         with suppress(*_FAILURES if number else ()):
-            timers[schedule] = stopwatch(subject, schedule, target, device, operands)
+            timers[schedule] = stopwatch(trial, schedule, target, device)
     found = fastest(list(timers.values()))
     tried = list(timers)
     return Entry(

@@ -24,7 +24,7 @@ class Script:
         """A comment that says so, of a line each; empty where the script was named by hand."""
         if not self.schedule:
             return ""
-        lines = [self.schedule, *(f"  @{kernel}" for kernel in self.kernels)]
+        lines = [self.schedule, *(f"  {kernel}" for kernel in self.kernels)]
         return "".join(f"// {line}\n" for line in lines)
 
 

@@ -1,0 +1,21 @@
+"""An operation by itself, as if it were a kernel."""
+
+from torch_mlir import ir
+from torch_mlir.dialects import func
+
+
+def alone(op: ir.Operation) -> ir.Module:
+    """A module of one function, which does what `op` does to operands of any origin.
+
+    Each operand is an argument, though several may be one value.
+    """
+    module = ir.Module.create(op.location)
+    types = [[value.type for value in values] for values in (op.operands, op.results)]
+    with ir.InsertionPoint(module.body), op.location:
+        function = func.FuncOp("alone", (types[0], types[1]))
+    with ir.InsertionPoint(function.add_entry_block()), op.location:
+        copy = op.clone()
+        for number, argument in enumerate(function.arguments):
+            copy.operands[number] = argument
+        func.ReturnOp(copy.results)
+    return module

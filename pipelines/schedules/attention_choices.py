@@ -1,0 +1,62 @@
+"""Parameters of the schedules of attention for what the cache holds."""
+
+from dataclasses import replace
+
+from torch_mlir.dialects import func
+
+from llmc.dialects.block_types import cell_format
+from llmc.dialects.kv_cache import channels
+from llmc.pipelines.kernels.attention_cuts import DECODE_ATTENTION, PROMPT_ATTENTION
+from llmc.pipelines.schedules.attention import AttentionParameters, attention
+from llmc.pipelines.schedules.byte_attention import ByteAttentionParameters, byte_attention
+from llmc.pipelines.schedules.decode_attention import DecodeAttentionParameters, decode_attention
+from llmc.pipelines.schedules.schedule import MOST, PythonSchedule
+from llmc.pipelines.targets.cpu import CPUTarget
+from llmc.pipelines.walks import find
+
+_COLUMNS_OF_AVX2 = 8
+"""Floats of a register of AVX2, which has 16 of them; the others have 32.
+
+Two vectors of rows by eight columns are as many sums, and half of them go to the stack.
+"""
+
+_WIDE_HEAD = 128
+"""Channels of a head, from which on few rows are all that the stack bears."""
+
+_ROWS_AT_ONCE = {16: (8, 6), 8: (3, 4)}
+"""By the floats of a register, how many rows are multiplied at once: of narrow heads, of wide ones.
+
+The more they are, the less often keys and values are unpacked, until sums go to the stack.
+"""
+
+_HEADS_OF_CELLS = 8
+"""Heads at once: what is unpacked of cells counts for more than sums that stay in registers.
+
+Of floats nothing is unpacked.
+"""
+
+_BLOCKS_OF_CELLS = 8
+"""Blocks of cells that are not cut up: each part would look at the same ones before its own."""
+
+
+def choose_attention(_kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
+    """As many vectors of rows as leave registers for what they are multiplied by."""
+    vectors = 1 if target.columns == _COLUMNS_OF_AVX2 else 2
+    return PythonSchedule(attention, AttentionParameters(vectors))
+
+
+def choose_byte_attention(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
+    """By the width of heads."""
+    (op,) = find(kernel.operation, *PROMPT_ATTENTION)
+    narrow, wide = _ROWS_AT_ONCE.get(target.columns, _ROWS_AT_ONCE[_COLUMNS_OF_AVX2])
+    together = wide if channels(op.opview.keys) >= _WIDE_HEAD else narrow
+    return PythonSchedule(byte_attention, ByteAttentionParameters(together=together))
+
+
+def choose_decode_attention(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
+    """By what the cache holds."""
+    (op,) = find(kernel.operation, *DECODE_ATTENTION)
+    parameters = DecodeAttentionParameters(cores=min(target.cores, MOST))
+    if cell_format(op.opview.keys.type):
+        parameters = replace(parameters, whole=_BLOCKS_OF_CELLS, together=_HEADS_OF_CELLS)
+    return PythonSchedule(decode_attention, parameters)
