@@ -6,7 +6,6 @@ import shutil
 import signal
 import sys
 import sysconfig
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -17,22 +16,18 @@ from llmc.frontend.bench.contender import Case, Contender, MissingError, run
 from llmc.frontend.bench.entrants import Entrant, ours, peers
 from llmc.frontend.bench.gguf_files import gguf_file
 from llmc.frontend.bench.gguf_writer import write_gguf
-from llmc.frontend.bench.kernels import KernelTime, profile
-from llmc.frontend.bench.machine import Bounds, Machine
+from llmc.frontend.bench.kernels import profile
 from llmc.frontend.bench.measure import Result, measure_in_turns
-from llmc.frontend.bench.plot import plot
 from llmc.frontend.bench.remote import Facts, Sample, opened
 from llmc.frontend.bench.report import sum_up
-from llmc.frontend.bench.roofline import roofline, table
 from llmc.frontend.gguf_config import read_config
 from llmc.frontend.gguf_file import read_gguf
 from llmc.frontend.gguf_weights import find_sources, read_weights
 from llmc.frontend.options import CompileOptions
 from llmc.frontend.source import open_model
 from llmc.runtime import UserError
-from llmc.runtime.manifest import MANIFEST, MODULE, Manifest, ModelFacts
+from llmc.runtime.manifest import MANIFEST, MODULE, Manifest
 from llmc.tools.llmc import main
-from llmc.tools.tables import write_table
 from tests.processes import is_alive, processes_of, wait_until
 from tests.tiny_models import VOCAB_SIZE, save_tiny_model
 
@@ -270,120 +265,6 @@ def test_tools_that_are_missing_are_told(tiny_bundle, tmp_path, monkeypatch):
     monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
     with pytest.raises(UserError, match="iree-run-module"):
         profile(tiny_bundle, "decode", 1, 3, 1)
-
-
-def test_a_kernel_is_held_against_the_nearer_bound():
-    bounds = Bounds(read_bytes_per_s=100.0, float_ops_per_s=1000.0, byte_ops_per_s=None)
-    kernels = [
-        KernelTime("matmul", 2, 40.0, {"layers.0.w": 1600}),
-        KernelTime("norm", 1, 1.0, {}),
-    ]
-    matmul, norm = roofline("decode", 1, model("f32"), kernels, bounds)
-    # Two matrices of 10 by 20: 30 values go in and out of each, and 1840 bytes take 18.4 seconds.
-    assert (matmul.bound, matmul.share) == ("memory", pytest.approx(0.46))
-    assert (norm.bound, norm.share) == (None, None)
-    (matmul, _) = roofline(
-        "prefill", 40, model("f32"), kernels, replace(bounds, read_bytes_per_s=1e3)
-    )
-    # 400 weights, 40 tokens, 2 operations: 32 seconds.
-    assert (matmul.bound, matmul.share) == ("arithmetic", pytest.approx(0.8))
-
-
-@pytest.mark.parametrize(
-    "name", ["decode_dispatch_0_elementwise_broadcast_64_i64xf32", "refined_quantized_panel_0_1x8"]
-)
-def test_a_kernel_that_reads_some_rows_is_held_against_no_bound(name):
-    bounds = Bounds(read_bytes_per_s=100.0, float_ops_per_s=1000.0, byte_ops_per_s=None)
-    (point,) = roofline("decode", 1, model("f32"), [KernelTime(name, 1, 1.0, {"w": 200})], bounds)
-    assert (point.bytes, point.share) == (0, None)
-
-
-def test_a_layer_that_occurs_once_is_no_head():
-    bounds = Bounds(read_bytes_per_s=1e3, float_ops_per_s=1000.0, byte_ops_per_s=None)
-    names = ("layers.0.w", "lm_head.weight", "layers.0.mlp.experts.up")
-    kernels = [KernelTime("matmul", 1, 40.0, {name: 1600}) for name in names]
-    layer, head, experts = roofline("prefill", 40, model("f32"), kernels, bounds)
-    assert layer.operations == 40 * head.operations == 2 * 40 * 400
-    assert experts.share is None  # which it reads of the weights is not known
-
-
-def test_what_comes_faster_than_from_memory_is_said_to_be_cached():
-    bounds = Bounds(read_bytes_per_s=100.0, float_ops_per_s=1000.0, byte_ops_per_s=None)
-    attention = KernelTime("attention", 2, 2.0, {}, cache_bytes=300)
-    (point,) = roofline("decode", 1, model("f32"), [attention], bounds)
-    assert (point.bytes, point.bound, point.share) == (300, "cache", 1.5)
-    (point,) = roofline("decode", 1, model("f32"), [replace(attention, seconds=6.0)], bounds)
-    assert (point.bound, point.share) == ("memory", 0.5)
-
-
-def test_what_has_no_weights_reads_its_rows():
-    bounds = Bounds(read_bytes_per_s=1e4, float_ops_per_s=1e3, byte_ops_per_s=None)
-    names = "quantize_rows_0_Dx18x32xf32_Dx18x32xi8_Dx18xf32", "append_1xDx32xf32_30xDx3xDx64xf16"
-    kernels = [KernelTime(name, 2, 4.0, {}) for name in names]
-    quantize, append = roofline("prefill", 4, model("q4_0"), kernels, bounds)
-    assert quantize.bytes == 2 * 4 * (18 * 32 * 4 + 18 * 32 + 18 * 4)
-    assert append.bytes == 2 * 4 * 32 * 4  # and a cache, of which it is not known how long it is
-    assert quantize.share == pytest.approx(quantize.bytes / 1e4 / 4.0)
-
-
-def test_tables_for_files_are_not_cut(capsys):
-    name = "quantized_matmul_2_Dx18x32xi8_Dx18xf32_D"
-    bounds = Bounds(read_bytes_per_s=1e9, float_ops_per_s=1e3, byte_ops_per_s=1e6)
-    points = roofline("greedy", 1, model("f32"), [KernelTime(name, 30, 1.0, {"w": 680})], bounds)
-    write_table(table(list(points), 1))
-    (line,) = (line for line in capsys.readouterr().out.splitlines() if name in line)
-    assert line.split()[1:4] == ["30", "1000000", "100%"]
-
-
-def test_a_kernel_is_counted_by_its_own_type():
-    """The head of a model in q4_1 may be in q8_0: fewer weights in as many bytes, as bytes too."""
-    bounds = Bounds(read_bytes_per_s=1e9, float_ops_per_s=1e3, byte_ops_per_s=1e6)
-    names = {
-        "q4_1": "matvec_1x18x32xi8_30x60x18x320xi8",
-        "q8_0": "matvec_1x18x32xf32_3072x18x544xi8",
-        "f32": "norm_576xf32",
-        "int4_g128": "layers_28x1024xf32_28x256x8x1088xi8",
-    }
-    kernels = [KernelTime(name, 1, 1.0, {"w": 680}) for name in names.values()]
-    points = list(roofline("decode", 1, model("q4_1"), kernels, bounds))
-    assert [point.weights for point in points] == list(names)
-    assert [point.operations for point in points] == [2 * 1088, 2 * 640, 2 * 170, 2 * 1280]
-    assert points[1].share == pytest.approx(2 * 640 / 1e6)
-    assert points[2].share == pytest.approx(2 * 170 / 1e3)
-
-
-@pytest.mark.parametrize(
-    ("dtype", "name", "weights"),
-    [
-        ("f16", "panel_matvec_1x576xf32_3072x576x16xi8", 416),
-        ("f16", "panel_matvec_1x576xf32_3072x576x16xi8_3072x576x16xi8", 208),
-        ("f32", "panel_matvec_1x576xf32_3072x576x16xi16", 208),
-        ("q8_0", "matvec_1x18x32xi8_3072x18x416xi8", 512),
-    ],
-)
-def test_weights_are_counted_where_high_bits_alone_are_read(dtype, name, weights):
-    bounds = Bounds(read_bytes_per_s=1e9, float_ops_per_s=1e3, byte_ops_per_s=1e6)
-    (point,) = roofline("greedy", 1, model(dtype), [KernelTime(name, 1, 1.0, {"w": 416})], bounds)
-    assert (point.weights, point.operations) == (dtype, 2 * weights)
-
-
-def model(dtype):
-    return ModelFacts("llama", 2, hidden_size=10, vocab_size=320, parameters=1, dtype=dtype)
-
-
-def test_the_machine_is_measured():
-    bounds = Machine(read_bytes=1 << 20, threads=1).bounds()
-    assert 1e8 < bounds.read_bytes_per_s < 1e12
-    assert 1e8 < bounds.float_ops_per_s < 1e13
-
-
-def test_a_roofline_is_drawn(tmp_path):
-    pytest.importorskip("matplotlib")
-    bounds = Bounds(read_bytes_per_s=1e10, float_ops_per_s=1e11, byte_ops_per_s=None)
-    kernels = [KernelTime("matmul", 2, 1e-3, {"w": 20})]
-    (point,) = roofline("decode", 1, model("f32"), kernels, bounds)
-    plot([point], bounds, tmp_path / "roofline.png")
-    assert (tmp_path / "roofline.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_plot_that_cannot_be_drawn_is_told_first(tiny_bundle, monkeypatch, capsys):

@@ -20,7 +20,7 @@ def require_matplotlib() -> None:
 
 
 def plot(points: Sequence[Point], bounds: Bounds, path: Path) -> None:
-    """Writes a PNG of the kernels that multiply weights, under the machine's bounds.
+    """Writes a PNG of the kernels that multiply weights or attend, under the machine's bounds.
 
     UserError if the file cannot be written.
     """
@@ -54,7 +54,7 @@ def plot(points: Sequence[Point], bounds: Bounds, path: Path) -> None:
         if some:
             slowest = max(some, key=lambda point: point.seconds)
             at = slowest.operations / slowest.bytes, slowest.operations / slowest.seconds / 1e9
-            name = f"{slowest.kernel[:_NAME_LENGTH]} ({slowest.weights})"
+            name = " ".join(filter(None, [slowest.kernel[:_NAME_LENGTH], slowest.weights]))
             axes.annotate(name, at, (20, -14), textcoords="offset points", fontsize=8)
     axes.legend(loc="lower right", markerscale=0.4)
     with writing(path):

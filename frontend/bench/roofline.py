@@ -2,7 +2,8 @@
 
 Williams, Waterman and Patterson, "Roofline: an insightful visual performance model for multicore
 architectures", 2009. What a kernel must read is its weights, the KV cache and the rows it
-multiplies; what it must compute, one multiplication and one addition of each weight for every row.
+multiplies; what it must compute, one multiplication and one addition of each weight for every row,
+and for every column of the cache that a row of a prompt sees.
 """
 
 import re
@@ -13,6 +14,7 @@ from typing import Any, Literal
 
 from rich.table import Table
 
+from llmc.frontend.bench.attention_work import attention_work
 from llmc.frontend.bench.contender import is_of_experts
 from llmc.frontend.bench.kernels import KernelTime
 from llmc.frontend.bench.machine import Bounds
@@ -43,7 +45,8 @@ class Point:
 
     `bytes` are those of its weights, of the KV cache and of the rows that weights multiply; of what
     has neither, those of its rows; 0 where these are not known, or where it reads some rows or some
-    experts alone; `operations` what its weights, of the type `weights`, ask for. `share` is the
+    experts alone; `operations` what its weights, of the type `weights`, ask for, or the cache where
+    a prompt attends to it. `share` is the
     time that the nearer bound asks for, `bound`, by the time taken; None without bytes. It is above
     1 only where `bound` is the cache: the bytes came faster than memory gives them.
     """
@@ -64,9 +67,14 @@ class Point:
 
 
 def roofline(
-    function: str, tokens: int, model: ModelFacts, kernels: Iterable[KernelTime], bounds: Bounds
+    function: str,
+    tokens: int,
+    past: int,
+    model: ModelFacts,
+    kernels: Iterable[KernelTime],
+    bounds: Bounds,
 ) -> Iterator[Point]:
-    """The points of `kernels`, one call of `function` with `tokens` tokens of `model`.
+    """The points of `kernels`, one call of `function` with `tokens` of `model` after `past`.
 
     The head runs on the last token only.
     """
@@ -77,13 +85,16 @@ def roofline(
             size = 0
         rows = tokens if any(map(_OF_LAYER.search, kernel.weights)) else 1
         weights = size / each
-        moved = size + kernel.cache_bytes
-        if not moved and not kernel.weights:
-            moved = kernel.dispatches * _tensor_bytes(kernel.name, tokens)
+        moved, operations = size + kernel.cache_bytes, 2 * rows * weights
+        attention = attention_work(kernel.name, tokens, past)
+        if attention or (not moved and not kernel.weights):
+            moved += kernel.dispatches * _tensor_bytes(kernel.name, tokens)
+        if attention:
+            operations = kernel.dispatches * attention.operations
         if size:
             moved += rows * _row_bytes(weights, kernel.dispatches, model.hidden_size)
-        operations = 2 * rows * weights
-        bound, share = _bound(moved, operations, type_, kernel.seconds, bounds)
+        in_bytes = attention.in_bytes if attention else type_ not in _FLOATS
+        bound, share = _bound(moved, operations, in_bytes, kernel.seconds, bounds)
         yield Point(
             function=function,
             kernel=kernel.name,
@@ -146,12 +157,12 @@ def _row_bytes(weights: float, matrices: int, width: int) -> int:
 
 
 def _bound(
-    moved: int, operations: float, type_: str, seconds: float, bounds: Bounds
+    moved: int, operations: float, in_bytes: bool, seconds: float, bounds: Bounds
 ) -> tuple[Bound | None, float | None]:
     if not moved:
         return None, None
     compute = bounds.float_ops_per_s
-    if type_ not in _FLOATS:
+    if in_bytes:
         compute = bounds.byte_ops_per_s or compute
     reading, computing = moved / bounds.read_bytes_per_s, operations / compute
     if computing > reading:

@@ -128,8 +128,8 @@ def run(arguments: argparse.Namespace) -> None:
     bounds = machine.bounds()
     points = [
         point
-        for (function, tokens), kernels in times.items()
-        for point in roofline(function, tokens, manifest.model, kernels, bounds)
+        for (function, tokens, past), kernels in times.items()
+        for point in roofline(function, tokens, past, manifest.model, kernels, bounds)
     ]
     if arguments.json:
         facts = _facts(arguments, threads, bounds, entrants, rows, points)
@@ -202,14 +202,14 @@ def _check_lengths(
 
 def _kernel_times(
     folder: Path, cases: list[Case], threads: int
-) -> dict[tuple[str, int], list[KernelTime]]:
-    """By function and tokens: decoding after the first case, the longest prompt's first piece."""
+) -> dict[tuple[str, int, int], list[KernelTime]]:
+    """By function, tokens and tokens held: of decoding after the first case, and of a prompt.
+
+    Of the longest one the first piece.
+    """
     longest = max(min(max(case.prompt for case in cases), PREFILL_CHUNK), 2)
     calls = [(abi.GREEDY, 1, cases[0].cached), (abi.PREFILL, longest, 0)]
-    return {
-        (function, tokens): profile(folder, function, tokens, past, threads)
-        for function, tokens, past in calls
-    }
+    return {call: profile(folder, *call, threads) for call in calls}
 
 
 def _facts(
