@@ -21,6 +21,7 @@ from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.pipelines.targets.parse import parse_cpu, split_targets
 from llmc.pipelines.tuning.candidates import candidates
 from llmc.pipelines.tuning.database import Database, Entry
+from llmc.pipelines.tuning.kernel_key import kernel_key
 from llmc.pipelines.tuning.operands import can_make
 from llmc.pipelines.tuning.subject import subjects
 from llmc.pipelines.tuning.tune import tune_kernel
@@ -40,14 +41,14 @@ def tune_model(
     seconds: float = 300,
     progress: Progress = nullcontext,
     advance: Advance = lambda _name, _part: None,
-) -> Iterator[Entry]:
+) -> Iterator[Entry | None]:
     """Tunes the kernels of the model called `name` and stores what is found, one by one.
 
     Only those in whose kind the regular expression `pattern` is found. They share `seconds` evenly:
-    what a kernel has not tried by then it does not. Raises UserError for what the user can mend,
-    IREEError where IREE fails.
+    what a kernel has not tried by then it does not; None is for one that tried nothing. Raises
+    UserError for what the user can mend, IREEError where IREE fails.
     """
-    target = _target(options.target)
+    target, database = _target(options.target), _database()
     module = _kernels(name, options, progress)
     begin = time.perf_counter()
     with module.context, ir.Location.unknown():
@@ -63,8 +64,10 @@ def tune_model(
             raise UserError(f"{name} has no kernels to tune{wanted}")
         for number, subject in enumerate(chosen):
             watch = _watch(advance, subject.kind, number, len(chosen), begin, seconds)
-            entry = tune_kernel(subject, target, threads, watch)
-            _store(entry)
+            known = database.find(kernel_key(subject.kind, subject.kernel, target))
+            entry = tune_kernel(subject, target, threads, watch, known)
+            if entry is not None:
+                _store(entry)
             yield entry
 
 
@@ -91,17 +94,23 @@ def _watch(
     return watch
 
 
+def _database() -> Database:
+    """What was found before. UserError if it is damaged, or there can be none."""
+    path = database_path()
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    return Database.read(path)
+
+
 def _store(entry: Entry) -> None:
     """Puts `entry` into the database, and drops what was measured of other versions.
 
     UserError if the database is damaged or cannot be written.
     """
     path = database_path()
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(path.with_suffix(".lock")):
-            known = [old for old in Database.read(path) if old.key.versions == entry.key.versions]
-            Database([*known, entry]).write(path)
+    with writing(path), FileLock(path.with_suffix(".lock")):
+        known = [old for old in Database.read(path) if old.key.versions == entry.key.versions]
+        Database([*known, entry]).write(path)
 
 
 def _kernels(name: str, options: CompileOptions, progress: Progress) -> ir.Module:

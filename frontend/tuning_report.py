@@ -15,7 +15,7 @@ _GIVEN = re.compile(r" ?(instruction|lanes)=\w+")
 def table(entries: Iterable[Entry]) -> Table:
     """A row for each kernel: its largest operand, times of a dispatch and the best parameters."""
     shown = Table(box=None)
-    for name in ("kernel", "weight", "default us", "best us", "ratio", "parameters"):
+    for name in ("kernel", "operand", "default us", "best us", "ratio", "parameters"):
         shown.add_column(name, no_wrap=name != "parameters")
     for entry in entries:
         shown.add_row(

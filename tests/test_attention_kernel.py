@@ -78,6 +78,7 @@ SHAPES = [
     Shape(9, 3, 64, 32, 9, 3.0, LANES, "q8_0", BYTES.name, first=1, step=2),
     Shape(9, 3, 64, 64, cut="vectors = 1, groups = 1"),
     Shape(6, 2, 20, 40, cache="f16", lanes=4, cut="vectors = 3, groups = 5"),
+    Shape(2, 1, 96, 80, cut="vectors = 3, groups = 2"),
     Shape(9, 3, 64, 64, window=40, lanes=LANES, cut="vectors = 256, groups = 256"),
     Shape(9, 3, 64, 96, 0, 0.0, LANES, "q8_0", BYTES.name, cut="rows = 7, together = 5"),
     Shape(4, 1, 32, 64, 9, 3.0, 8, "q8_0", OF_256_BITS, cut="rows = 256, together = 8"),

@@ -273,6 +273,12 @@ def test_a_plot_that_cannot_be_drawn_is_told_first(tiny_bundle, monkeypatch, cap
     assert "llmc-compiler[bench]" in capsys.readouterr().err
 
 
+def test_a_plot_is_no_folder(tmp_path, tiny_bundle, capsys):
+    pytest.importorskip("matplotlib")
+    assert main(["bench", str(tiny_bundle), "--plot", str(tmp_path), "--prompt", "40000"]) == 2
+    assert f"{tmp_path} is a folder: name a file in it" in capsys.readouterr().err
+
+
 def test_json_has_ours_first(tiny_folder, tiny_cache, monkeypatch, capsys):
     monkeypatch.setenv("LLMC_CACHE", str(tiny_cache))
     words = ["--against", "torch", "--prompt", "4,8", "--gen", "2", "--rounds", "1", "--json"]

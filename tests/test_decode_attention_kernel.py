@@ -51,7 +51,9 @@ SHAPES = [
     Shape(9, 3, 64, 64, 64, lanes=16, cut="whole = 1, part = 1, together = 1"),
     Shape(6, 2, 16, 24, window=700, batch="?", cut="whole = 1, part = 3, together = 2, cores = 4"),
     Shape(8, 4, 32, 32, cache="f16", batch="3", cut="whole = 1, part = 1, cores = 4"),
-    Shape(9, 3, 64, 64, cache="q8_0", instruction=BYTES.name, lanes=LANES, cut="whole = 1, part=1"),
+    Shape(
+        9, 3, 64, 64, cache="q8_0", instruction=BYTES.name, lanes=LANES, cut="whole = 1, part = 1"
+    ),
     Shape(4, 2, 64, 32, cache="q8_0", instruction=OF_256_BITS, batch="?", cut="cores = 1"),
     Shape(5, 1, 32, 64, cache="q8_0", first=1, step=2, cut="whole = 1, part = 1, together = 4"),
 ]

@@ -1,6 +1,7 @@
 """`llmc-opt` as a process: what it loads, and what it survives."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from torch_mlir import ir
 from llmc.pipelines.option_text import options_text
 from llmc.pipelines.passes import PASSES, AnnotateShardings
 from llmc.pipelines.registry import parse_pipeline
+from tests.processes import is_alive, processes_of, wait_until
 
 LLMC_OPT = Path(sys.executable).with_name("llmc-opt")
 
@@ -31,6 +33,26 @@ def test_a_pipeline_loads_no_pytorch():
     assert "torch_mlir" in loaded
     assert not {"torch", "transformers", "sympy"} & loaded
     assert "torch_mlir.dialects.torch" not in loaded  # until there is an operation of it
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_ends_the_command_ends_its_work(number, tmp_path):
+    schedule, result = tmp_path / "slow.py", tmp_path / "late.mlir"
+    schedule.write_text(
+        "import pathlib, time\n"
+        "def slow(payload):\n"
+        f"    pathlib.Path({str(tmp_path / 'begun')!r}).touch()\n"
+        "    time.sleep(60)\n"
+    )
+    words = [LLMC_OPT, "-", f"--schedule-file={schedule}:slow", "-o", result]
+    process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    wait_until((tmp_path / "begun").exists)
+    (child,) = processes_of(process.pid)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=30)
+    assert (process.returncode, said) == (128 + number, b"")
+    assert not is_alive(child)
+    assert not result.exists()
 
 
 def processor_seconds(*words: str) -> float:

@@ -10,7 +10,9 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from llmc.dialects import PackedLinearOp
+from llmc.frontend.compile import compile_model
 from llmc.frontend.options import CompileOptions
+from llmc.frontend.source import open_model
 from llmc.frontend.tuned import database_path, forget
 from llmc.frontend.tuning import tune_model
 from llmc.pipelines.passes import (
@@ -33,8 +35,10 @@ from llmc.pipelines.tuning.subject import Subject, subjects
 from llmc.pipelines.tuning.tune import tune_kernel
 from llmc.pipelines.walks import find
 from llmc.runtime.errors import UserError
+from llmc.runtime.manifest import Manifest
 from tests.decode_attention import Shape as DecodeShape
 from tests.scheduled import load, new_context
+from tests.test_attention_kernel import Shape as PromptShape
 from tests.test_quantized_kernels import Case
 from tests.tiny_models import save_tiny_tokenizer, tiny_config, tiny_model
 
@@ -278,7 +282,8 @@ def test_kernels_of_experts_are_tuned(tmp_path, monkeypatch, dtype, kind):
     options = CompileOptions(dtype=dtype, context=64)
     database_path().parent.mkdir(parents=True)
     Database([ENTRY]).write(database_path())  # of other versions, which are dropped
-    entries = list(tune_model(str(tmp_path / "model"), options, 1, pattern="expert", seconds=8))
+    found = tune_model(str(tmp_path / "model"), options, 1, pattern="expert", seconds=16)
+    entries = [entry for entry in found if entry is not None]
     assert {entry.key.kind for entry in entries} == {f"{kind}_matvec", f"{kind}_matmul"}
     assert all(entry.seconds <= entry.default_seconds for entry in entries)
     assert list(Database.read(database_path())) == sorted(entries, key=lambda entry: entry.key)
@@ -292,11 +297,45 @@ def test_attention_is_tuned_and_compiled_by(tmp_path, monkeypatch, kv_dtype, kin
     config.head_dim = 32
     tiny_model(config).save_pretrained(tmp_path / "model")
     save_tiny_tokenizer(tmp_path / "model")
-    options = CompileOptions(context=64, kv_dtype=kv_dtype)
-    entries = list(tune_model(str(tmp_path / "model"), options, 1, pattern="attention", seconds=8))
+    model, options = tmp_path / "model", CompileOptions(context=64, kv_dtype=kv_dtype)
+    tuned = list(tune_model(str(model), options, 1, pattern="attention", seconds=8))
     # One token of one sequence, and of any number.
-    assert [entry.key.kind for entry in entries] == [kind, *["decode_attention"] * 2]
-    assert all(entry.seconds <= entry.default_seconds for entry in entries)
+    assert [entry and entry.key.kind for entry in tuned] == [kind, *["decode_attention"] * 2]
+    named = {kind: f"{kind}{{{option}}}" for kind, option in OTHERS.items()}
+    Database([replace(each, schedule=named[each.key.kind]) for each in tuned]).write(
+        database_path()
+    )
+    compile_model(open_model(str(model)), options, tmp_path / "bundle")
+    assert Manifest.read(tmp_path / "bundle").compile.tuned_kernels == len(tuned)
+
+
+OTHERS = {
+    "attention": "vectors=4 groups=2",
+    "byte_attention": "rows=12 together=3",
+    "decode_attention": "whole=16 part=4 together=3 cores=1",
+}
+
+
+def test_what_was_not_tried_is_not_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("LLMC_CACHE", str(tmp_path))
+    with new_context(), ir.Location.unknown():
+        module, *_ = _layer("panel_matvec")
+        subject, target = _subject(module, "panel_matvec"), CPUTarget()
+        assert tune_kernel(subject, target, 1, lambda _done, _of: False) is None
+        *_, last = candidates(subject.kind, subject.kernel, target)
+        known = replace(ENTRY, schedule=last.text)
+        entry = tune_kernel(subject, target, 1, lambda done, _of: done < 2, known)
+        assert entry is not None and entry.schedule in (entry.default, last.text)
+        assert entry.seconds <= entry.default_seconds
+
+
+def test_what_makes_the_same_kernel_is_timed_once():
+    """Of heads of 256 channels the stack bears so few rows that all candidates are one."""
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(PromptShape(2, 1, 256, 256, cache="f16").function)
+        (subject,) = subjects(module)
+        assert len(candidates(subject.kind, subject.kernel, CPUTarget())) > 1
+        assert tune_kernel(subject, CPUTarget(), threads=1) is None
 
 
 def test_attention_follows_the_database(tmp_path):

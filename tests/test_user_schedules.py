@@ -65,6 +65,22 @@ def failing(payload: Handle) -> None:
 
 def misnamed(payload: Handle) -> None:
     tile(match(payload, "mn"), k=2)
+
+
+def backwards(payload: Handle) -> None:
+    tile(match(payload, "mn"), m=-4)
+
+
+def halved(payload: Handle) -> None:
+    tile(match(payload, "mn"), m=2.5)
+
+
+def twice(payload: Handle) -> None:
+    match(payload, "mm")
+
+
+def other(payload: Handle) -> None:
+    match(payload, "mn", reduced="k")
 """
 
 
@@ -102,6 +118,13 @@ def test_a_function_writes_a_script(mine):
         ("{path}:leaving", "{path}:44: SystemExit: 0"),
         ("{path}:failing", "{path}:48: KeyError: 'a key'"),
         ("{path}:misnamed", "{path}:52: ValueError: sizes are given for the loops 'k'"),
+        (
+            "{path}:backwards",
+            "{path}:56: ValueError: the size for loop 'm' must be a number from 0",
+        ),
+        ("{path}:halved", "{path}:60: ValueError: the size for loop 'm' must be a number from 0"),
+        ("{path}:twice", "{path}:64: ValueError: the loops 'mm' have 'm' twice"),
+        ("{path}:other", "{path}:68: ValueError: 'k' is reduced, but is none of the loops 'mn'"),
         ("{path}.absent.py:plain", "cannot read {path}.absent.py: No such file"),
         ("{path}.absent.mlir", "cannot read {path}.absent.mlir: No such file"),
     ],
@@ -147,7 +170,8 @@ def test_types_may_be_written_as_text(mine):
 
 
 @pytest.mark.parametrize(
-    "content", ["module {}", "module attributes {transform.with_named_sequence} {}"]
+    "content",
+    ["module {}", "module attributes {transform.with_named_sequence} {}", "module {} module {}"],
 )
 def test_a_library_without_a_beginning(tmp_path, content):
     path = tmp_path / "library.mlir"
@@ -166,7 +190,7 @@ def test_a_library_that_is_no_mlir(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("matmull", "there is no schedule 'matmull': there are elementwise, matmul, "),
+        ("matmull", "there is no schedule 'matmull': there are attention, byte_attention, "),
         ("matmul{rows=0}", "schedule 'matmul': rows must be from 1 to 256, not 0"),
         ("matmul{rows=1000}", "schedule 'matmul': rows must be from 1 to 256, not 1000"),
         (

@@ -8,6 +8,9 @@ from llmc.runtime.errors import UserError
 from llmc.tools.opt.arguments import parse_arguments
 from llmc.tools.terminal import close_output, note, write
 
+_ENDING = "SIGHUP", "SIGINT", "SIGTERM"
+"""Signals by which somebody ends the command: the child, which does its work, gets them too."""
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command; the exit status is 0, or 1 after an error, as `mlir-opt`'s.
@@ -35,6 +38,8 @@ def _run(arguments: list[str]) -> int:
     except BrokenPipeError:  # by `head`, say, which has seen enough
         close_output()
         return 1
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
     except RecursionError:
         note("error: the IR or the pipeline is nested too deep")
         return 1
@@ -52,13 +57,16 @@ def _survive(arguments: list[str]) -> int:
     child = os.fork()
     if child == 0:
         os._exit(_run(arguments))
+    for name in _ENDING:
+        signal.signal(signal.Signals[name], lambda number, _frame: os.kill(child, number))
     _, status = os.waitpid(child, 0)
     if not os.WIFSIGNALED(status):
         return os.waitstatus_to_exitcode(status)
-    return _report_crash(arguments, os.WTERMSIG(status))
+    number = signal.Signals(os.WTERMSIG(status))
+    return 128 + number if number.name in _ENDING else _report_crash(arguments, number)
 
 
-def _report_crash(arguments: list[str], number: int) -> int:
+def _report_crash(arguments: list[str], number: signal.Signals) -> int:
     reproducer = parse_arguments(arguments).reproducer
     hint = "add --reproducer=FILE to see in which pass"
     if reproducer is not None:
@@ -68,8 +76,7 @@ def _report_crash(arguments: list[str], number: int) -> int:
 
         kept = keep(Path(reproducer))
         hint = f"see {reproducer}" if kept else "not in a pass, but before or after"
-    name = signal.Signals(number).name
-    note(f"error: MLIR crashed with {name}: {hint}")
+    note(f"error: MLIR crashed with {number.name}: {hint}")
     return 1
 
 

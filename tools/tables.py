@@ -1,5 +1,7 @@
 """Tables on standard output."""
 
+from io import StringIO
+
 from rich.console import Console
 from rich.table import Table
 
@@ -14,9 +16,7 @@ def write_table(table: Table) -> None:
 
     Raises as `write` does.
     """
-    console = Console()
-    if not console.is_terminal:
-        console.width = _WIDEST
-    with console.capture() as text:
-        console.print(table)
-    write(text.get())
+    terminal, text = Console(), StringIO()
+    width = terminal.width if terminal.is_terminal else _WIDEST
+    Console(file=text, width=width, force_terminal=terminal.is_terminal).print(table)
+    write(text.getvalue())

@@ -230,7 +230,7 @@ class _Tile:
     def _load_query(self, query: ir.Value) -> None:
         """Transposes the queries, and scales them for exponentials of base 2."""
         channels = self.shape.channels
-        side = width_of(self.lanes, channels)
+        side = self._side(channels)
         scale = splat(self.shape.scale * LOG2_E, floats(side))
         for d in scf.for_(index(0), index(channels), index(side)):
             for first in range(0, self.lanes, side):
@@ -338,7 +338,7 @@ class _Tile:
         factor = arith.divf(self._splat(1.0), maximum(total, self._splat(LEAST)))
         vector.store(factor, self.scores, [index(0), index(0)])
         channels = self.shape.value_channels
-        side = width_of(self.lanes, channels)
+        side = self._side(channels)
         for e in scf.for_(index(0), index(channels), index(side)):
             for first in range(0, self.lanes, side):
                 norm = load(self.scores, [index(0), index(first)], side)
@@ -354,6 +354,10 @@ class _Tile:
         for lane, place in enumerate(self.rows.outputs):
             one = vector.extract(logarithms, [], [lane])
             memref.store(one, out, [*place, index(self.shape.value_channels)])
+
+    def _side(self, channels: int) -> int:
+        """How many rows by as many channels are transposed at once: a power of two."""
+        return width_of(self.lanes & -self.lanes, channels)
 
     def _splat(self, value: float) -> ir.Value:
         return splat(value, self.type)

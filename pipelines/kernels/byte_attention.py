@@ -5,6 +5,8 @@ read with others as it would be alone: its query and its weights are rounded ali
 what decoding is made of, which no transform operation can build (`online_softmax`).
 """
 
+from dataclasses import astuple
+
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf, vector
 
@@ -27,7 +29,7 @@ def byte_attention(
     `widest` is the number of floats in a vector register, and `instruction` the one that multiplies
     bytes.
     """
-    count = _rows(shape, widest, cut)
+    cut = _as_the_stack_bears(shape, widest, cut)
 
     def build(
         tile: ir.Value,
@@ -39,7 +41,7 @@ def byte_attention(
         starts: ir.Value,
         out: ir.Value,
     ) -> None:
-        rows, head = shape.rows(count, tile, group, extents)
+        rows, head = shape.rows(cut.rows, tile, group, extents)
         softmax = _RowSoftmax(
             shape, rows, Caches(keys, values, head), widest, instruction, cut.together
         )
@@ -50,15 +52,18 @@ def byte_attention(
         softmax.attend(*columns)
         softmax.store(out)
 
-    name = f"byte_attention_{in_symbol(count, cut.together)}_{shape.text}"
-    return Kernel(name, lambda each: shape.grid(each, count), build)
+    name = f"byte_attention_{in_symbol(*astuple(cut))}_{shape.text}"
+    return Kernel(name, lambda each: shape.grid(each, cut.rows), build)
 
 
-def _rows(shape: AttentionShape, widest: int, cut: ByteAttentionCut) -> int:
-    """The rows of a workgroup: as many as the stack bears, and as are multiplied together."""
+def _as_the_stack_bears(
+    shape: AttentionShape, widest: int, cut: ByteAttentionCut
+) -> ByteAttentionCut:
+    """No more rows than `cut` says, some times as many as are multiplied at once."""
     each = ByteSoftmax.bytes(1, shape.channels, shape.value_channels, widest)
-    most = min(cut.rows, STACK_BYTES // each)
-    return max(most // cut.together * cut.together, 1)
+    most = max(min(cut.rows, STACK_BYTES // each), 1)
+    together = min(cut.together, most)
+    return ByteAttentionCut(most // together * together, together)
 
 
 class _RowSoftmax(ByteSoftmax):

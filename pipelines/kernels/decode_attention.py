@@ -7,7 +7,7 @@ cache is not cut up at all. Neither linalg nor the transform dialect has workgro
 other, or parts whose number the length decides. Dao et al., "Flash-Decoding", 2023.
 """
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from functools import partial
 
 from torch_mlir import ir
@@ -165,8 +165,16 @@ def decode_attention(
         parts = Parts(room, done, group, part, count, shape.part is not None)
         step.attend(softmax, query, begin, end, parts, out)
 
-    name = f"decode_attention_{in_symbol(*astuple(cut))}_{shape.text}"
+    name = f"decode_attention_{in_symbol(*_effect(shape, cut))}_{shape.text}"
     return Kernel(name, grid, build)
+
+
+def _effect(shape: DecodeShape, cut: DecodeAttentionCut) -> tuple[int, ...]:
+    """The numbers of `cut`, the same for all that make the same of `shape`."""
+    together = divisor(shape.sharing, cut.together)
+    is_never_cut = cut.cores == 1
+    whole, part = (1, 1) if is_never_cut else (cut.whole, cut.part)
+    return whole, part, together, cut.cores
 
 
 def _batch(extents: list[ir.Value], batch: int | None) -> ir.Value:

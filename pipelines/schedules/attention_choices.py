@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 
+from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from llmc.dialects.block_types import cell_format
 from llmc.dialects.kv_cache import channels
+from llmc.pipelines.errors import fail
 from llmc.pipelines.kernels.attention_cuts import DECODE_ATTENTION, PROMPT_ATTENTION
 from llmc.pipelines.schedules.attention import AttentionParameters, attention
 from llmc.pipelines.schedules.byte_attention import ByteAttentionParameters, byte_attention
@@ -47,16 +49,25 @@ def choose_attention(_kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
 
 def choose_byte_attention(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
     """By the width of heads."""
-    (op,) = find(kernel.operation, *PROMPT_ATTENTION)
+    op = _operation(kernel, PROMPT_ATTENTION)
     narrow, wide = _ROWS_AT_ONCE.get(target.columns, _ROWS_AT_ONCE[_COLUMNS_OF_AVX2])
-    together = wide if channels(op.opview.keys) >= _WIDE_HEAD else narrow
+    together = wide if channels(op.keys) >= _WIDE_HEAD else narrow
     return PythonSchedule(byte_attention, ByteAttentionParameters(together=together))
 
 
 def choose_decode_attention(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
-    """By what the cache holds."""
-    (op,) = find(kernel.operation, *DECODE_ATTENTION)
-    parameters = DecodeAttentionParameters(cores=min(target.cores, MOST))
-    if cell_format(op.opview.keys.type):
+    """By what the cache holds; of a CPU with no known number of cores all heads are cut up."""
+    op = _operation(kernel, DECODE_ATTENTION)
+    cores = min(target.cores, MOST) if target.cpu == "host" else MOST
+    parameters = DecodeAttentionParameters(cores=cores)
+    if cell_format(op.keys.type):
         parameters = replace(parameters, whole=_BLOCKS_OF_CELLS, together=_HEADS_OF_CELLS)
     return PythonSchedule(decode_attention, parameters)
+
+
+def _operation(kernel: func.FuncOp, names: tuple[str, ...]) -> ir.OpView:
+    """The one of these names that the kernel is. PassError where there is not one."""
+    found = find(kernel.operation, *names)
+    if len(found) != 1:
+        fail(kernel, f"a kernel of attention has one operation {' or '.join(names)}")
+    return found[0].opview

@@ -74,6 +74,10 @@ def match(scope: Handle, loops: str, reduced: str = "") -> Handle:
 
     Each loop has a letter, from the outermost in. `generalize` makes generic operations of others.
     """
+    if repeated := [letter for letter in loops if loops.count(letter) > 1]:
+        raise ValueError(f"the loops '{loops}' have '{repeated[0]}' twice")
+    if unknown := set(reduced) - set(loops):
+        raise ValueError(f"'{min(unknown)}' is reduced, but is none of the loops '{loops}'")
     kinds = ["reduction" if letter in reduced else "parallel" for letter in loops]
     iterators = ir.AttrBuilder.get("IteratorTypeArrayAttr")(kinds, context=ir.Context.current)
     matched = structured.MatchOp(

@@ -6,6 +6,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from llmc.dialects.divisor import divisor
+from llmc.pipelines.errors import fail
 from llmc.pipelines.schedules.panel_experts import panel_expert_matmul, panel_expert_matvec
 from llmc.pipelines.schedules.panel_matmul import PanelMatmulParameters, panel_matmul
 from llmc.pipelines.schedules.panel_matvec import (
@@ -154,10 +155,12 @@ def _rows_in(count: int, rows: list[int]) -> int:
 
 
 def _operands(kernel: func.FuncOp) -> list[ir.RankedTensorType]:
-    """The types of the row and of the parts of the weight, of the first product in a kernel."""
-    product = next(
-        op.opview
-        for op in find(kernel.operation, "linalg.generic")
-        if len(op.opview.iterator_types) == len("tpjk")
-    )
+    """The types of the row and of the parts of the weight, of the first product in a kernel.
+
+    PassError where it has none.
+    """
+    generics = (op.opview for op in find(kernel.operation, "linalg.generic"))
+    product = next((op for op in generics if len(op.iterator_types) == len("tpjk")), None)
+    if product is None:
+        fail(kernel, "a kernel of panels has a product over rows, panels, columns and terms")
     return [value.type for value in product.inputs]

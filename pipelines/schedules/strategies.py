@@ -7,6 +7,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from llmc.dialects.divisor import divisor
+from llmc.pipelines.errors import fail
 from llmc.pipelines.schedules.attention_choices import (
     choose_attention,
     choose_byte_attention,
@@ -162,7 +163,9 @@ def _norm_rows(kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
 
 def _row(kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
     """Two workgroups: more would but repeat the reductions more often."""
-    (length,) = kernel.type.results[0].shape
+    length, *others = kernel.type.results[0].shape
+    if others:
+        fail(kernel, "a kernel of a row returns a tensor of rank 1")
     half = -(-length // 2)
     lanes = divisor(half, _LANES)
     return PythonSchedule(row, RowParameters(lanes, min(half // lanes, MOST)))

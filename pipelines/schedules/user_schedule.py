@@ -71,8 +71,13 @@ class LibrarySchedule(Schedule):
         _require_readable(self.path)
         module = ir.Module.parseFile(str(self.path))
         if ENTRY not in ir.SymbolTable(module.operation):
-            raise UserError(f"{self.path} has no transform.named_sequence @{ENTRY}")
+            several = ", but several modules: give one" if _has_modules(module) else ""
+            raise UserError(f"{self.path} has no transform.named_sequence @{ENTRY}{several}")
         return module
+
+
+def _has_modules(module: ir.Module) -> bool:
+    return any(op.operation.name == "builtin.module" for op in module.body)
 
 
 def _function(path: Path, name: str) -> Callable[..., None]:

@@ -29,6 +29,8 @@ from llmc.pipelines.schedules.transform_ops.vectorize_late import VectorizeLateO
 from llmc.pipelines.schedules.transform_ops.whole_rounds import WholeRoundsOp
 from llmc.pipelines.schedules.transform_ops.widen_operand import WidenOperandOp
 
+_LARGEST_SIZE = 2**63 - 1
+
 
 @verb
 def generalize(scope: Handle) -> None:
@@ -397,6 +399,9 @@ def _by_letter(op: Handle, sizes: dict[str, int], absent: int | None = None) -> 
         raise ValueError(
             f"sizes are given for the loops '{''.join(sizes)}', but the loops are '{op.loops}'"
         )
+    for letter, size in sizes.items():
+        if type(size) is not int or not 0 <= size <= _LARGEST_SIZE:
+            raise ValueError(f"the size for loop '{letter}' must be a number from 0, not {size!r}")
     return [sizes.get(letter, absent or 0) for letter in op.loops]
 
 

@@ -70,7 +70,8 @@ def attention_trial(subject: Subject, target: CPUTarget, device: rt.HalDevice) -
     bytes_ = 1 if cell_format(op.keys.type) else element.width // 8
     of_layer = batch * sum(map(prod, shapes)) * bytes_
     layers = max(1, min(op.keys.type.shape[0], _LAYERS_AT_ONCE, _HELD // of_layer))
-    sequences = batch * ceil(_HELD / (layers * of_layer))
+    batches = ceil(_HELD / (layers * of_layer))
+    sequences = batch * batches
     filled: list[tuple[str, Arguments]] = [
         (_FILL, (*rows, layer, sequence))
         for layer in range(layers)
@@ -81,6 +82,7 @@ def attention_trial(subject: Subject, target: CPUTarget, device: rt.HalDevice) -
         dispatches=len(_PASTS) * layers,
         runs=[(*tensors, sequence) for sequence in range(0, sequences, batch)],
         before=[(_ALLOCATE, (sequences,)), *filled],
+        held=batches * layers * of_layer,
     )
 
 

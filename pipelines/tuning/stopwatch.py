@@ -7,9 +7,9 @@ from itertools import cycle
 from pathlib import Path
 
 import iree.runtime as rt
+from torch_mlir import ir
 
 from llmc.pipelines.iree import compile_module
-from llmc.pipelines.schedules.schedule import PythonSchedule
 from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.pipelines.tuning.trial import RUN, Trial
 from llmc.runtime.vm_function import VmFunction
@@ -20,17 +20,12 @@ Timer = Callable[[], float]
 """Runs a kernel for a while and returns the seconds that a dispatch took."""
 
 
-def stopwatch(
-    trial: Trial, schedule: PythonSchedule, target: CPUTarget, device: rt.HalDevice
-) -> Timer:
-    """Compiles the kernel with `schedule`.
-
-    Raises MLIRError or PassError where the schedule fails, IREEError where IREE does.
-    """
+def stopwatch(trial: Trial, module: ir.Module, target: CPUTarget, device: rt.HalDevice) -> Timer:
+    """Compiles `module`, which `trial` built. Raises IREEError."""
     instance = rt.Config(device=device).vm_instance
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "trial.vmfb"
-        compile_module(trial.build(schedule), target, path)
+        compile_module(module, target, path)
         code = rt.VmModule.copy_buffer(instance, path.read_bytes())
     context = rt.VmContext(instance, modules=[rt.create_hal_module(instance, device), code])
     for name, arguments in trial.before:

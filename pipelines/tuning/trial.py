@@ -20,10 +20,12 @@ class Trial:
 
     One dispatch waits for the other, as in a model. `runs` are what `run` is called with, in turns,
     after all of `before`: names of other functions of the module, and what each is called with.
-    `build` raises MLIRError or PassError where the schedule cannot be had for the kernel.
+    `build` raises MLIRError or PassError where the schedule cannot be had for the kernel. A loaded
+    module holds so many bytes, `held`.
     """
 
     build: Callable[[PythonSchedule], ir.Module]
     dispatches: int
     runs: Sequence[Arguments]
     before: Sequence[tuple[str, Arguments]] = ()
+    held: int = 0

@@ -19,6 +19,9 @@ from llmc.pipelines.tuning.stopwatch import Timer, stopwatch
 from llmc.pipelines.tuning.subject import Subject
 from llmc.runtime.hal_device import cpu_device
 
+_MOST_HELD = 1 << 30
+"""Bytes that the candidates of a kernel hold together, about: no more are tried then."""
+
 _FAILURES = (ir.MLIRError, PassError, IREEError)
 
 
@@ -27,26 +30,36 @@ def tune_kernel(
     target: CPUTarget,
     threads: int,
     watch: Callable[[int, int], bool] = lambda _done, _of: True,
-) -> Entry:
+    known: Entry | None = None,
+) -> Entry | None:
     """Compiles and times the candidates of a kernel that has some.
 
     `watch` is called with how many of how many candidates are compiled; where it answers False no
-    more are. A candidate that cannot be compiled is left out, unless it is what the rules choose.
+    more are. A candidate that cannot be compiled is left out, unless it is what the rules choose,
+    and so is one that makes the same of the kernel as another. `known` is tried before others. None
+    where nothing but the default was.
     """
     default, *others = candidates(subject.kind, subject.kernel, target)
     # So that those that time is left for are of all kinds.
     choices = [default, *Random(0).sample(others, len(others))]
+    choices.sort(key=lambda each: (each != default, known is None or each.text != known.schedule))
     device = cpu_device(threads)
     is_attention = subject.is_attention
     trial = (
         attention_trial(subject, target, device) if is_attention else layer_trial(subject, device)
     )
     timers: dict[PythonSchedule, Timer] = {}
+    built: set[str] = set()
     for number, schedule in enumerate(choices):
-        if number and not watch(number, len(choices)):
+        if (number and not watch(number, len(choices))) or len(timers) * trial.held > _MOST_HELD:
             break
         with suppress(*_FAILURES if number else ()):
-            timers[schedule] = stopwatch(trial, schedule, target, device)
+            module = trial.build(schedule)
+            if (text := module.operation.get_asm()) not in built:
+                built.add(text)
+                timers[schedule] = stopwatch(trial, module, target, device)
+    if len(timers) == 1:
+        return None
     found = fastest(list(timers.values()))
     tried = list(timers)
     return Entry(

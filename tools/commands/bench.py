@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from contextlib import ExitStack
 from itertools import product
 from pathlib import Path
@@ -105,6 +106,10 @@ def run(arguments: argparse.Namespace) -> None:
         require_matplotlib()
         if not arguments.plot.parent.is_dir():
             raise UserError(f"there is no folder {arguments.plot.parent} for the plot")
+        if arguments.plot.is_dir():
+            raise UserError(f"{arguments.plot} is a folder: name a file in it for the plot")
+        if not os.access(arguments.plot.parent, os.W_OK):
+            raise UserError(f"cannot write into {arguments.plot.parent}, where the plot is to be")
     if arguments.grid or arguments.plan:
         raise UserError("llmc bench measures a model on one device: leave out --grid and --plan")
     threads = arguments.threads or usable_cpus()

@@ -61,6 +61,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Prints a table of kernels, or a JSON list of them."""
+    if (arguments.forget or arguments.list) and arguments.model is not None:
+        raise UserError("--list and --forget are of all models: leave out MODEL")
+    if arguments.forget and arguments.list:
+        raise UserError("give --list or --forget, not both")
     if arguments.forget:
         note(f"{database_path()}: {'removed' if forget() else 'there is none'}")
         return
@@ -88,7 +92,7 @@ def _tune(arguments: argparse.Namespace) -> list[Entry]:
     bar = Progress(*columns, console=Console(stderr=True))
     with compiling(arguments) as progress, bar:
         task = bar.add_task("", total=1.0, visible=False)
-        return list(
+        entries = list(
             tune_model(
                 arguments.model,
                 options,
@@ -101,6 +105,12 @@ def _tune(arguments: argparse.Namespace) -> list[Entry]:
                 ),
             )
         )
+    found = [entry for entry in entries if entry is not None]
+    if left := len(entries) - len(found):
+        note(
+            f"{left} kernels stay as they are: no time was left to try others: give more --seconds"
+        )
+    return found
 
 
 def _pattern(text: str) -> str:

@@ -49,9 +49,9 @@ func.func @cells(%q: tensor<1x9x?x64xf32>, %k: tensor<30x?x3x?x2x!llmc.q8_0_keys
 
 // -----
 
-// One token: by blocks of 128 columns, and the cores among which key heads are shared.
+// One token: by blocks of 128 columns. How many cores there are of a CPU by name is not known.
 // CHECK-LABEL: func.func @decode
-// CHECK:         llmc.decode_attention = {cores = 4 : i64, part = 8 : i64, together = 3 : i64, whole = 4 : i64}
+// CHECK:         llmc.decode_attention = {cores = 256 : i64, part = 8 : i64, together = 3 : i64, whole = 4 : i64}
 func.func @decode(%row: tensor<1x960xf32>, %k: tensor<30x?x3x?x64xf32>,
                   %v: tensor<30x?x3x?x64xf32>, %start: tensor<1xi64>, %i: index)
     -> tensor<1x576xf32> {
@@ -64,4 +64,20 @@ func.func @decode(%row: tensor<1x960xf32>, %k: tensor<30x?x3x?x64xf32>,
          tensor<30x?x3x?x64xf32>, tensor<1xi64>, index, index, index)
       -> (tensor<1x576xf32>, tensor<30x?x3x?x64xf32>, tensor<30x?x3x?x64xf32>)
   return %o#0 : tensor<1x576xf32>
+}
+
+// -----
+
+// Of wide heads the stack bears fewer rows than would be multiplied at once: then so many are.
+// RUN: llmc-opt %s --split-input-file --verify-diagnostics --schedule-kernels='target=cpu:zen5' --call-kernels='lanes=16 instruction=vpdpbusd' | filecheck %s --check-prefix=WIDE
+// WIDE: func.func @byte_attention_5_5_
+func.func @wide(%q: tensor<1x2x?x256xf32>, %k: tensor<3x?x1x?x8x!llmc.q8_0_keys>,
+                %v: tensor<3x?x1x?x8x!llmc.q8_0_values>, %start: tensor<1xi64>, %i: index)
+    -> tensor<1x2x?x256xf32> {
+  %o = "llmc.cached_attention"(%q, %k, %v, %start, %i, %i, %i)
+      {scale = 0.125 : f64, window = 0 : i64, softcap = 0.0 : f64}
+      : (tensor<1x2x?x256xf32>, tensor<3x?x1x?x8x!llmc.q8_0_keys>,
+         tensor<3x?x1x?x8x!llmc.q8_0_values>, tensor<1xi64>, index, index, index)
+      -> tensor<1x2x?x256xf32>
+  return %o : tensor<1x2x?x256xf32>
 }
