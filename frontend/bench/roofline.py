@@ -46,9 +46,9 @@ class Point:
     `bytes` are those of its weights, of the KV cache and of the rows that weights multiply; of what
     has neither, those of its rows; 0 where these are not known, or where it reads some rows or some
     experts alone; `operations` what its weights, of the type `weights`, ask for, or the cache where
-    a prompt attends to it. `share` is the
-    time that the nearer bound asks for, `bound`, by the time taken; None without bytes. It is above
-    1 only where `bound` is the cache: the bytes came faster than memory gives them.
+    a prompt attends to it. `share` is the time that the nearer bound asks for, `bound`, by the time
+    taken; None without bytes. It is above 1 only where `bound` is the cache: the bytes came faster
+    than memory gives them.
     """
 
     function: str

@@ -34,6 +34,9 @@
 
 // RUN: not llmc-opt %s --schedule=matmull 2>&1 | filecheck %s --check-prefix=NAME
 // NAME: {{^}}error: there is no schedule 'matmull'
+// RUN: not llmc-opt %s --schedule= 2>&1 | filecheck %s --check-prefix=EMPTY
+// RUN: not llmc-opt %s --schedule-file= 2>&1 | filecheck %s --check-prefix=EMPTY
+// EMPTY: {{^}}error: argument --schedule{{.*}}: must not be empty
 // RUN: not llmc-opt %s --schedule='matmul{row=2}' 2>&1 | filecheck %s --check-prefix=OPTION
 // OPTION: {{^}}error: schedule 'matmul' has no option 'row'
 // RUN: not llmc-opt %s --schedule-file=%t.py:mine 2>&1 | filecheck %s --check-prefix=FILE

@@ -107,9 +107,7 @@ def _tune(arguments: argparse.Namespace) -> list[Entry]:
         )
     found = [entry for entry in entries if entry is not None]
     if left := len(entries) - len(found):
-        note(
-            f"{left} kernels stay as they are: no time was left to try others: give more --seconds"
-        )
+        note(f"{left} kernels stay as they are: no time to try others (--seconds), or none to try")
     return found
 
 

@@ -96,15 +96,24 @@ def _add_steps(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--schedule",
         action=_Step,
+        type=_given,
         metavar="NAME{OPTIONS}",
         help="apply a schedule of ours, as in 'matvec{rows=16}'",
     )
     parser.add_argument(
         "--schedule-file",
         action=_Step,
+        type=_given,
         metavar="FILE",
         help="apply a schedule of yours: mine.py:FUNCTION, or a transform library mine.mlir",
     )
+
+
+def _given(text: str) -> str:
+    """What is empty is a variable of a shell's that was never set."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("must not be empty")
+    return text
 
 
 def _add_input_values(parser: argparse.ArgumentParser) -> None:
