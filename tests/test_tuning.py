@@ -27,6 +27,7 @@ from llmc.pipelines.schedules.schedule import PythonSchedule
 from llmc.pipelines.schedules.strategies import choose_schedule
 from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.pipelines.targets.parse import parse_cpu
+from llmc.pipelines.tuning import tune
 from llmc.pipelines.tuning.candidates import candidates
 from llmc.pipelines.tuning.database import Database, Entry, Key
 from llmc.pipelines.tuning.halving import fastest
@@ -272,8 +273,14 @@ def test_what_is_fast_once_is_not_the_fastest():
     assert fastest([lambda: 4.0, lambda: next(lucky)]).number == 0
 
 
+@pytest.fixture
+def two_candidates(monkeypatch):
+    """To compile all takes minutes."""
+    monkeypatch.setattr(tune, "candidates", lambda *kernel: candidates(*kernel)[:2])
+
+
 @pytest.mark.parametrize(("dtype", "kind"), [("q8_0", "quantized_expert"), ("f16", "panel_expert")])
-def test_kernels_of_experts_are_tuned(tmp_path, monkeypatch, dtype, kind):
+def test_kernels_of_experts_are_tuned(tmp_path, monkeypatch, two_candidates, dtype, kind):
     monkeypatch.setenv("LLMC_CACHE", str(tmp_path / "cache"))
     config = tiny_config("qwen3_moe")
     config.moe_intermediate_size = 96
@@ -282,7 +289,7 @@ def test_kernels_of_experts_are_tuned(tmp_path, monkeypatch, dtype, kind):
     options = CompileOptions(dtype=dtype, context=64)
     database_path().parent.mkdir(parents=True)
     Database([ENTRY]).write(database_path())  # of other versions, which are dropped
-    found = tune_model(str(tmp_path / "model"), options, 1, pattern="expert", seconds=16)
+    found = tune_model(str(tmp_path / "model"), options, 1, pattern="expert")
     entries = [entry for entry in found if entry is not None]
     assert {entry.key.kind for entry in entries} == {f"{kind}_matvec", f"{kind}_matmul"}
     assert all(entry.seconds <= entry.default_seconds for entry in entries)
@@ -290,30 +297,28 @@ def test_kernels_of_experts_are_tuned(tmp_path, monkeypatch, dtype, kind):
     assert [forget(), forget()] == [True, False]
 
 
-@pytest.mark.parametrize(("kv_dtype", "kind"), [("f16", "attention"), ("q8_0", "byte_attention")])
-def test_attention_is_tuned_and_compiled_by(tmp_path, monkeypatch, kv_dtype, kind):
+def test_attention_is_tuned_and_compiled_by(tmp_path, monkeypatch, two_candidates):
     monkeypatch.setenv("LLMC_CACHE", str(tmp_path / "cache"))
     config = tiny_config("llama")
     config.head_dim = 32
     tiny_model(config).save_pretrained(tmp_path / "model")
     save_tiny_tokenizer(tmp_path / "model")
-    model, options = tmp_path / "model", CompileOptions(context=64, kv_dtype=kv_dtype)
-    tuned = list(tune_model(str(model), options, 1, pattern="attention", seconds=8))
+    model, options = tmp_path / "model", CompileOptions(context=64, kv_dtype="q8_0")
+    tuned = list(tune_model(str(model), options, 1, pattern="attention"))
     # One token of one sequence, and of any number.
-    assert [entry and entry.key.kind for entry in tuned] == [kind, *["decode_attention"] * 2]
-    named = {kind: f"{kind}{{{option}}}" for kind, option in OTHERS.items()}
-    Database([replace(each, schedule=named[each.key.kind]) for each in tuned]).write(
-        database_path()
-    )
+    kinds = ["byte_attention", *["decode_attention"] * 2]
+    assert [entry and entry.key.kind for entry in tuned] == kinds
+    others = [replace(entry, schedule=OTHERS[entry.key.kind]) for entry in tuned]
+    Database(others).write(database_path())
     compile_model(open_model(str(model)), options, tmp_path / "bundle")
     assert Manifest.read(tmp_path / "bundle").compile.tuned_kernels == len(tuned)
 
 
 OTHERS = {
-    "attention": "vectors=4 groups=2",
-    "byte_attention": "rows=12 together=3",
-    "decode_attention": "whole=16 part=4 together=3 cores=1",
+    "byte_attention": "byte_attention{rows=12 together=3}",
+    "decode_attention": "decode_attention{whole=16 part=4 together=3 cores=1}",
 }
+"""Candidates that no rule chooses."""
 
 
 def test_what_was_not_tried_is_not_kept(tmp_path, monkeypatch):
