@@ -1,5 +1,6 @@
 """`thread-kv-cache`: gives attention its memory of earlier tokens."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Annotated, ClassVar
@@ -30,6 +31,14 @@ ELEMENTS = ("f32", "f16", Q8_0.name)
 
 
 @dataclass(frozen=True)
+class Cache:
+    """A global, and the attention that it is of."""
+
+    type: ir.RankedTensorType
+    location: ir.Location
+
+
+@dataclass(frozen=True)
 class ThreadKVCache(Pass):
     """Turns attention over a call's own tokens into attention over all tokens so far.
 
@@ -50,7 +59,7 @@ class ThreadKVCache(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rewrites layer functions, then trunks, and adds the globals and `reset`."""
-        caches: dict[str, _Cache] = {}
+        caches: dict[str, Cache] = {}
         for function in layer_functions(module):
             count = len(calls_of(module, function))
             layer = layer_argument(function)
@@ -69,24 +78,29 @@ class ThreadKVCache(Pass):
         layers = [function.sym_name.value for function in layer_functions(module)]
         for trunk in trunks(module):
             _thread_trunk(trunk, layers)
-        with ir.InsertionPoint.at_block_begin(module.body):
-            for symbol, cache in caches.items():
-                declared = ml_program.GlobalOp(
-                    symbol,
-                    cache.type,
-                    is_mutable=True,
-                    sym_visibility="private",
-                    loc=cache.location,
-                )
-                declared.attributes[CACHE] = ir.UnitAttr.get()
-        with ir.InsertionPoint(module.body):
-            _build_reset(caches)
+        define_caches(module, caches)
 
     def _elements(self) -> tuple[ir.Type, ir.Type]:
         """Of keys and of values."""
         if self.element == Q8_0.name:
             return block_type(KEYS), block_type(VALUES)
         return (ir.Type.parse(self.element),) * 2
+
+
+def define_caches(module: ir.Module, caches: Mapping[str, Cache]) -> None:
+    """Globals for `caches`, by their names, and `reset`, which allocates them."""
+    with ir.InsertionPoint.at_block_begin(module.body):
+        for symbol, cache in caches.items():
+            declared = ml_program.GlobalOp(
+                symbol,
+                cache.type,
+                is_mutable=True,
+                sym_visibility="private",
+                loc=cache.location,
+            )
+            declared.attributes[CACHE] = ir.UnitAttr.get()
+    with ir.InsertionPoint(module.body):
+        _build_reset(caches)
 
 
 def kv_bytes_per_token(module: ir.Module) -> int:
@@ -137,14 +151,6 @@ def _is_cache(type_: ir.Type) -> bool:
 
 
 @dataclass(frozen=True)
-class _Cache:
-    """A global, and the attention that it is of."""
-
-    type: ir.RankedTensorType
-    location: ir.Location
-
-
-@dataclass(frozen=True)
 class _State:
     layer: ir.Value
     start: ir.Value
@@ -161,7 +167,7 @@ def _state_types(batch: int) -> list[ir.Type]:
 
 def _attend_to_cache(
     attention: AttentionOp, state: _State, name: str, layers: int
-) -> dict[str, _Cache]:
+) -> dict[str, Cache]:
     """Appends keys and values to the cache, and attends to all of it. Returns the globals used."""
     caches = {}
     with ir.InsertionPoint(attention), attention.location:
@@ -172,7 +178,7 @@ def _attend_to_cache(
         ):
             element = _kept_as(wanted, attention)
             symbol, type_ = f"{name}.{which}", _cache_type(rows.type, layers, element)
-            caches[symbol] = _Cache(type_, attention.location)
+            caches[symbol] = Cache(type_, attention.location)
             cache = ml_program.global_load(type_, ir.FlatSymbolRefAttr.get(symbol))
             cache = CacheAppendOp(cache, rows, state.layer, state.sequence, state.past, type_).out
             grown[symbol] = cache
@@ -267,7 +273,7 @@ def _positions(tokens: ir.Value, start: ir.Value, past: ir.Value) -> ir.Value:
     return pointwise("bt,b->bt", position, tokens, start)
 
 
-def _build_reset(caches: dict[str, _Cache]) -> None:
+def _build_reset(caches: Mapping[str, Cache]) -> None:
     i64 = ir.IntegerType.get_signless(64)
     function = func.FuncOp(RESET, ([i64, i64], []))
     with ir.InsertionPoint(function.add_entry_block()):

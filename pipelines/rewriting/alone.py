@@ -1,4 +1,6 @@
-"""An operation by itself, as if it were a kernel."""
+"""An operation by itself, as if it were a kernel, and copies of it."""
+
+from collections.abc import Mapping
 
 from torch_mlir import ir
 from torch_mlir.dialects import func
@@ -19,3 +21,11 @@ def alone(op: ir.Operation) -> ir.Module:
             copy.operands[number] = argument
         func.ReturnOp(copy.results)
     return module
+
+
+def copied(op: ir.Operation, operands: Mapping[ir.Value, ir.Value]) -> ir.Operation:
+    """A copy of `op`, here, of what takes the place of each of its operands."""
+    copy = op.clone()
+    for number, value in enumerate(op.operands):
+        copy.operands[number] = operands[value]
+    return copy

@@ -11,7 +11,7 @@ from llmc.pipelines.schedules.schedule import Parameters
 
 
 @dataclass(frozen=True)
-class AttentionParameters(AttentionCut, Parameters):
+class AttentionParameters(Parameters, AttentionCut):
     """`vectors` of query rows a workgroup, `groups` of 8 columns a block: as the stack bears."""
 
     worth_trying: ClassVar[Mapping[str, Sequence[int]]] = {

@@ -16,16 +16,11 @@ from llmc.pipelines.schedules.schedule import MOST, PythonSchedule
 from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.pipelines.walks import find
 
-_COLUMNS_OF_AVX2 = 8
-"""Floats of a register of AVX2, which has 16 of them; the others have 32.
-
-Two vectors of rows by eight columns are as many sums, and half of them go to the stack.
-"""
-
 _WIDE_HEAD = 128
 """Channels of a head, from which on few rows are all that the stack bears."""
 
-_ROWS_AT_ONCE = {16: (8, 6), 8: (3, 4)}
+_ROWS_AT_ONCE = {16: (8, 6)}
+_ROWS_OF_SHORTER = 3, 4
 """By the floats of a register, how many rows are multiplied at once: of narrow heads, of wide ones.
 
 The more they are, the less often keys and values are unpacked, until sums go to the stack.
@@ -42,15 +37,15 @@ _BLOCKS_OF_CELLS = 8
 
 
 def choose_attention(_kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
-    """As many vectors of rows as leave registers for what they are multiplied by."""
-    vectors = 1 if target.columns == _COLUMNS_OF_AVX2 else 2
+    """Two vectors of rows, whose 16 sums with eight columns need more than 16 registers."""
+    vectors = 2 if target.registers == 32 else 1
     return PythonSchedule(attention, AttentionParameters(vectors))
 
 
 def choose_byte_attention(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
     """By the width of heads."""
     op = _operation(kernel, PROMPT_ATTENTION)
-    narrow, wide = _ROWS_AT_ONCE.get(target.columns, _ROWS_AT_ONCE[_COLUMNS_OF_AVX2])
+    narrow, wide = _ROWS_AT_ONCE.get(target.columns, _ROWS_OF_SHORTER)
     together = wide if channels(op.keys) >= _WIDE_HEAD else narrow
     return PythonSchedule(byte_attention, ByteAttentionParameters(together=together))
 

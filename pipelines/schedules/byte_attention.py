@@ -11,7 +11,7 @@ from llmc.pipelines.schedules.schedule import Parameters
 
 
 @dataclass(frozen=True)
-class ByteAttentionParameters(ByteAttentionCut, Parameters):
+class ByteAttentionParameters(Parameters, ByteAttentionCut):
     """`rows` of queries a workgroup, as the stack bears; `together` are multiplied at once."""
 
     worth_trying: ClassVar[Mapping[str, Sequence[int]]] = {

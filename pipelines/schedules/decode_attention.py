@@ -11,7 +11,7 @@ from llmc.pipelines.schedules.schedule import Parameters
 
 
 @dataclass(frozen=True)
-class DecodeAttentionParameters(DecodeAttentionCut, Parameters):
+class DecodeAttentionParameters(Parameters, DecodeAttentionCut):
     """Up to `whole` blocks of 128 columns are one part; of more, a part has `part`.
 
     All are one where `cores` have as many key heads each. Of the heads that share a key head

@@ -55,7 +55,6 @@ _WORKGROUPS = 16
 """Enough of them that threads of different speed end together."""
 
 _LANES = 64
-_COLUMNS_OF_AVX2 = 8
 
 
 def choose_panel_matvec(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
@@ -133,7 +132,7 @@ def choose_panel_matmul(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedul
     """Two panels, and as many rows as leave registers for a number of each and of both panels."""
     panels, columns = kernel.type.results[0].shape[-2:]
     _, *weight = _operands(kernel)
-    rows = 6 if target.columns == _COLUMNS_OF_AVX2 else 12
+    rows = 12 if target.registers == 32 else 6
     together = divisor(panels, max(1, min(2, panels // 2)))
     ahead = _rows_in(_BYTES_AHEAD_OF_ROWS, _bytes_of_rows(weight, columns))
     return PythonSchedule(panel_matmul, PanelMatmulParameters(rows, together, ahead=ahead))

@@ -143,6 +143,11 @@ class CPUTarget(Target):
         return 8 if self.arch == "x86_64" else 4
 
     @property
+    def registers(self) -> int:
+        """How many vector registers there are: 32, but for AVX2."""
+        return 16 if self.columns == 8 else 32
+
+    @property
     def reads_in_order(self) -> bool:
         """Whether a core reads one stream faster than two at once, if asked for it a little ahead.
 

@@ -1,6 +1,5 @@
 """The trial of attention: layer after layer, over few columns that are held and over many."""
 
-from collections.abc import Iterator
 from functools import partial
 from itertools import product
 from math import ceil, prod
@@ -10,23 +9,23 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, ml_program
 
-from llmc.dialects import CacheAllocateOp, CacheAppendOp
+from llmc.dialects import CacheAppendOp
 from llmc.dialects.block_types import cell_format
-from llmc.dialects.cache_cells import COLUMNS
 from llmc.dialects.index_notation import index
 from llmc.dialects.kv_cache import channels
 from llmc.pipelines.kernels.attention_cuts import DECODE_ATTENTION
 from llmc.pipelines.passes.call_kernels import CallKernels
 from llmc.pipelines.passes.lower_llmc import LowerLlmc
 from llmc.pipelines.passes.store_blocks_as_bytes import StoreBlocksAsBytes
+from llmc.pipelines.passes.thread_kv_cache import Cache, define_caches
 from llmc.pipelines.passes.to_iree import ToIREE
+from llmc.pipelines.rewriting.alone import copied
 from llmc.pipelines.schedules.interpreter import apply_script
 from llmc.pipelines.schedules.schedule import PythonSchedule
 from llmc.pipelines.targets.cpu import CPUTarget
-from llmc.pipelines.tuning.layer_trial import depend
 from llmc.pipelines.tuning.operands import upload
-from llmc.pipelines.tuning.subject import Subject
-from llmc.pipelines.tuning.trial import RUN, Arguments, Trial
+from llmc.pipelines.tuning.trial import RUN, Arguments, Trial, depend
+from llmc.runtime.abi import RESET
 from llmc.runtime.engine import PREFILL_CHUNK
 
 _PASTS = (127, 511, 1023, 2047)
@@ -41,16 +40,16 @@ _HELD = 32 << 20
 _SEQUENCES = 4
 """Those of a batch of any number."""
 
-_ALLOCATE, _FILL, _CACHES = "allocate", "fill", ("keys", "values")
+_FILL, _CACHES = "fill", ("keys", "values")
 
 
-def attention_trial(subject: Subject, target: CPUTarget, device: rt.HalDevice) -> Trial:
-    """Of `run(tensors..., sequence: i64)`, which attends in a few layers after all of `_PASTS`.
+def attention_trial(op: ir.OpView, target: CPUTarget, device: rt.HalDevice) -> Trial:
+    """Of `run(tensors..., sequence: i64)`, which does `op` in a few layers after all of `_PASTS`.
 
     The tensors are the operation's, the caches left out; their first sequence is `sequence`. There
     are as many of these as the CPU's own caches do not hold.
     """
-    op, rng = _attention(subject), np.random.default_rng(0)
+    rng = np.random.default_rng(0)
 
     def normal(shape: list[int]) -> rt.HalBufferView:
         numbers = rng.standard_normal(shape, np.float32)
@@ -59,8 +58,8 @@ def attention_trial(subject: Subject, target: CPUTarget, device: rt.HalDevice) -
     batch = _batch(op)
     starts = upload(device, np.zeros(batch, np.int64), rt.HalElementType.SINT_64)
     tensors = [
-        starts if type_ == op.start.type else normal(_shape(op, type_))
-        for type_ in _types_beside_caches(op)
+        starts if value == op.start else normal(_shape(op, value.type))
+        for value in _tensors_beside_caches(op)
     ]
     shapes = [
         [1, cache.type.shape[2], _COLUMNS_FILLED, channels(cache)] for cache in (op.keys, op.values)
@@ -81,15 +80,9 @@ def attention_trial(subject: Subject, target: CPUTarget, device: rt.HalDevice) -
         partial(_module, op, layers, shapes, target),
         dispatches=len(_PASTS) * layers,
         runs=[(*tensors, sequence) for sequence in range(0, sequences, batch)],
-        before=[(_ALLOCATE, (sequences,)), *filled],
+        before=[(RESET, (sequences, _COLUMNS_FILLED)), *filled],
         held=batches * layers * of_layer,
     )
-
-
-def _attention(subject: Subject) -> ir.OpView:
-    """The operation that the kernel is."""
-    attention, *_ = subject.kernel.entry_block
-    return attention
 
 
 def _batch(op: ir.OpView) -> int:
@@ -105,11 +98,13 @@ def _shape(op: ir.OpView, type_: ir.RankedTensorType) -> list[int]:
     return [open_ if type_.is_dynamic_dim(dim) else type_.shape[dim] for dim in dims]
 
 
-def _types_beside_caches(op: ir.OpView) -> Iterator[ir.RankedTensorType]:
-    """Of the operands that are tensors, in their order, but for the caches."""
-    for value in op.operation.operands:
-        if isinstance(value.type, ir.RankedTensorType) and value not in (op.keys, op.values):
-            yield value.type
+def _tensors_beside_caches(op: ir.OpView) -> list[ir.Value]:
+    """The operands that are tensors, in their order, but for the caches."""
+    return [
+        value
+        for value in op.operation.operands
+        if isinstance(value.type, ir.RankedTensorType) and value not in (op.keys, op.values)
+    ]
 
 
 def _module(
@@ -122,13 +117,14 @@ def _module(
     """As IREE compiles it."""
     module = ir.Module.create()
     module.context.allow_unregistered_dialects = True
-    types = [cache.type for cache in (op.keys, op.values)]
+    caches = {
+        name: Cache(cache.type, op.location)
+        for name, cache in zip(_CACHES, (op.keys, op.values), strict=True)
+    }
     with ir.InsertionPoint(module.body), ir.Location.unknown():
-        for name, type_ in zip(_CACHES, types, strict=True):
-            ml_program.GlobalOp(name, type_, is_mutable=True, sym_visibility="private")
-        _define_allocate(types)
-        _define_fill(types, shapes)
-        _define_run(op, layers)
+        define_caches(module, caches)
+        _define_fill(caches, shapes)
+        _define_run(op, caches, layers)
     apply_script(schedule.script(), module)
     for pass_ in (
         LowerLlmc(keep_kernels=True),
@@ -141,19 +137,7 @@ def _module(
     return module
 
 
-def _define_allocate(types: list[ir.RankedTensorType]) -> None:
-    """`allocate(sequences)`: room for the caches."""
-    function = func.FuncOp(_ALLOCATE, ([_i64()], []))
-    with ir.InsertionPoint(function.add_entry_block()):
-        sequences = _as_index(function.arguments[0])
-        for name, type_ in zip(_CACHES, types, strict=True):
-            cells = ceil(_COLUMNS_FILLED / COLUMNS)
-            capacity = index(cells if cell_format(type_) else _COLUMNS_FILLED)
-            _store(name, CacheAllocateOp(sequences, capacity, type_).out)
-        func.ReturnOp([])
-
-
-def _define_fill(types: list[ir.RankedTensorType], shapes: list[list[int]]) -> None:
+def _define_fill(caches: dict[str, Cache], shapes: list[list[int]]) -> None:
     """`fill(keys, values, layer, sequence)`: appends rows of `shapes` to empty caches."""
     f32, unknown = ir.F32Type.get(), ir.ShapedType.get_dynamic_size()
     rows = [
@@ -164,49 +148,35 @@ def _define_fill(types: list[ir.RankedTensorType], shapes: list[list[int]]) -> N
     with ir.InsertionPoint(function.add_entry_block()):
         *given, layer, sequence = function.arguments
         place = [_as_index(layer), _as_index(sequence), index(0)]
-        for name, type_, new in zip(_CACHES, types, given, strict=True):
-            _store(name, CacheAppendOp(_load(name, type_), new, *place, type_).out)
+        for (name, cache), new in zip(caches.items(), given, strict=True):
+            filled = CacheAppendOp(_load(name, cache), new, *place, cache.type).out
+            _store(name, filled)
         func.ReturnOp([])
 
 
-def _define_run(op: ir.OpView, layers: int) -> None:
+def _define_run(op: ir.OpView, caches: dict[str, Cache], layers: int) -> None:
     """`run(tensors..., sequence)`: the result in the last of `layers`, after the last past."""
-    held = zip(_CACHES, (op.keys.type, op.values.type), strict=True)
-    function = func.FuncOp(RUN, ([*_types_beside_caches(op), _i64()], [op.out.type]))
+    operands = _tensors_beside_caches(op)
+    types = [value.type for value in operands]
+    function = func.FuncOp(RUN, ([*types, _i64()], [op.out.type]))
     with ir.InsertionPoint(function.add_entry_block()):
-        *tensors, first = function.arguments
-        known, sequence = dict(enumerate(tensors)), _as_index(first)
-        caches = [_load(name, type_) for name, type_ in held]
+        *tensors, sequence = function.arguments
+        known = dict(zip(operands, tensors, strict=True))
+        held = [_load(name, cache) for name, cache in caches.items()]
+        first = _as_index(sequence)
         for past, layer in product(_PASTS, range(layers)):
-            result, *new = _copy(op, known, caches, [index(layer), sequence, index(past)])
+            state = dict(zip((op.keys, op.values), held, strict=True))
+            place = {op.layer: index(layer), op.sequence: first, op.past: index(past)}
+            result, *new = copied(op.operation, {**known, **state, **place}).results
             depend(known, result)
-            caches = new or caches
-        for name, cache in zip(_CACHES, caches, strict=True):
+            held = new or held
+        for name, cache in zip(caches, held, strict=True):
             _store(name, cache)
         func.ReturnOp([result])
 
 
-def _copy(
-    op: ir.OpView, tensors: dict[int, ir.Value], caches: list[ir.Value], numbers: list[ir.Value]
-) -> list[ir.Value]:
-    """The results of `op` for operands of each kind, in the operation's order."""
-    copy, given, held, places = (
-        op.operation.clone(),
-        iter(tensors.values()),
-        iter(caches),
-        iter(numbers),
-    )
-    for number, value in enumerate(op.operation.operands):
-        if value in (op.keys, op.values):
-            copy.operands[number] = next(held)
-        else:
-            of_kind = places if value.type == ir.IndexType.get() else given
-            copy.operands[number] = next(of_kind)
-    return list(copy.results)
-
-
-def _load(name: str, type_: ir.Type) -> ir.Value:
-    return ml_program.global_load(type_, ir.FlatSymbolRefAttr.get(name))
+def _load(name: str, cache: Cache) -> ir.Value:
+    return ml_program.global_load(cache.type, ir.FlatSymbolRefAttr.get(name))
 
 
 def _store(name: str, value: ir.Value) -> None:

@@ -8,13 +8,13 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, func
 
 from llmc.dialects import BitcastOp
-from llmc.dialects.index_notation import index, insert, slice_of
+from llmc.dialects.index_notation import index
 from llmc.pipelines.passes.dispatch_kernels import DispatchKernels
 from llmc.pipelines.passes.schedule_kernels import run_alone
 from llmc.pipelines.schedules.schedule import PythonSchedule
 from llmc.pipelines.tuning.operands import operand_sets
 from llmc.pipelines.tuning.subject import Subject
-from llmc.pipelines.tuning.trial import RUN, Trial
+from llmc.pipelines.tuning.trial import RUN, Trial, depend
 
 _LAYERS_AT_ONCE = 8
 
@@ -64,21 +64,3 @@ def _chain(subject: Subject, dispatches: int, arguments: list[ir.Value]) -> ir.V
         results = func.CallOp(list(subject.kernel.type.results), subject.name, operands).results
         depend(known, results[0])
     return results[0]
-
-
-def depend(known: dict[int, ir.Value], result: ir.Value) -> None:
-    """Has what reads `known` wait for `result`.
-
-    Its first numbers are put into the first of the tensors that has such numbers.
-    """
-    for number, value in known.items():
-        if value.type.element_type == result.type.element_type:
-            count = min(value.type.shape[-1], result.type.shape[-1])
-            some = slice_of(result, *_first(result, count), [count])
-            known[number] = insert(some, value, *_first(value, count))
-            return
-
-
-def _first(value: ir.Value, count: int) -> tuple[list[int], list[int]]:
-    rank = value.type.rank
-    return [0] * rank, [*[1] * (rank - 1), count]

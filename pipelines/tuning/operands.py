@@ -37,7 +37,7 @@ _ELEMENTS = {
 
 def can_make(subject: Subject) -> bool:
     """Whether we have numbers of all the element types; a cache is filled by kernels of ours."""
-    return subject.is_attention or all(
+    return subject.attention is not None or all(
         str(type_.element_type) in _ELEMENTS for _, type_ in subject.tensors()
     )
 

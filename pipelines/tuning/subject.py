@@ -39,10 +39,10 @@ class Subject:
         return str(self.kernel.sym_name.value)
 
     @property
-    def is_attention(self) -> bool:
-        """Whether it is a kernel of attention."""
+    def attention(self) -> ir.OpView | None:
+        """The operation that a kernel of attention is; None for another kernel."""
         first, *_ = self.kernel.entry_block
-        return first.operation.name in _ATTENTION
+        return first if first.operation.name in _ATTENTION else None
 
     @property
     def weight_bytes(self) -> int:
@@ -70,10 +70,10 @@ def subjects(module: ir.Module) -> list[Subject]:
         for function in functions(module)
         if (kind := kind_of(function)) and (calls := calls_of(module, function))
     ]
-    return [*sorted(found, key=lambda subject: -subject.weight_bytes), *_attention(module)]
+    return [*sorted(found, key=lambda subject: -subject.weight_bytes), *_attentions(module)]
 
 
-def _attention(module: ir.Module) -> Iterator[Subject]:
+def _attentions(module: ir.Module) -> Iterator[Subject]:
     """The kinds of attention that kernels of ours compute, each once."""
     known = set()
     for op in find(module.operation, *_ATTENTION):

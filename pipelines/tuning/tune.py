@@ -44,10 +44,8 @@ def tune_kernel(
     choices = [default, *Random(0).sample(others, len(others))]
     choices.sort(key=lambda each: (each != default, known is None or each.text != known.schedule))
     device = cpu_device(threads)
-    is_attention = subject.is_attention
-    trial = (
-        attention_trial(subject, target, device) if is_attention else layer_trial(subject, device)
-    )
+    op = subject.attention
+    trial = layer_trial(subject, device) if op is None else attention_trial(op, target, device)
     timers: dict[PythonSchedule, Timer] = {}
     built: set[str] = set()
     for number, schedule in enumerate(choices):

@@ -103,13 +103,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Prints a table for each configuration, or one JSON object for all."""
     versions()
     if arguments.plot is not None:
-        require_matplotlib()
-        if not arguments.plot.parent.is_dir():
-            raise UserError(f"there is no folder {arguments.plot.parent} for the plot")
-        if arguments.plot.is_dir():
-            raise UserError(f"{arguments.plot} is a folder: name a file in it for the plot")
-        if not os.access(arguments.plot.parent, os.W_OK):
-            raise UserError(f"cannot write into {arguments.plot.parent}, where the plot is to be")
+        _check_plot(arguments.plot)
     if arguments.grid or arguments.plan:
         raise UserError("llmc bench measures a model on one device: leave out --grid and --plan")
     threads = arguments.threads or usable_cpus()
@@ -143,6 +137,17 @@ def run(arguments: argparse.Namespace) -> None:
         _write_rooflines(points)
     if arguments.plot is not None:
         plot(points, bounds, arguments.plot)
+
+
+def _check_plot(path: Path) -> None:
+    """UserError where no picture can be drawn, or written to `path`, for to measure takes long."""
+    require_matplotlib()
+    if not path.parent.is_dir():
+        raise UserError(f"there is no folder {path.parent} for the plot")
+    if path.is_dir():
+        raise UserError(f"{path} is a folder: name a file in it for the plot")
+    if not os.access(path.parent, os.W_OK):
+        raise UserError(f"cannot write into {path.parent}, where the plot is to be")
 
 
 def _write_rooflines(points: list[Point]) -> None:
