@@ -1,6 +1,7 @@
 """What is wrong with a user's schedule is said in one line that names the file and the line."""
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,14 @@ def twice(payload: Handle) -> None:
 
 def other(payload: Handle) -> None:
     match(payload, "mn", reduced="k")
+
+
+async def waiting(payload: Handle) -> None:
+    tile(match(payload, "mn"), m=4)
+
+
+def yielding(payload: Handle):
+    yield tile(match(payload, "mn"), m=4)
 """
 
 
@@ -100,6 +109,14 @@ def test_a_function_writes_a_script(mine):
     assert "iterator_types" in _script(f"{mine}:plain")
     assert "tile_sizes [4, 0]" in _script(f"{mine}:sized")
     assert "tile_sizes [8, 0]" in _script(f"{mine}:sized{{rows=8}}")
+
+
+def test_a_file_imports_its_neighbours(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "sizes_of_mine.py").write_text("ROWS = 4\n")
+    path = tmp_path / "importing.py"
+    path.write_text(f"from sizes_of_mine import ROWS\n{_FILE}".replace("m=-4", "m=ROWS"))
+    assert "tile_sizes [4, 0]" in _script(f"{path}:backwards")
 
 
 @pytest.mark.parametrize(
@@ -125,6 +142,8 @@ def test_a_function_writes_a_script(mine):
         ("{path}:halved", "{path}:60: ValueError: the size for loop 'm' must be a number from 0"),
         ("{path}:twice", "{path}:64: ValueError: the loops 'mm' have 'm' twice"),
         ("{path}:other", "{path}:68: ValueError: 'k' is reduced, but is none of the loops 'mn'"),
+        ("{path}:waiting", "'waiting' of {path} must be a plain function"),
+        ("{path}:yielding", "'yielding' of {path} must be a plain function"),
         ("{path}.absent.py:plain", "cannot read {path}.absent.py: No such file"),
         ("{path}.absent.mlir", "cannot read {path}.absent.mlir: No such file"),
     ],

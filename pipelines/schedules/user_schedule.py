@@ -20,6 +20,13 @@ from llmc.runtime.errors import UserError
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
+_RUNS_LATER = (
+    inspect.iscoroutinefunction,
+    inspect.isgeneratorfunction,
+    inspect.isasyncgenfunction,
+)
+"""What tells functions a call of which does nothing yet."""
+
 _CALL = re.compile(r"(?P<path>.+\.py):(?P<name>\w+)\s*(\{(?P<options>.*)\})?\s*")
 
 
@@ -27,8 +34,8 @@ def load_schedule(text: str) -> Schedule:
     """`FILE.py:FUNCTION`, perhaps with options in braces, or a transform library `FILE.mlir`.
 
     The function is as those of ours are: it takes a `Handle` on the payload and, where it has
-    options, a second argument annotated with a dataclass. UserError for anything else, and for what
-    goes wrong in the file.
+    options, a second argument annotated with a dataclass. The file may import others of its folder.
+    UserError for anything else, and for what goes wrong in the file.
     """
     if text.endswith(".mlir"):
         return LibrarySchedule(Path(text))
@@ -86,6 +93,8 @@ def _function(path: Path, name: str) -> Callable[..., None]:
         raise UserError(f"{path} has no function '{name}'")
     if not inspect.isfunction(function):
         raise UserError(f"'{name}' of {path} is not a function")
+    if any(runs_later(function) for runs_later in _RUNS_LATER):
+        raise UserError(f"'{name}' of {path} must be a plain function: no async, no yield")
     return function
 
 
@@ -97,6 +106,8 @@ def _module(path: Path) -> ModuleType:
         raise UserError(f"cannot read {path}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # where dataclasses look their annotations up
+    # Last, that no neighbour hides a module which others import.
+    sys.path.append(str(path.parent.resolve()))
     with _blamed_on(path):
         spec.loader.exec_module(module)
     return module
