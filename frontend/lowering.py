@@ -53,7 +53,8 @@ class Lowering:
         Of a model for several ranks it becomes the program of `rank`.
         """
         done, module, options = self.done, self.module, self.options
-        tuned = "" if options.no_tuning else str(database_path())
+        path = database_path()
+        tuned = str(path) if path.exists() and not options.no_tuning else ""
         stored = storage(self.model, options)
         shard = None
         if options.grid or options.plan:

@@ -28,6 +28,7 @@ from llmc.pipelines.targets.parse import parse_cpu
 from llmc.pipelines.tuning.database import Database
 from llmc.pipelines.tuning.lookup import tuned_schedule
 from llmc.pipelines.walks import find
+from llmc.runtime.errors import UserError
 
 TUNED = "llmc.tuned"
 """The attribute of a kernel, or of an operation, whose schedule tuning found."""
@@ -65,7 +66,12 @@ class ScheduleKernels(Pass):
     @cached_property
     def database(self) -> Database:
         """What tuning found, where a file is named. Raises UserError."""
-        return Database.read(Path(self.tuned)) if self.tuned else Database()
+        if not self.tuned:
+            return Database()
+        path = Path(self.tuned)
+        if not path.exists():
+            raise UserError(f"there is no tuning database {path}: llmc tune makes one")
+        return Database.read(path)
 
     def apply(self, module: ir.Module) -> None:
         """Writes a script for each kernel and runs it."""

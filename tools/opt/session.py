@@ -18,6 +18,7 @@ from llmc.pipelines.driver.roundtrip import verify_roundtrip
 from llmc.pipelines.driver.timing import Timing
 from llmc.pipelines.errors import PassError
 from llmc.pipelines.passes.apply_schedule import ApplySchedule
+from llmc.pipelines.passes.schedule_kernels import ScheduleKernels
 from llmc.pipelines.pipeline import Step
 from llmc.pipelines.registry import (
     MODULE,
@@ -280,7 +281,7 @@ class _Session:
         dumps = ir_dumps(self.options, self.flags)
         if dumps.is_needed:
             observers.append(dumps)
-        if any(isinstance(step, ApplySchedule) for step in pipeline.steps):
+        if any(isinstance(step, (ApplySchedule, ScheduleKernels)) for step in pipeline.steps):
             observers.append(UnmatchedSchedules())
         if self.dump is not None:
             observers.append(self.dump)

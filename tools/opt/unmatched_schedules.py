@@ -9,6 +9,7 @@ from torch_mlir import ir
 from llmc.pipelines.driver.execution import Observer, SinglePass
 from llmc.pipelines.kernels.marks import KIND
 from llmc.pipelines.passes.apply_schedule import ApplySchedule
+from llmc.pipelines.passes.schedule_kernels import ScheduleKernels
 from llmc.pipelines.walks import walk
 
 
@@ -26,11 +27,15 @@ class UnmatchedSchedules(Observer):
 
     def after(self, single: SinglePass, op: ir.Operation) -> None:
         """Says what was not found, or that nothing was done."""
-        if not isinstance(single.pass_, ApplySchedule) or single.pass_.loaded is None:
-            return
-        name = single.pass_.schedule or single.pass_.file
+        if isinstance(single.pass_, ScheduleKernels):
+            _warn_of_unused(single.pass_)
+        elif isinstance(single.pass_, ApplySchedule) and single.pass_.loaded is not None:
+            self._warn_of_unmatched(single.pass_, op)
+
+    def _warn_of_unmatched(self, pass_: ApplySchedule, op: ir.Operation) -> None:
+        name = pass_.schedule or pass_.file
         wanted = sorted(
-            {kind for script in single.pass_.scripts for kind in _matched_kinds(script.operation)}
+            {kind for script in pass_.scripts for kind in _matched_kinds(script.operation)}
         )
         if wanted and not self._kinds.intersection(wanted):
             kinds = " or ".join(f'{KIND} = "{kind}"' for kind in wanted)
@@ -40,6 +45,11 @@ class UnmatchedSchedules(Observer):
             )
         elif op.get_asm(binary=True) == self._before:
             _warn(f"schedule '{name}' changed nothing")
+
+
+def _warn_of_unused(pass_: ScheduleKernels) -> None:
+    if pass_.given and all(schedule is not pass_.given for _, schedule in pass_.chosen):
+        _warn(f"schedule '{pass_.schedule}' found no kernel of its kind that has no schedule yet")
 
 
 def _kinds(root: ir.Operation) -> Iterator[str]:
