@@ -76,8 +76,10 @@ def run(arguments: argparse.Namespace) -> None:
         entries = _tune(arguments)
     if arguments.json:
         write(json.dumps([asdict(entry) for entry in entries], indent=2) + "\n")
-    else:
+    elif entries:
         write_table(table(entries))
+    elif arguments.list:
+        note("nothing was found until now: llmc tune MODEL")
 
 
 def _tune(arguments: argparse.Namespace) -> list[Entry]:
