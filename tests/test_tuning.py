@@ -279,7 +279,13 @@ def two_candidates(monkeypatch):
     monkeypatch.setattr(tune, "candidates", lambda *kernel: candidates(*kernel)[:2])
 
 
-@pytest.mark.parametrize(("dtype", "kind"), [("q8_0", "quantized_expert"), ("f16", "panel_expert")])
+@pytest.mark.parametrize(
+    ("dtype", "kind"),
+    [
+        ("q8_0", "quantized_expert"),
+        pytest.param("f16", "panel_expert", marks=pytest.mark.thorough),
+    ],
+)
 def test_kernels_of_experts_are_tuned(tmp_path, monkeypatch, two_candidates, dtype, kind):
     monkeypatch.setenv("LLMC_CACHE", str(tmp_path / "cache"))
     config = tiny_config("qwen3_moe")
