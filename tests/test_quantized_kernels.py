@@ -185,7 +185,7 @@ def test_kernels(case):
 
 @pytest.mark.parametrize("format_", ["q4_0", "q4_1"])
 def test_one_row_of_a_large_weight(monkeypatch, format_):
-    monkeypatch.setattr(outline_quantized_linears, "_LARGEST", 0)
+    monkeypatch.setattr(outline_quantized_linears, "_MOST_WORKGROUPS", 0)
     check(Case(1, 576, 96, format_, norm=True, after="gate"))
 
 

@@ -19,7 +19,9 @@ from llmc.pipelines.rewriting.linear_epilogue import is_screened
 from llmc.pipelines.rewriting.linear_prologue import norm_before, read_lengths_before_norm
 from llmc.pipelines.rewriting.operations import is_used
 from llmc.pipelines.rewriting.quantized_layer import QuantizedLayer, as_halves
+from llmc.pipelines.schedules.workgroups import panels_of_workgroup
 from llmc.pipelines.targets.parse import parse_cpu
+from llmc.pipelines.type_bytes import bytes_of
 from llmc.pipelines.walks import find
 
 MATVEC, MATMUL, QUANTIZE = "quantized_matvec", "quantized_matmul", "quantize_rows"
@@ -31,11 +33,11 @@ _SHARING = ("llmc.plane_linear", "llmc.quantize_rows")
 LONGEST = 16384
 """The longest row that fits on a workgroup's stack once it is quantised."""
 
-_LARGEST = 32 * 1024 * 1024
-"""Bytes of a weight that so many workgroups share that not each should quantise the row.
+_MOST_WORKGROUPS = 96
+"""How many workgroups may each quantise the row, which takes one 0.15 us for 1,024 numbers.
 
-A layer with such a weight does not persist, since how many rows are quantised is not static there:
-as phases its workgroups, which go to threads in turns, take up to 3% longer than as dispatches.
+There are more where a weight is large, as that of the logits, or where only few numbers divide that
+of its panels. Such a layer does not persist, since how many rows are quantised is not static there.
 """
 
 Quantized = Callable[[Sequence[ir.Value]], QuantizedRows]
@@ -50,8 +52,8 @@ class OutlineQuantizedLinears(Pass):
     its quantisation, the product, and the elementwise operations that follow, be they on two halves
     of the outputs. Of several rows norm and quantisation are a kernel of their own,
     `quantize_rows`, and the rest is a `quantized_matmul`. One row has a `quantize_rows` of its own
-    too where it is longer than a workgroup's stack holds, before a large weight, as that of the
-    logits, and where products by bit planes share it. A product of which
+    too where it is longer than a workgroup's stack holds, before a weight that very many workgroups
+    share, as that of the logits, and where products by bit planes share it. A product of which
     `llmc.screened_argmax` needs a few panels is a `quantized_panel`. Layers of one panel are left
     alone: there is nothing to distribute.
     Changes numerics where there is a norm: the order of a sum.
@@ -128,10 +130,15 @@ class _Layer(QuantizedLayer):
         self.x = linear.x if self.norm is None else self.norm.x
         *leading, inputs = self.x.type.shape
         self.is_one_row = prod(leading) == 1
-        size = sum(prod(weight.type.shape) for weight in self.weights)
         shares = self.in_planes and len(list(linear.x.uses)) > 1
-        is_small = inputs <= LONGEST and size <= _LARGEST
+        is_small = inputs <= LONGEST and self._workgroups() <= _MOST_WORKGROUPS
         self.quantizes_within = self.is_one_row and is_small and not shares
+
+    def _workgroups(self) -> int:
+        """How many there are at least, of whatever CPU."""
+        panels, *_ = self.weights[0].type.shape
+        size = sum(bytes_of(weight.type) for weight in self.weights)
+        return panels // panels_of_workgroup(panels, size, cores=1)
 
     @property
     def kind(self) -> str:
