@@ -6,7 +6,7 @@ import pytest
 from torch_mlir import ir
 
 from llmc import dialects
-from llmc.dialects import CacheAppendOp, RotaryOp
+from llmc.dialects import CacheAppendOp, RMSNormOp, RotaryOp
 from llmc.dialects.blocks import Q8_0
 from llmc.dialects.kv_cache import rows_of
 from llmc.pipelines.driver.execution import run
@@ -120,6 +120,44 @@ def test_blocks_of_turned_rows_are_a_step_off_at_most():
     off = Q8_0.integers(new).astype(int) - Q8_0.integers(expected)
     assert np.abs(off).max() <= 1
     assert np.count_nonzero(off) < 0.001 * off.size
+
+
+@pytest.mark.parametrize("rotated", [0, 16])
+def test_heads_are_normed_before(rotated):
+    heads, cache = f"tensor<{BATCH}x{HEADS}x?x16xf32>", f"tensor<2x?x{HEADS}x?x16xf32>"
+    turning = f"""
+      %turned = "llmc.rotary"(%normed, %cos, %sin) {{interleaved = 0 : i64}}
+          : ({heads}, tensor<1x?x{rotated}xf32>, tensor<1x?x{rotated}xf32>) -> {heads}
+    """
+    text = f"""
+    func.func @append(%x: {heads}, %cos: tensor<1x?x{rotated}xf32>,
+                      %sin: tensor<1x?x{rotated}xf32>, %weight: tensor<16xf32>, %cache: {cache},
+                      %layer: index, %sequence: index, %column: index) -> {cache} {{
+      %normed = "llmc.rms_norm"(%x, %weight) {{epsilon = 0.01 : f64, offset = 0.0 : f64,
+          operandSegmentSizes = array<i32: 1, 1>}} : ({heads}, tensor<16xf32>) -> {heads}
+      {turning if rotated else ""}
+      %new = "llmc.cache_append"(%cache, {"%turned" if rotated else "%normed"}, %layer, %sequence,
+          %column) : ({cache}, {heads}, index, index, index) -> {cache}
+      return %new : {cache}
+    }}"""
+    context = ir.Context()
+    dialects.load(context)
+    module = ir.Module.parse(text, context)
+    run((CallKernels(), "canonicalize"), module)
+    assert "llmc." not in str(module), "the kernel takes in all of it"
+    binary = compile_for_cpu(module)
+    append = iree.runtime.load_vm_flatbuffer(binary, driver="local-task").append
+    generator = np.random.default_rng(rotated)
+    x = generator.standard_normal((BATCH, HEADS, 19, 16), np.float32)
+    cos, sin = generator.standard_normal((2, 1, 19, rotated), np.float32)
+    weight = generator.standard_normal(16, np.float32)
+    cache = generator.standard_normal((2, 4, HEADS, 50, 16), np.float32)
+    rows, *tables, exact = (a.astype(np.float64) for a in (x, cos, sin, weight))
+    rows = RMSNormOp.reference(rows, exact, 0.01)
+    rows = RotaryOp.reference(rows, *tables, False) if rotated else rows
+    expected = CacheAppendOp.reference(cache, rows, 1, 2, 7)
+    new = append(x, cos, sin, weight, cache, 1, 2, 7).to_host()
+    np.testing.assert_allclose(new, expected, rtol=2e-6, atol=1e-5)
 
 
 def in_heads(rows, channels):

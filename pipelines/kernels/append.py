@@ -12,19 +12,25 @@ from torch_mlir.dialects import arith
 from llmc.dialects.cache_cells import CellFormat
 from llmc.dialects.index_notation import Size
 from llmc.pipelines.kernels.cache_rows import RowWriter
-from llmc.pipelines.kernels.head_row import Rotation
-from llmc.pipelines.kernels.kernel import Kernel
+from llmc.pipelines.kernels.head_row import NormConstants, Preparation, Rotation
+from llmc.pipelines.kernels.kernel import Kernel, in_symbol
 from llmc.pipelines.kernels.token_heads import TokenHeads
 
 
 def append(
-    heads: TokenHeads, rotated: bool, interleaved: bool, format_: CellFormat | None
+    heads: TokenHeads,
+    rotated: bool,
+    interleaved: bool,
+    norm: NormConstants | None,
+    format_: CellFormat | None,
 ) -> Kernel:
-    """Operands `x`, with `heads`, and `cos` and `sin [B or 1, T, R]` if `rotated`, `interleaved` or
-    not, all of float32; updated is `cache [L, S, H, C, D]`, of that or a narrower type, or the
-    bytes of cells, of `format_`, where it is given.
+    """Operands `x`, with `heads`, `cos` and `sin [B or 1, T, R]` if `rotated`, `interleaved` or
+    not, and, with a `norm`, its `weight [layers, D]`, all of float32; updated is `cache
+    [L, S, H, C, D]`, of that or a narrower type, or the bytes of cells, of `format_`, where it is
+    given.
 
-    The scalars are the layer, the first sequence, the first column and T.
+    The scalars are the weight's layer, with a norm, the cache's layer, the first sequence, the
+    first column and T.
     """
 
     def grid(extents: list[ir.Value]) -> tuple[Size, Size]:
@@ -33,14 +39,18 @@ def append(
     def build(
         tile: ir.Value, number: ir.Value, extents: list[ir.Value], x: ir.Value, *rest: ir.Value
     ) -> None:
-        *tables, cache = rest
+        *given, cache = rest
+        tables = given[: 2 * rotated]
         layer, first, column, tokens = extents[-4:]
+        own_norm = norm.of(given[-1], extents[-5]) if norm else None
         writer = RowWriter(cache, heads.widest, format_)
         for row, sequence, head, token in heads.each(x, tile, number, tokens):
             place = [layer, arith.addi(first, sequence), head, arith.addi(column, token)]
             rotation = Rotation(tables, sequence, token, interleaved) if rotated else None
-            writer.append(place, partial(row.turn, rotation))
+            preparation = Preparation(rotation, None, own_norm)
+            writer.append(place, partial(preparation.key, row))
 
     parts = ["append", "rows" if heads.offset is None else str(heads.offset)]
     parts += ["interleaved"] if interleaved else []
+    parts += ["normed", in_symbol(norm.epsilon, norm.offset)] if norm else []
     return Kernel("_".join(parts if format_ is None else [*parts, format_.name]), grid, build)

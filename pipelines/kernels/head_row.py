@@ -48,6 +48,18 @@ class Rotation:
 
 
 @dataclass(frozen=True)
+class NormConstants:
+    """What is fixed when compiling of a `HeadNorm`."""
+
+    epsilon: float
+    offset: float
+
+    def of(self, weight: ir.Value, layer: ir.Value) -> "HeadNorm":
+        """The norm by row `layer` of `weight [layers, D]`."""
+        return HeadNorm(weight, layer, self.epsilon, self.offset)
+
+
+@dataclass(frozen=True)
 class HeadNorm:
     """A root mean square normalisation by row `layer` of `weight [layers, D]`."""
 

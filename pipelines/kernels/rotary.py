@@ -7,17 +7,18 @@ reads it: of the slices, sums and transposes that linalg says it by, IREE makes 
 from torch_mlir import ir
 
 from llmc.dialects.index_notation import Size
-from llmc.pipelines.kernels.head_row import Rotation
-from llmc.pipelines.kernels.kernel import Kernel
+from llmc.pipelines.kernels.head_row import NormConstants, Rotation
+from llmc.pipelines.kernels.kernel import Kernel, in_symbol
 from llmc.pipelines.kernels.token_heads import TokenHeads
 from llmc.pipelines.kernels.vectors import store
 
 
-def rotary(heads: TokenHeads, interleaved: bool) -> Kernel:
-    """Operands `x`, with `heads`, `cos` and `sin [B or 1, T, R]`, result `[B, H, T, D]`, all f32.
+def rotary(heads: TokenHeads, interleaved: bool, norm: NormConstants | None) -> Kernel:
+    """Operands `x`, with `heads`, `cos` and `sin [B or 1, T, R]` and, with a `norm`, its `weight
+    [layers, D]`; result `[B, H, T, D]`, all f32.
 
-    T is the last of its extents and scalars. Linalg has no name for a channel's partner but as a
-    reduction over pairs, which IREE 3.13 does number by number.
+    The scalars are the weight's layer, with a norm, and T. Linalg has no name for a channel's
+    partner but as a reduction over pairs, which IREE 3.13 does number by number.
     """
 
     def grid(extents: list[ir.Value]) -> tuple[Size, Size]:
@@ -30,12 +31,17 @@ def rotary(heads: TokenHeads, interleaved: bool) -> Kernel:
         x: ir.Value,
         cos: ir.Value,
         sin: ir.Value,
-        out: ir.Value,
+        *rest: ir.Value,
     ) -> None:
+        *_, out = rest
+        own_norm = norm.of(rest[0], extents[-2]) if norm else None
         for row, sequence, head, token in heads.each(x, tile, number, extents[-1]):
             place = [sequence, head, token]
             rotation = Rotation([cos, sin], sequence, token, interleaved)
-            row.rotate(rotation, lambda y, at: store(y, out, [*place, at]))  # noqa: B023
+            normed = row.normed(own_norm) if own_norm else row
+            normed.rotate(rotation, lambda y, at: store(y, out, [*place, at]))  # noqa: B023
 
     parts = ["rotary", *([] if heads.offset is None else [str(heads.offset)])]
-    return Kernel("_".join([*parts, "interleaved"] if interleaved else parts), grid, build)
+    parts += ["interleaved"] if interleaved else []
+    parts += ["normed", in_symbol(norm.epsilon, norm.offset)] if norm else []
+    return Kernel("_".join(parts), grid, build)

@@ -18,6 +18,7 @@ from llmc.dialects import (
     DecodeAttentionOp,
     GroupRowsOp,
     NucleusOp,
+    RMSNormOp,
     RotaryOp,
     RouteOp,
     ScoredRouteOp,
@@ -56,9 +57,11 @@ from llmc.pipelines.kernels.take_rows import take_rows
 from llmc.pipelines.kernels.top_k import top_k
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.head_norms import PlainHeads, norms_heads, readers_of_heads
 from llmc.pipelines.rewriting.head_rows import heads_of, where_they_lie
 from llmc.pipelines.rewriting.kernel_operands import stack_and_number
 from llmc.pipelines.rewriting.operations import is_used, made_by, upwards
+from llmc.pipelines.rewriting.purity import erase_unread
 from llmc.pipelines.walks import find
 
 _FLOAT_BYTES = 4
@@ -72,9 +75,9 @@ class CallKernels(Pass):
     KV cache of cells needs, are by `instruction`. `llmc.cached_attention` and appends of a fixed
     number of tokens, and all of other floats than f32, have no kernel and are left alone; nor has
     rotary embedding of a number of sequences that is not known. Rotary embedding and appends read
-    heads where they lie in the rows of a linear layer; an append takes in rotary embedding and
-    narrowing. Attention is cut up as a schedule wrote on it. Changes numerics: a kernel sums in
-    another order, that of attention with its softmax block by block.
+    heads where they lie in the rows of a linear layer, and take in a norm of these; an append takes
+    in rotary embedding and narrowing, too. Attention is cut up as a schedule wrote on it. Changes
+    numerics: a kernel sums in another order, that of attention with its softmax block by block.
     """
 
     name: ClassVar[str] = "call-kernels"
@@ -89,17 +92,18 @@ class CallKernels(Pass):
     def apply(self, module: ir.Module) -> None:
         """Rewrites operation by operation."""
         module.context.allow_unregistered_dialects = True
-        # What appends takes in the operations before it.
-        found = find(module.operation, *KERNELS)
-        for op in sorted(found, key=lambda op: op.name != "llmc.cache_append"):
-            if not has_kernel(op) or _is_in_kernel(op):
+        # What appends takes in the operations before it; norms are taken in by all their readers.
+        order = {"llmc.cache_append": 0, "llmc.rms_norm": 2}
+        found = [op for op in find(module.operation, *KERNELS, "llmc.rms_norm") if has_kernel(op)]
+        for op in sorted(found, key=lambda op: order.get(op.name, 1)):
+            if _is_in_kernel(op):
                 continue
-            if is_used(op):
+            if op.name in KERNELS and is_used(op):
                 with ir.InsertionPoint(op), op.location:
                     results = KERNELS[op.name](op.opview, self)
                 for old, new in zip(op.results, results, strict=True):
                     old.replace_all_uses_with(new)
-            op.erase()
+            erase_unread(op)
 
 
 def _is_in_kernel(op: ir.Operation) -> bool:
@@ -108,9 +112,18 @@ def _is_in_kernel(op: ir.Operation) -> bool:
 
 
 def has_kernel(op: ir.Operation) -> bool:
-    """Whether `call-kernels` has a kernel for `op`."""
+    """Whether `call-kernels` has a kernel for `op`, or for all that read it, which takes it in."""
     required = _REQUIRED.get(op.name)
-    return op.name in KERNELS and (required is None or required(op.opview))
+    if required is None:
+        return op.name in KERNELS
+    return required(op.opview)
+
+
+def _is_taken_in(op: RMSNormOp) -> bool:
+    """Whether it norms heads that are but turned or appended."""
+    readers = list(readers_of_heads(op))
+    takes_in = ("llmc.rotary", "llmc.cache_append")
+    return norms_heads(op) and all(r.name in takes_in and has_kernel(r) for r in readers)
 
 
 def _has_tokens(op: CacheAppendOp | CachedAttentionOp) -> bool:
@@ -132,14 +145,15 @@ def _append(op: CacheAppendOp, cpu: CallKernels) -> list[ir.Value]:
     made = made_by(op.rows, "llmc.rotary")
     turned = made and made.opview
     tables = [turned.cos, turned.sin] if turned else []
-    heads = turned.x if turned else op.rows
+    plain = PlainHeads.of(turned.x if turned else op.rows)
     interleaved = bool(turned and turned.interleaved.value)
-    x, token_heads = where_they_lie(heads, cpu.lanes)
+    x, token_heads = where_they_lie(plain.value, cpu.lanes)
+    tokens = as_value(size(plain.value, 2))
     new = dispatch(
-        append(token_heads, bool(tables), interleaved, cell_format(op.cache.type)),
-        [x, *tables],
+        append(token_heads, bool(tables), interleaved, plain.norm, cell_format(op.cache.type)),
+        [x, *tables, *plain.weights],
         [],
-        scalars=[op.layer, op.sequence, op.column, as_value(size(heads, 2))],
+        scalars=[*plain.layer, op.layer, op.sequence, op.column, tokens],
         updated=[_stored(op.cache)],
     )
     return [_as_held(cache, op.cache) for cache in new]
@@ -256,12 +270,16 @@ def _dynamic_rows(per_row: ir.Value) -> list[ir.Value]:
 
 
 def _rotary(op: RotaryOp, cpu: CallKernels) -> list[ir.Value]:
-    x, heads = where_they_lie(op.x, cpu.lanes)
-    kernel = rotary(heads, bool(op.interleaved.value))
-    operands, tokens = [x, op.cos, op.sin], size(op.x, 2)
-    if isinstance(tokens, int):
-        return dispatch(kernel, operands, [op.out.type], scalars=[index(tokens)])
-    return dispatch(kernel, operands, [op.out.type], [tokens])
+    plain = PlainHeads.of(op.x)
+    x, token_heads = where_they_lie(plain.value, cpu.lanes)
+    tokens = size(plain.value, 2)
+    return dispatch(
+        rotary(token_heads, bool(op.interleaved.value), plain.norm),
+        [x, op.cos, op.sin, *plain.weights],
+        [op.out.type],
+        [] if isinstance(tokens, int) else [tokens],
+        scalars=[*plain.layer, as_value(tokens)],
+    )
 
 
 def _route(op: RouteOp, cpu: CallKernels) -> list[ir.Value]:
@@ -330,6 +348,7 @@ _REQUIRED: dict[str, Callable[..., bool]] = {
     "llmc.combine_grouped_experts": _has_static_columns,
     "llmc.decode_attention": _holds_f32,
     "llmc.decode_attention_part": _holds_f32,
+    "llmc.rms_norm": _is_taken_in,
     "llmc.rotary": _is_of_known_heads,
     "llmc.screened_argmax": _holds_f32,
     "llmc.top_k": _holds_f32,

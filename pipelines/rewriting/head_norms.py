@@ -1,11 +1,16 @@
-"""Norms of the heads of query and key, which the kernel of attention does by the way."""
+"""Norms of the heads of query and key, which kernels that read these do by the way."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torch_mlir import ir
 from torch_mlir.dialects import linalg, tensor
 
 from llmc.dialects import RMSNormOp
+from llmc.dialects.index_notation import expand, index
+from llmc.pipelines.kernels.head_row import NormConstants
+from llmc.pipelines.rewriting.kernel_operands import stack_and_number
+from llmc.pipelines.rewriting.linear_prologue import read_lengths_before
 from llmc.pipelines.rewriting.operations import made_by
 
 # From tokens of heads to heads of tokens.
@@ -41,10 +46,60 @@ def without_norms(
     return _plain(of_query.x, query), _plain(of_key.x, key), norms
 
 
+@dataclass(frozen=True)
+class PlainHeads:
+    """Heads `value [B, H, T, D]` as they are before a `norm`, where they have one.
+
+    What a kernel needs for it are `weights`, one stack `[layers, D]`, and which of these, `layer`.
+    """
+
+    value: ir.Value
+    norm: NormConstants | None = None
+    weights: tuple[ir.Value, ...] = ()
+    layer: tuple[ir.Value, ...] = ()
+
+    @classmethod
+    def of(cls, heads: ir.Value) -> "PlainHeads":
+        """Built here; norm and transposition are left to those who also read them."""
+        norm = _norm_of(heads)
+        if norm is None or not norms_heads(norm):
+            return cls(heads)
+        read_lengths_before(norm.operation)
+        stack, layer = stack_and_number(norm.weight)
+        if layer is None:
+            stack, layer = expand(stack, [[1, stack.type.shape[0]]]), index(0)
+        constants = NormConstants(norm.epsilon.value, norm.offset.value)
+        return cls(_plain(norm.x, heads), constants, (stack,), (layer,))
+
+
+def norms_heads(norm: RMSNormOp) -> bool:
+    """Whether it is of the channels of heads, f32, by a weight."""
+    type_ = norm.x.type
+    return norm.weight is not None and type_.rank == 4 and str(type_.element_type) == "f32"
+
+
+def readers_of_heads(norm: RMSNormOp) -> Iterator[ir.Operation]:
+    """Who reads what `norm` gives, or that transposed to heads, but for who asks for a length."""
+    for reader in _readers(norm.operation):
+        if reader.name == "linalg.transpose" and _gives_heads(reader):
+            yield from _readers(reader)
+        else:
+            yield reader
+
+
+def _readers(op: ir.Operation) -> list[ir.Operation]:
+    readers = (use.owner.operation for use in op.results[0].uses)
+    return [reader for reader in readers if reader.name != "tensor.dim"]
+
+
+def _gives_heads(transpose: ir.Operation) -> bool:
+    return list(transpose.opview.permutation) == _PERMUTATION
+
+
 def _norm_of(heads: ir.Value) -> RMSNormOp | None:
     """The norm that gives `heads`, or the `[B, 1, H, D]` that are transposed to them."""
     transpose = made_by(heads, "linalg.transpose")
-    if transpose is not None and list(transpose.opview.permutation) == _PERMUTATION:
+    if transpose is not None and _gives_heads(transpose):
         heads = transpose.operands[0]
     norm = made_by(heads, "llmc.rms_norm")
     return norm and norm.opview

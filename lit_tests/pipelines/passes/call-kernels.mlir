@@ -233,7 +233,7 @@ func.func @rotary(%x: tensor<1x4x?x16xf32>, %cos: tensor<1x?x8xf32>, %one: tenso
 }
 
 // What reads two tables is no kernel that reads one twice.
-// CHECK:       func.func @rotary_1x4xDx16xf32_1xDx8xf32_1xDx8xf32_1x4xDx16xf32({{.+}}%arg7: !stream.binding)
+// CHECK:       func.func @rotary_1x4xDx16xf32_1xDx8xf32_1xDx8xf32_1x4xDx16xf32({{.+}}%arg8: !stream.binding)
 // CHECK-LABEL: func.func @two_tables(
 // CHECK:         "flow.dispatch"({{.+}}, %arg0, %arg1, %arg2,
 // CHECK-SAME:      entry_points = [@rotary_1x4xDx16xf32_1xDx8xf32_1xDx8xf32_1x4xDx16xf32::
@@ -242,6 +242,37 @@ func.func @two_tables(%x: tensor<1x4x?x16xf32>, %cos: tensor<1x?x8xf32>, %sin: t
   %y = "llmc.rotary"(%x, %cos, %sin) {interleaved = 0 : i64}
      : (tensor<1x4x?x16xf32>, tensor<1x?x8xf32>, tensor<1x?x8xf32>) -> tensor<1x4x?x16xf32>
   return %y : tensor<1x4x?x16xf32>
+}
+
+// Heads are normed by the way, if nothing else reads them so; the weights are those of all layers.
+// CHECK-LABEL: func.func @normed(
+// CHECK-NOT:     llmc.
+// CHECK:         "flow.dispatch"({{.+}}, %arg0, %arg1, %arg2,
+// CHECK-SAME:      entry_points = [@rotary_0_normed_0p001_1p0_1xDx32xf32_
+// CHECK-LABEL: func.func @normed_for_others(
+// CHECK:         %[[N:.+]] = "llmc.rms_norm"
+// CHECK:         "flow.dispatch"({{.+}}, %arg0, %arg1, %
+// CHECK-SAME:      entry_points = [@rotary_normed_0p001_0p0_1x2xDx16xf32_
+// CHECK:         return %{{.+}}, %[[N]]
+func.func @normed(%rows: tensor<1x?x32xf32>, %table: tensor<1x?x16xf32>, %weights: tensor<3x16xf32>, %layer: index)
+    -> tensor<1x2x?x16xf32> {
+  %c1 = arith.constant 1 : index
+  %t = tensor.dim %rows, %c1 : tensor<1x?x32xf32>
+  %cut = tensor.expand_shape %rows [[0], [1], [2, 3]] output_shape [1, %t, 2, 16] : tensor<1x?x32xf32> into tensor<1x?x2x16xf32>
+  %weight = tensor.extract_slice %weights[%layer, 0] [1, 16] [1, 1] : tensor<3x16xf32> to tensor<16xf32>
+  %n = "llmc.rms_norm"(%cut, %weight) {operandSegmentSizes = array<i32: 1, 1>, epsilon = 1.0e-3, offset = 1.0}
+     : (tensor<1x?x2x16xf32>, tensor<16xf32>) -> tensor<1x?x2x16xf32>
+  %e = tensor.empty(%t) : tensor<1x2x?x16xf32>
+  %x = linalg.transpose ins(%n : tensor<1x?x2x16xf32>) outs(%e : tensor<1x2x?x16xf32>) permutation = [0, 2, 1, 3]
+  %y = "llmc.rotary"(%x, %table, %table) {interleaved = 0 : i64} : (tensor<1x2x?x16xf32>, tensor<1x?x16xf32>, tensor<1x?x16xf32>) -> tensor<1x2x?x16xf32>
+  return %y : tensor<1x2x?x16xf32>
+}
+func.func @normed_for_others(%x: tensor<1x2x?x16xf32>, %table: tensor<1x?x16xf32>, %weight: tensor<16xf32>)
+    -> (tensor<1x2x?x16xf32>, tensor<1x2x?x16xf32>) {
+  %n = "llmc.rms_norm"(%x, %weight) {operandSegmentSizes = array<i32: 1, 1>, epsilon = 1.0e-3, offset = 0.0}
+     : (tensor<1x2x?x16xf32>, tensor<16xf32>) -> tensor<1x2x?x16xf32>
+  %y = "llmc.rotary"(%n, %table, %table) {interleaved = 0 : i64} : (tensor<1x2x?x16xf32>, tensor<1x?x16xf32>, tensor<1x?x16xf32>) -> tensor<1x2x?x16xf32>
+  return %y, %n : tensor<1x2x?x16xf32>, tensor<1x2x?x16xf32>
 }
 
 // Keys are read where they lie in the rows of a linear layer, turned, narrowed and written in place.

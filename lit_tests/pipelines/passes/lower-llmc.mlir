@@ -54,6 +54,32 @@ func.func @kernel(%q: tensor<1x2x?x8xf32>, %cache: tensor<5x?x2x?x8xf32>, %start
   return %o : tensor<1x2x?x8xf32>
 }
 
+// So is a norm of heads that such a kernel takes in.
+// CHECK-LABEL: func.func @taken_in
+// CHECK-NOT:     llmc.
+// KEEP-LABEL:  func.func @taken_in
+// KEEP:          "llmc.rms_norm"
+// KEEP-NEXT:     "llmc.rotary"
+// CHECK-LABEL: func.func @read_by_others
+// KEEP-LABEL:  func.func @read_by_others
+// KEEP-NOT:      llmc.rms_norm
+// KEEP:          "llmc.rotary"
+func.func @taken_in(%x: tensor<1x2x?x8xf32>, %g: tensor<8xf32>, %t: tensor<1x?x8xf32>) -> tensor<1x2x?x8xf32> {
+  %n = "llmc.rms_norm"(%x, %g) {operandSegmentSizes = array<i32: 1, 1>, epsilon = 0.0, offset = 0.0}
+     : (tensor<1x2x?x8xf32>, tensor<8xf32>) -> tensor<1x2x?x8xf32>
+  %y = "llmc.rotary"(%n, %t, %t) {interleaved = 0 : i64}
+     : (tensor<1x2x?x8xf32>, tensor<1x?x8xf32>, tensor<1x?x8xf32>) -> tensor<1x2x?x8xf32>
+  return %y : tensor<1x2x?x8xf32>
+}
+func.func @read_by_others(%x: tensor<1x2x?x8xf32>, %g: tensor<8xf32>, %t: tensor<1x?x8xf32>)
+    -> (tensor<1x2x?x8xf32>, tensor<1x2x?x8xf32>) {
+  %n = "llmc.rms_norm"(%x, %g) {operandSegmentSizes = array<i32: 1, 1>, epsilon = 0.0, offset = 0.0}
+     : (tensor<1x2x?x8xf32>, tensor<8xf32>) -> tensor<1x2x?x8xf32>
+  %y = "llmc.rotary"(%n, %t, %t) {interleaved = 0 : i64}
+     : (tensor<1x2x?x8xf32>, tensor<1x?x8xf32>, tensor<1x?x8xf32>) -> tensor<1x2x?x8xf32>
+  return %n, %y : tensor<1x2x?x8xf32>, tensor<1x2x?x8xf32>
+}
+
 // Of what there is no kernel for in the shape at hand, linalg is made all the same.
 // KEEP-LABEL:  func.func @without_kernel
 // KEEP-NOT:      llmc.
