@@ -249,6 +249,8 @@ def _load(folder: Path) -> object:
         with path.open("rb") as file:
             data = file.read(_MAX_BYTES + 1)
     except FileNotFoundError as error:
+        if not folder.exists():
+            raise UserError(f"there is no bundle {folder}") from error
         raise UserError(f"{folder} is not a bundle: it has no {MANIFEST}") from error
     except OSError as error:
         raise UserError(f"bundle {folder}: cannot read {MANIFEST}: {error.strerror}") from error

@@ -300,7 +300,7 @@ def test_installed_command(tiny_bundle):
 def test_output_that_takes_nothing(tiny_bundle):
     assert "No space" in refused(f"{LLMC} run {tiny_bundle} --prompt x > /dev/full")
     assert "No space" in refused(f"{LLMC} devices --no-measure > /dev/full")
-    assert "No space" in refused(f"{LLMC} tune --list > /dev/full")
+    assert "No space" in refused(f"{LLMC} tune --list --json > /dev/full")
     assert "No space" in refused(f"{LLMC} --help > /dev/full")
     assert "closed" in refused(f"{LLMC} run {tiny_bundle} --prompt x >&-")
 

@@ -242,7 +242,7 @@ def test_damaged_file_is_refused(bundle, damage):
 
 def test_folder_that_is_no_bundle_is_named(tmp_path):
     assert "not a bundle" in error_of(tmp_path)
-    assert "not a bundle" in error_of(tmp_path / "missing")
+    assert "no bundle" in error_of(tmp_path / "missing")
     (tmp_path / "file").touch()
     assert "Not a directory" in error_of(tmp_path / "file")
 

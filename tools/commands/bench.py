@@ -106,6 +106,9 @@ def run(arguments: argparse.Namespace) -> None:
         _check_plot(arguments.plot)
     if arguments.grid or arguments.plan:
         raise UserError("llmc bench measures a model on one device: leave out --grid and --plan")
+    targets = compile_options(arguments).target.split(",")
+    if not is_bundle(arguments) and all(name.partition(":")[0] != "cpu" for name in targets):
+        raise UserError("llmc bench measures code for a CPU: have --target name one, too")
     threads = arguments.threads or usable_cpus()
     cases = _cases(arguments)
     source = None if is_bundle(arguments) else open_model(arguments.model)
