@@ -111,12 +111,25 @@ def test_a_function_writes_a_script(mine):
     assert "tile_sizes [8, 0]" in _script(f"{mine}:sized{{rows=8}}")
 
 
-def test_a_file_imports_its_neighbours(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    (tmp_path / "sizes_of_mine.py").write_text("ROWS = 4\n")
+def test_files_import_their_own_neighbours(tmp_path):
+    paths = [tmp_path / name / "importing.py" for name in ("one", "other")]
+    for path, rows in zip(paths, (4, 8), strict=True):
+        path.parent.mkdir()
+        (path.parent / "sizes_of_mine.py").write_text(f"ROWS = {rows}\n")
+        path.write_text(f"from sizes_of_mine import ROWS\n{_FILE}".replace("m=-4", "m=ROWS"))
+    before = list(sys.path)
+    one, other = (_script(f"{path}:backwards") for path in paths)
+    assert "tile_sizes [4, 0]" in one
+    assert "tile_sizes [8, 0]" in other
+    assert sys.path == before
+
+
+def test_what_is_wrong_in_a_neighbour_is_said_of_it(tmp_path):
+    (tmp_path / "neighbour.py").write_text("X = 1\nY = {}[X]\n")
     path = tmp_path / "importing.py"
-    path.write_text(f"from sizes_of_mine import ROWS\n{_FILE}".replace("m=-4", "m=ROWS"))
-    assert "tile_sizes [4, 0]" in _script(f"{path}:backwards")
+    path.write_text("import neighbour\n")
+    with pytest.raises(UserError, match=re.escape(f"{tmp_path / 'neighbour.py'}:2: KeyError: 1")):
+        _script(f"{path}:absent")
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def _shortened(symbol: str) -> str:
 
 def in_symbol(*constants: float | str | None) -> str:
     """Constants as part of a kernel's name."""
-    return re.sub(r"[^0-9a-z_]", "p", "_".join(map(str, constants)))
+    return re.sub(r"[^0-9a-z_]", "p", "_".join(map(str, constants)).replace("+", ""))
 
 
 def div_rem(number: ir.Value, by: Size) -> tuple[ir.Value, ir.Value]:

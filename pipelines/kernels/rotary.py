@@ -17,8 +17,8 @@ def rotary(heads: TokenHeads, interleaved: bool, norm: NormConstants | None) -> 
     """Operands `x`, with `heads`, `cos` and `sin [B or 1, T, R]` and, with a `norm`, its `weight
     [layers, D]`; result `[B, H, T, D]`, all f32.
 
-    The scalars are the weight's layer, with a norm, and T. Linalg has no name for a channel's
-    partner but as a reduction over pairs, which IREE 3.13 does number by number.
+    The scalars, after all extents, are the weight's layer, with a norm, and T. Linalg has no name
+    for a channel's partner but as a reduction over pairs, which IREE 3.13 does number by number.
     """
 
     def grid(extents: list[ir.Value]) -> tuple[Size, Size]:

@@ -120,10 +120,10 @@ def has_kernel(op: ir.Operation) -> bool:
 
 
 def _is_taken_in(op: RMSNormOp) -> bool:
-    """Whether it norms heads that are but turned or appended."""
-    readers = list(readers_of_heads(op))
-    takes_in = ("llmc.rotary", "llmc.cache_append")
-    return norms_heads(op) and all(r.name in takes_in and has_kernel(r) for r in readers)
+    """Whether it norms heads that kernels turn or append, and nothing else reads."""
+    names = ("llmc.rotary", "llmc.cache_append")
+    takes_in = [reader.name in names and has_kernel(reader) for reader in readers_of_heads(op)]
+    return norms_heads(op) and bool(takes_in) and all(takes_in)
 
 
 def _has_tokens(op: CacheAppendOp | CachedAttentionOp) -> bool:

@@ -33,11 +33,12 @@ _SHARING = ("llmc.plane_linear", "llmc.quantize_rows")
 LONGEST = 16384
 """The longest row that fits on a workgroup's stack once it is quantised."""
 
-_MOST_WORKGROUPS = 96
-"""How many workgroups may each quantise the row, which takes one 0.15 us for 1,024 numbers.
+_MOST_WORKGROUPS = 160
+"""How many workgroups may each quantise the row.
 
-There are more where a weight is large, as that of the logits, or where only few numbers divide that
-of its panels. Such a layer does not persist, since how many rows are quantised is not static there.
+That takes one 0.15 us for 1,024 numbers, and so a hundredth of what it takes to read its panels,
+unless these are few because no larger number of them comes out even. Where the row is quantised
+before, the layer does not persist: how many rows are quantised is not static there.
 """
 
 Quantized = Callable[[Sequence[ir.Value]], QuantizedRows]
@@ -53,7 +54,7 @@ class OutlineQuantizedLinears(Pass):
     of the outputs. Of several rows norm and quantisation are a kernel of their own,
     `quantize_rows`, and the rest is a `quantized_matmul`. One row has a `quantize_rows` of its own
     too where it is longer than a workgroup's stack holds, before a weight that very many workgroups
-    share, as that of the logits, and where products by bit planes share it. A product of which
+    share, as some vocabularies have, and where products by bit planes share it. A product of which
     `llmc.screened_argmax` needs a few panels is a `quantized_panel`. Layers of one panel are left
     alone: there is nothing to distribute.
     Changes numerics where there is a norm: the order of a sum.

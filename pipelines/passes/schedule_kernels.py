@@ -39,7 +39,7 @@ class ScheduleKernels(Pass):
     """Does to each kernel what the schedule of its kind says, with parameters for its shape.
 
     `schedule` replaces those parameters, as in `quantized_matvec{panels=4}`, for the kernels of its
-    kind. `tuned` is a database of `llmc tune`, whose entries come before our own choice. A kernel
+    kind. `tuned` is a file of `llmc tune`, whose entries come before our own choice. A kernel
     without a schedule is left alone, and one that is distributed over workgroups already. On
     attention, which `call-kernels` has kernels for, a schedule writes how these cut up their work,
     where that is not written yet. May change numerics: a schedule may change the order of a sum.
@@ -57,6 +57,8 @@ class ScheduleKernels(Pass):
 
     def __post_init__(self) -> None:
         _ = self.given
+        if self.tuned and not Path(self.tuned).exists():
+            raise UserError(f"there is no tuning database {self.tuned}: llmc tune makes one")
 
     @cached_property
     def given(self) -> PythonSchedule | None:
@@ -66,12 +68,7 @@ class ScheduleKernels(Pass):
     @cached_property
     def database(self) -> Database:
         """What tuning found, where a file is named. Raises UserError."""
-        if not self.tuned:
-            return Database()
-        path = Path(self.tuned)
-        if not path.exists():
-            raise UserError(f"there is no tuning database {path}: llmc tune makes one")
-        return Database.read(path)
+        return Database.read(Path(self.tuned)) if self.tuned else Database()
 
     def apply(self, module: ir.Module) -> None:
         """Writes a script for each kernel and runs it."""

@@ -9,6 +9,7 @@ from torch_mlir.dialects import linalg, tensor
 from llmc.dialects import RMSNormOp
 from llmc.dialects.index_notation import expand, index
 from llmc.pipelines.kernels.head_row import NormConstants
+from llmc.pipelines.rewriting.generics import integer_constant
 from llmc.pipelines.rewriting.kernel_operands import stack_and_number
 from llmc.pipelines.rewriting.linear_prologue import read_lengths_before
 from llmc.pipelines.rewriting.operations import made_by
@@ -79,7 +80,7 @@ def norms_heads(norm: RMSNormOp) -> bool:
 
 
 def readers_of_heads(norm: RMSNormOp) -> Iterator[ir.Operation]:
-    """Who reads what `norm` gives, or that transposed to heads, but for who asks for a length."""
+    """Who reads what `norm` gives, or that transposed to heads, and not only how long it is."""
     for reader in _readers(norm.operation):
         if reader.name == "linalg.transpose" and _gives_heads(reader):
             yield from _readers(reader)
@@ -89,7 +90,11 @@ def readers_of_heads(norm: RMSNormOp) -> Iterator[ir.Operation]:
 
 def _readers(op: ir.Operation) -> list[ir.Operation]:
     readers = (use.owner.operation for use in op.results[0].uses)
-    return [reader for reader in readers if reader.name != "tensor.dim"]
+    return [reader for reader in readers if not _asks_for_length(reader)]
+
+
+def _asks_for_length(reader: ir.Operation) -> bool:
+    return reader.name == "tensor.dim" and integer_constant(reader.operands[1]) is not None
 
 
 def _gives_heads(transpose: ir.Operation) -> bool:

@@ -21,9 +21,20 @@ def is_pure(op: ir.Operation) -> bool:
 
 
 def erase_unread(op: ir.Operation) -> None:
-    """Erases `op` if nothing reads it but what only computes and is read by nobody, with that."""
-    for reader in dict.fromkeys(use.owner.operation for each in op.results for use in each.uses):
-        if is_pure(reader):
-            erase_unread(reader)
-    if not is_used(op):
-        op.erase()
+    """Erases what only computes with what `op` gives and is read by nobody, and so `op` itself."""
+    for each in _readers_first(op, set()):
+        if not is_used(each):
+            each.erase()
+
+
+def _readers_first(op: ir.Operation, seen: set[ir.Operation]) -> list[ir.Operation]:
+    """What only computes with what `op` gives, near or far, each before what it reads; then `op`.
+
+    Without what is in `seen`, where all of it is then.
+    """
+    seen.add(op)
+    found = []
+    for reader in (use.owner.operation for result in op.results for use in result.uses):
+        if reader not in seen and is_pure(reader):
+            found += _readers_first(reader, seen)
+    return [*found, op]

@@ -43,13 +43,14 @@ def load_schedule(text: str) -> Schedule:
     if call is None:
         raise UserError(f"a schedule file is FILE.py:FUNCTION or FILE.mlir, not '{text}'")
     path = Path(call["path"])
-    function = _function(path, call["name"])
-    kind = _parameters_of(function, f"{path}:{call['name']}")
     options = call["options"] or ""
-    if kind is None and options:
-        raise UserError(f"{path}:{call['name']} takes no options, but was given '{options}'")
     what = f"schedule '{call['name']}'"
-    with _blamed_on(path):
+    _require_readable(path)
+    with _blamed_on(path), _beside(path):
+        function = _function(path, call["name"])
+        kind = _parameters_of(function, f"{path}:{call['name']}")
+        if kind is None and options:
+            raise UserError(f"{path}:{call['name']} takes no options, but was given '{options}'")
         parameters = kind and parse_options(what, kind, options)
     return UserSchedule(function, parameters, path)
 
@@ -62,7 +63,7 @@ class UserSchedule(PythonSchedule):
 
     def emit(self, payload: Handle) -> None:
         """As the function does; UserError names the line of the file where it failed."""
-        with _blamed_on(self.path):
+        with _blamed_on(self.path), _beside(self.path):
             super().emit(payload)
 
 
@@ -100,16 +101,12 @@ def _function(path: Path, name: str) -> Callable[..., None]:
 
 def _module(path: Path) -> ModuleType:
     """The file, run as a module of its own."""
-    _require_readable(path)
     spec = importlib.util.spec_from_file_location(f"llmc_schedule_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise UserError(f"cannot read {path}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # where dataclasses look their annotations up
-    # Last, that no neighbour hides a module which others import.
-    sys.path.append(str(path.parent.resolve()))
-    with _blamed_on(path):
-        spec.loader.exec_module(module)
+    spec.loader.exec_module(module)
     return module
 
 
@@ -133,6 +130,22 @@ def _blamed_on(path: Path) -> Iterator[None]:
         raise UserError(_told(error, path)) from error
 
 
+@contextmanager
+def _beside(path: Path) -> Iterator[None]:
+    """Lets a file import its neighbours, which files of other folders are not to find."""
+    folder, before = path.resolve().parent, set(sys.modules)
+    # Last, that none hides a module which others import.
+    sys.path.append(str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+        for name in sys.modules.keys() - before:
+            file = getattr(sys.modules[name], "__file__", None)
+            if file and folder in Path(file).parents:
+                del sys.modules[name]
+
+
 def _parameters_of(function: Callable[..., None], what: str) -> type | None:
     """The dataclass of the function's options; None where it has none."""
     # A file may import what it annotates a payload with for type checkers alone.
@@ -152,11 +165,11 @@ def _parameters_of(function: Callable[..., None], what: str) -> type | None:
 
 
 def _told(error: BaseException, path: Path) -> str:
-    """The error in a line, and the line of the file that it came from."""
-    line, traceback = None, error.__traceback__
+    """The error in a line, and where in the file, or in a neighbour, it came from."""
+    place, traceback = f"{path}", error.__traceback__
     while traceback is not None:
-        if Path(traceback.tb_frame.f_code.co_filename).resolve() == path.resolve():
-            line = traceback.tb_lineno
+        file = Path(traceback.tb_frame.f_code.co_filename)
+        if file.resolve().parent == path.resolve().parent:
+            place = f"{path.parent / file.name}:{traceback.tb_lineno}"
         traceback = traceback.tb_next
-    place = path if line is None else f"{path}:{line}"
     return f"{place}: {type(error).__name__}: {' '.join(str(error).split())}"

@@ -92,6 +92,7 @@ class _Session:
         self.show = Source(options.file, "", self.diagnostics).show
         self.told = False
         self.dump: ScheduleDump | None = None
+        self.unmatched = UnmatchedSchedules()
         self.context.attach_diagnostic_handler(self._tell)
         if options.mlir_disable_threading or options.mlir_print_ir_module_scope:
             self.context.enable_multithreading(False)
@@ -122,6 +123,7 @@ class _Session:
             if number:
                 emit(f"{options.output_split_marker}\n".encode())
             failed |= not self._run_part(part, pipeline, emit)
+        self.unmatched.warn_of_unused()
         if is_file and not failed:
             _write_file(options.output, held)
         if options.mlir_timing:
@@ -282,7 +284,7 @@ class _Session:
         if dumps.is_needed:
             observers.append(dumps)
         if any(isinstance(step, (ApplySchedule, ScheduleKernels)) for step in pipeline.steps):
-            observers.append(UnmatchedSchedules())
+            observers.append(self.unmatched)
         if self.dump is not None:
             observers.append(self.dump)
         if reproducer is not None:

@@ -15,10 +15,14 @@ from llmc.pipelines.walks import walk
 
 @dataclass
 class UnmatchedSchedules(Observer):
-    """Warns, on standard error, of a schedule that finds no kernel or leaves all as they were."""
+    """Warns, on standard error, of a schedule that finds no kernel or leaves all as they were.
+
+    Of one that `schedule-kernels` was given only at the end, for it is for all parts of a file.
+    """
 
     _kinds: set[str] = field(default_factory=set, init=False)
     _before: bytes = field(default=b"", init=False)
+    _is_used: dict[str, bool] = field(default_factory=dict, init=False)
 
     def before(self, single: SinglePass, op: ir.Operation) -> None:
         """Notes the module, and the kinds of kernels in it."""
@@ -28,9 +32,20 @@ class UnmatchedSchedules(Observer):
     def after(self, single: SinglePass, op: ir.Operation) -> None:
         """Says what was not found, or that nothing was done."""
         if isinstance(single.pass_, ScheduleKernels):
-            _warn_of_unused(single.pass_)
+            self._note_use(single.pass_)
         elif isinstance(single.pass_, ApplySchedule) and single.pass_.loaded is not None:
             self._warn_of_unmatched(single.pass_, op)
+
+    def warn_of_unused(self) -> None:
+        """Says which schedules `schedule-kernels` was given in vain."""
+        for schedule, is_used in self._is_used.items():
+            if not is_used:
+                _warn(f"schedule '{schedule}' was not used: its kernels are not there, or have one")
+
+    def _note_use(self, pass_: ScheduleKernels) -> None:
+        if pass_.given:
+            is_used = any(schedule is pass_.given for _, schedule in pass_.chosen)
+            self._is_used[pass_.schedule] = is_used or self._is_used.get(pass_.schedule, False)
 
     def _warn_of_unmatched(self, pass_: ApplySchedule, op: ir.Operation) -> None:
         name = pass_.schedule or pass_.file
@@ -45,11 +60,6 @@ class UnmatchedSchedules(Observer):
             )
         elif op.get_asm(binary=True) == self._before:
             _warn(f"schedule '{name}' changed nothing")
-
-
-def _warn_of_unused(pass_: ScheduleKernels) -> None:
-    if pass_.given and all(schedule is not pass_.given for _, schedule in pass_.chosen):
-        _warn(f"schedule '{pass_.schedule}' found no kernel of its kind that has no schedule yet")
 
 
 def _kinds(root: ir.Operation) -> Iterator[str]:

@@ -80,6 +80,18 @@ func.func @read_by_others(%x: tensor<1x2x?x8xf32>, %g: tensor<8xf32>, %t: tensor
   return %n, %y : tensor<1x2x?x8xf32>, tensor<1x2x?x8xf32>
 }
 
+// Not so one of which nothing but lengths is read.
+// KEEP-LABEL:  func.func @length
+// KEEP-NOT:      llmc.
+// KEEP:          return
+func.func @length(%x: tensor<1x2x?x8xf32>, %g: tensor<8xf32>) -> index {
+  %c2 = arith.constant 2 : index
+  %n = "llmc.rms_norm"(%x, %g) {operandSegmentSizes = array<i32: 1, 1>, epsilon = 0.0, offset = 0.0}
+     : (tensor<1x2x?x8xf32>, tensor<8xf32>) -> tensor<1x2x?x8xf32>
+  %t = tensor.dim %n, %c2 : tensor<1x2x?x8xf32>
+  return %t : index
+}
+
 // Of what there is no kernel for in the shape at hand, linalg is made all the same.
 // KEEP-LABEL:  func.func @without_kernel
 // KEEP-NOT:      llmc.

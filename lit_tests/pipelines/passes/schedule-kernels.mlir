@@ -23,9 +23,12 @@
 // RUN: not llmc-opt %s --schedule-kernels='schedule="matmull"' 2>&1 | filecheck %s --check-prefix=NAME
 // NAME: there is no schedule 'matmull'
 
-// One for no kernel here is told of.
+// One for no kernel here is told of; one for the kernel of a part is not.
 // RUN: llmc-opt %s --split-input-file --verify-diagnostics --schedule-kernels='schedule="matvec{}"' 2>&1 >/dev/null | filecheck %s --check-prefix=UNUSED
-// UNUSED: {{^}}warning: schedule 'matvec{}' found no kernel of its kind
+// UNUSED: {{^}}warning: schedule 'matvec{}' was not used
+// UNUSED-NOT: warning
+// RUN: llmc-opt %s --split-input-file --verify-diagnostics --schedule-kernels='schedule="matmul"' 2>&1 >/dev/null | filecheck %s --check-prefix=USED --allow-empty
+// USED-NOT: warning
 
 // A database that is not there, and what is none, are refused.
 // RUN: not llmc-opt %s --split-input-file --verify-diagnostics --schedule-kernels='tuned=%t.absent' 2>&1 | filecheck %s --check-prefix=ABSENT
