@@ -246,5 +246,5 @@ def test_ir_is_dumped_target_by_target(elsewhere):
 
 
 def test_an_error_passes_by_a_loaded_module(tiny_bundle, tmp_path):
-    with pytest.raises(UserError, match="not a bundle"):
+    with pytest.raises(UserError, match="no bundle"):
         _first, _second = (load(folder) for folder in (tiny_bundle, tmp_path / "none"))
