@@ -27,7 +27,14 @@ from llmc.pipelines.kernels.cell_words import (
 from llmc.pipelines.kernels.kernel import multiply_add
 from llmc.pipelines.kernels.online_softmax import buffer
 from llmc.pipelines.kernels.splat import splat
-from llmc.pipelines.kernels.vectors import LEAST_DIVISOR, floats, walsh_hadamard
+from llmc.pipelines.kernels.vectors import (
+    LEAST_DIVISOR,
+    floats,
+    highest_of,
+    maximum,
+    nearest_integers,
+    walsh_hadamard,
+)
 
 # What the largest of a block's queries becomes.
 _QUERY = 127.0
@@ -122,17 +129,13 @@ class KeyProducts:
         f32, i32, i8 = ir.F32Type.get(), self._words.element_type, self._rounded.type.element_type
         at = [head, arith.muli(block, index(Q8_0.values))]
         (numbers,) = walsh_hadamard([vector.load(floats(Q8_0.values), self._query, at)])
-        largest = arith.maximumf(
-            vector.reduction(f32, vector.CombiningKind.MAXIMUMF, math.absf(numbers)),
-            constant(LEAST_DIVISOR, f32),
-        )
+        largest = maximum(highest_of(math.absf(numbers)), constant(LEAST_DIVISOR, f32))
         step = arith.divf(largest, constant(_QUERY, f32))
         for number, plane in enumerate(PLANES):
             worth = arith.mulf(step, constant(2.0**plane.first, f32))
             memref.store(worth, self._steps, [index(number), head, block])
         inverse = arith.divf(constant(_QUERY, f32), largest)
-        nearest = math.roundeven(arith.mulf(numbers, vector.broadcast(numbers.type, inverse)))
-        whole = arith.fptosi(ir.VectorType.get([Q8_0.values], i32), nearest)
+        whole = nearest_integers(arith.mulf(numbers, vector.broadcast(numbers.type, inverse)))
         bytes_ = arith.trunci(ir.VectorType.get([Q8_0.values], i8), whole)
         vector.store(bytes_, self._rounded, [head, block, index(0)])
         sum_ = vector.reduction(i32, vector.CombiningKind.ADD, whole)

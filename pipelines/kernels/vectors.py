@@ -15,6 +15,8 @@ LOG2_E = 1.4426950408889634
 LEAST_DIVISOR = 1e-30
 # The bits of a float32's mantissa.
 _MANTISSA = 23
+# Beside this, floats are integers: the last bits of its sum with a number are the nearest one.
+_LARGE, _BITS_OF_LARGE = 1.5 * 2**23, 0x4B400000
 # The polynomial of `exp2_of_negative`, from the fifth power down; off by at most 9.2e-8.
 _EXP2 = (
     0.00132647241109,
@@ -93,6 +95,23 @@ def highest(value: ir.Value) -> ir.Value:
     return value
 
 
+def highest_of(value: ir.Value) -> ir.Value:
+    """The highest of all lanes, a number."""
+    numbers = arith.FastMathFlags.nnan | arith.FastMathFlags.nsz
+    highest_of_all = vector.CombiningKind.MAXIMUMF
+    return vector.reduction(ir.F32Type.get(), highest_of_all, value, fastmath=numbers)
+
+
+def nearest_integers(x: ir.Value) -> ir.Value:
+    """The i32 nearest to numbers of a magnitude up to 2^22; of two, the even one.
+
+    Two instructions, where `math.roundeven` becomes seventy.
+    """
+    bits = ir.VectorType.get(x.type.shape, ir.IntegerType.get_signless(32))
+    sum_ = arith.addf(x, splat(_LARGE, x.type))
+    return arith.subi(arith.bitcast(bits, sum_), splat(_BITS_OF_LARGE, bits))
+
+
 def exp2_of_negative(x: ir.Value) -> ir.Value:
     """2 to the power of a vector of numbers that are at most 0, within 2 units in the last place.
 
@@ -103,8 +122,7 @@ def exp2_of_negative(x: ir.Value) -> ir.Value:
     lanes = x.type.shape[0]
     bits = ir.VectorType.get([lanes], ir.IntegerType.get_signless(32))
     x = maximum(x, splat(-126.0, floats(lanes)))
-    # Beside this, floats are integers: the sum's last bits are the nearest one.
-    large = splat(1.5 * 2**23, floats(lanes))
+    large = splat(_LARGE, floats(lanes))
     sum_ = arith.addf(x, large)
     rest = arith.subf(x, arith.subf(sum_, large))
     power = splat(_EXP2[0], floats(lanes))
