@@ -299,6 +299,7 @@ def test_json_has_ours_first(tiny_folder, tiny_cache, monkeypatch, capsys):
     [
         (["--against", "vllm"], "there is no contender 'vllm'"),
         (["--target", "cuda:sm_80,vulkan:rdna3"], "have --target name one, too\n"),
+        (["--target", "vulkan:rdna3, cpu", "--prompt", "40000"], "give a shorter --prompt"),
         (["--prompt", "16,x"], "must be a whole number above 0, not 'x'"),
         (["--prompt", "40000"], "give a shorter --prompt, --held or --gen\n"),
         (["--prompt", "90", "--context", "64"], "or a longer --context\n"),

@@ -124,6 +124,21 @@ def test_files_import_their_own_neighbours(tmp_path):
     assert sys.path == before
 
 
+def test_modules_that_are_no_neighbours_stay(tmp_path, monkeypatch):
+    """As those of a virtual environment that lies in the same folder."""
+    (tmp_path / "environment").mkdir()
+    (tmp_path / "environment" / "installed_module.py").touch()
+    (tmp_path / "a_package").mkdir()
+    for name in ("__init__", "part"):
+        (tmp_path / "a_package" / f"{name}.py").touch()
+    monkeypatch.syspath_prepend(tmp_path / "environment")
+    path = tmp_path / "importing.py"
+    path.write_text(f"import installed_module\nimport a_package.part\n{_FILE}")
+    _script(f"{path}:plain")
+    assert "installed_module" in sys.modules
+    assert not {"a_package", "a_package.part"} & sys.modules.keys()
+
+
 def test_what_is_wrong_in_a_neighbour_is_said_of_it(tmp_path):
     (tmp_path / "neighbour.py").write_text("X = 1\nY = {}[X]\n")
     path = tmp_path / "importing.py"

@@ -140,10 +140,17 @@ def _beside(path: Path) -> Iterator[None]:
         yield
     finally:
         sys.path.remove(str(folder))
-        for name in sys.modules.keys() - before:
-            file = getattr(sys.modules[name], "__file__", None)
-            if file and folder in Path(file).parents:
+        new = sys.modules.keys() - before
+        neighbours = {name for name in new if _is_in(folder, name)}
+        for name in new:
+            if name.partition(".")[0] in neighbours:
                 del sys.modules[name]
+
+
+def _is_in(folder: Path, name: str) -> bool:
+    """Whether a module, or a package, was found in the folder itself."""
+    file = getattr(sys.modules[name], "__file__", None)
+    return file in (str(folder / f"{name}.py"), str(folder / name / "__init__.py"))
 
 
 def _parameters_of(function: Callable[..., None], what: str) -> type | None:

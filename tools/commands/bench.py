@@ -106,9 +106,8 @@ def run(arguments: argparse.Namespace) -> None:
         _check_plot(arguments.plot)
     if arguments.grid or arguments.plan:
         raise UserError("llmc bench measures a model on one device: leave out --grid and --plan")
-    targets = compile_options(arguments).target.split(",")
-    if not is_bundle(arguments) and all(name.partition(":")[0] != "cpu" for name in targets):
-        raise UserError("llmc bench measures code for a CPU: have --target name one, too")
+    if not is_bundle(arguments):
+        _check_targets(compile_options(arguments).target)
     threads = arguments.threads or usable_cpus()
     cases = _cases(arguments)
     source = None if is_bundle(arguments) else open_model(arguments.model)
@@ -151,6 +150,15 @@ def _check_plot(path: Path) -> None:
         raise UserError(f"{path} is a folder: name a file in it for the plot")
     if not os.access(path.parent, os.W_OK):
         raise UserError(f"cannot write into {path.parent}, where the plot is to be")
+
+
+def _check_targets(text: str) -> None:
+    """UserError where none of them is a CPU, for to compile takes long."""
+    # Here, for its help needs no compiler.
+    from llmc.pipelines.targets.parse import split_targets
+
+    if all(name.partition(":")[0] != "cpu" for name in split_targets(text)):
+        raise UserError("llmc bench measures code for a CPU: have --target name one, too")
 
 
 def _write_rooflines(points: list[Point]) -> None:
