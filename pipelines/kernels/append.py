@@ -13,7 +13,7 @@ from llmc.dialects.cache_cells import CellFormat
 from llmc.dialects.index_notation import Size
 from llmc.pipelines.kernels.cache_rows import RowWriter
 from llmc.pipelines.kernels.head_row import NormConstants, Preparation, Rotation
-from llmc.pipelines.kernels.kernel import Kernel, in_symbol
+from llmc.pipelines.kernels.kernel import Kernel
 from llmc.pipelines.kernels.token_heads import TokenHeads
 
 
@@ -52,5 +52,5 @@ def append(
 
     parts = ["append", "rows" if heads.offset is None else str(heads.offset)]
     parts += ["interleaved"] if interleaved else []
-    parts += ["normed", in_symbol(norm.epsilon, norm.offset)] if norm else []
+    parts += [norm.text] if norm else []
     return Kernel("_".join(parts if format_ is None else [*parts, format_.name]), grid, build)

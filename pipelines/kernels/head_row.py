@@ -7,7 +7,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, math, scf, vector
 
 from llmc.dialects.index_notation import constant, index
-from llmc.pipelines.kernels.kernel import multiply_add
+from llmc.pipelines.kernels.kernel import in_symbol, multiply_add
 from llmc.pipelines.kernels.splat import splat
 from llmc.pipelines.kernels.vectors import floats, load, total, width_of
 
@@ -53,6 +53,11 @@ class NormConstants:
 
     epsilon: float
     offset: float
+
+    @property
+    def text(self) -> str:
+        """As part of a symbol."""
+        return f"normed_{in_symbol(self.epsilon, self.offset)}"
 
     def of(self, weight: ir.Value, layer: ir.Value) -> "HeadNorm":
         """The norm by row `layer` of `weight [layers, D]`."""

@@ -30,7 +30,7 @@ from llmc.pipelines.kernels.splat import splat
 from llmc.pipelines.kernels.vectors import (
     LEAST_DIVISOR,
     floats,
-    highest_of,
+    highest,
     maximum,
     nearest_integers,
     walsh_hadamard,
@@ -129,7 +129,8 @@ class KeyProducts:
         f32, i32, i8 = ir.F32Type.get(), self._words.element_type, self._rounded.type.element_type
         at = [head, arith.muli(block, index(Q8_0.values))]
         (numbers,) = walsh_hadamard([vector.load(floats(Q8_0.values), self._query, at)])
-        largest = maximum(highest_of(math.absf(numbers)), constant(LEAST_DIVISOR, f32))
+        largest = vector.extract(highest(math.absf(numbers)), [], [0])
+        largest = maximum(largest, constant(LEAST_DIVISOR, f32))
         step = arith.divf(largest, constant(_QUERY, f32))
         for number, plane in enumerate(PLANES):
             worth = arith.mulf(step, constant(2.0**plane.first, f32))

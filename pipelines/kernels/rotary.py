@@ -7,8 +7,8 @@ reads it: of the slices, sums and transposes that linalg says it by, IREE makes 
 from torch_mlir import ir
 
 from llmc.dialects.index_notation import Size
-from llmc.pipelines.kernels.head_row import NormConstants, Rotation
-from llmc.pipelines.kernels.kernel import Kernel, in_symbol
+from llmc.pipelines.kernels.head_row import NormConstants, Preparation, Rotation
+from llmc.pipelines.kernels.kernel import Kernel
 from llmc.pipelines.kernels.token_heads import TokenHeads
 from llmc.pipelines.kernels.vectors import store
 
@@ -38,10 +38,10 @@ def rotary(heads: TokenHeads, interleaved: bool, norm: NormConstants | None) -> 
         for row, sequence, head, token in heads.each(x, tile, number, extents[-1]):
             place = [sequence, head, token]
             rotation = Rotation([cos, sin], sequence, token, interleaved)
-            normed = row.normed(own_norm) if own_norm else row
-            normed.rotate(rotation, lambda y, at: store(y, out, [*place, at]))  # noqa: B023
+            preparation = Preparation(rotation, own_norm, None)
+            preparation.query(row, lambda y, at: store(y, out, [*place, at]))  # noqa: B023
 
     parts = ["rotary", *([] if heads.offset is None else [str(heads.offset)])]
     parts += ["interleaved"] if interleaved else []
-    parts += ["normed", in_symbol(norm.epsilon, norm.offset)] if norm else []
+    parts += [norm.text] if norm else []
     return Kernel("_".join(parts), grid, build)

@@ -95,13 +95,6 @@ def highest(value: ir.Value) -> ir.Value:
     return value
 
 
-def highest_of(value: ir.Value) -> ir.Value:
-    """The highest of all lanes, a number."""
-    numbers = arith.FastMathFlags.nnan | arith.FastMathFlags.nsz
-    highest_of_all = vector.CombiningKind.MAXIMUMF
-    return vector.reduction(ir.F32Type.get(), highest_of_all, value, fastmath=numbers)
-
-
 def nearest_integers(x: ir.Value) -> ir.Value:
     """The i32 nearest to numbers of a magnitude up to 2^22; of two, the even one.
 

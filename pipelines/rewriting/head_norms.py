@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torch_mlir import ir
-from torch_mlir.dialects import linalg, tensor
+from torch_mlir.dialects import linalg
 
 from llmc.dialects import RMSNormOp
 from llmc.dialects.index_notation import expand, index
@@ -120,14 +120,7 @@ def _plain(rows: ir.Value, heads: ir.Value) -> ir.Value:
 
 def _stack_of(norm: RMSNormOp, layer: ir.Value) -> ir.Value | None:
     """The weights `[layers, D]` of all layers, of which the norm's is row `layer`."""
-    cut = norm.weight is not None and made_by(norm.weight, "tensor.extract_slice")
-    if not cut:
+    if norm.weight is None:
         return None
-    row: tensor.ExtractSliceOp = cut.opview
-    is_row = (
-        row.source.type.rank == 2
-        and list(row.offsets) == [layer]
-        and list(row.static_offsets)[1] == 0
-        and list(row.static_sizes) == [1, row.source.type.shape[1]]
-    )
-    return row.source if is_row else None
+    stack, number = stack_and_number(norm.weight)
+    return stack if number == layer else None
