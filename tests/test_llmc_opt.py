@@ -55,24 +55,6 @@ def test_what_ends_the_command_ends_its_work(number, tmp_path):
     assert not result.exists()
 
 
-def processor_seconds(*words: str) -> float:
-    """What a run of the command takes, of several the least; other processes do not count."""
-    runs = []
-    for _ in range(3):
-        process = subprocess.Popen(
-            [LLMC_OPT, *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-        )
-        _, status, used = os.wait4(process.pid, 0)
-        assert status == 0
-        runs.append(used.ru_utime + used.ru_stime)
-    return min(runs)
-
-
-@pytest.mark.parametrize(("words", "limit"), [(["--help"], 0.3), (["-", "--cse"], 1.0)])
-def test_starts_quickly(words, limit):
-    assert processor_seconds(*words) < limit
-
-
 def test_a_crash_of_mlir_is_an_error(tmp_path):
     nested = tmp_path / "nested.mlir"
     nested.write_text("func.func private @f(" + "tuple<" * 300_000)
