@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("imported_once")
 # One of each kind: grouped heads; two kinds of layers, windows and tied weights; experts.
 QUICK = ("llama", "gemma3_text", "qwen3_moe")
 # Of which another family has nearly all.
-ALIKE = ("deepseek_v2", "gemma", "glm4", "mistral", "mixtral")
+ALIKE = ("deepseek_v2", "gemma", "glm4", "mistral", "mixtral", "stablelm")
 OTHERS = {*FAMILIES} - {*QUICK, *ALIKE}
 # What a family may have beyond the tiny configurations.
 VARIATIONS = {
@@ -164,7 +164,9 @@ def test_batch_ends_with_the_context(pair):
         assert result.finish_reason == "length"
 
 
-@pytest.mark.parametrize("context", [1, 2, pytest.param(3, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize(
+    "context", [1, *(pytest.param(few, marks=pytest.mark.thorough) for few in (2, 3))]
+)
 def test_smallest_contexts(context, tmp_path):
     pair = make_pair("gpt2", tmp_path / "bundle", context=context)
     tokens = random_tokens(context)
@@ -179,7 +181,13 @@ def test_smallest_contexts(context, tmp_path):
 
 
 @pytest.mark.all_families
-@pytest.mark.parametrize(("dtype", "element"), [("f16", torch.float16), ("bf16", torch.bfloat16)])
+@pytest.mark.parametrize(
+    ("dtype", "element"),
+    [
+        ("bf16", torch.bfloat16),
+        pytest.param("f16", torch.float16, marks=pytest.mark.thorough),
+    ],
+)
 def test_narrow_storage_rounds_matrices_and_the_cache_alone(dtype, element, tmp_path):
     pair = make_pair("llama", tmp_path / "bundle", dtype)
     pair.torch.set_attn_implementation(IMPLEMENTATION)

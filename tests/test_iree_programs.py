@@ -67,7 +67,7 @@ def test_what_is_passed_to_a_layer_may_be_part_of_a_buffer(tmp_path):
     check(plan, "f32", tmp_path)
 
 
-@pytest.mark.parametrize("storage", ["f32", "f16"])
+@pytest.mark.parametrize("storage", [pytest.param("f32", marks=pytest.mark.thorough), "f16"])
 def test_layers_that_persist(storage, tmp_path):
     """Three layers in the phases of one kernel, and a fourth of another kind."""
     attention, mlp = Attention(heads=4, groups=2, channels=16), MLP(width=64)
