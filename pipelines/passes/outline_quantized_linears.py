@@ -30,8 +30,8 @@ PANEL = "quantized_panel"
 _SHARING = ("llmc.plane_linear", "llmc.quantize_rows")
 """The operations that may share the rows of a product by bit planes, quantised once for all."""
 
-LONGEST = 16384
-"""The longest row that fits on a workgroup's stack once it is quantised."""
+LONGEST = 32768
+"""The longest row that a workgroup quantises for itself: with its scales it takes 40 KiB."""
 
 _MOST_WORKGROUPS = 160
 """How many workgroups may each quantise the row.
@@ -53,10 +53,10 @@ class OutlineQuantizedLinears(Pass):
     its quantisation, the product, and the elementwise operations that follow, be they on two halves
     of the outputs. Of several rows norm and quantisation are a kernel of their own,
     `quantize_rows`, and the rest is a `quantized_matmul`. One row has a `quantize_rows` of its own
-    too where it is longer than a workgroup's stack holds, before a weight that very many workgroups
-    share, as some vocabularies have, and where products by bit planes share it. A product of which
-    `llmc.screened_argmax` needs a few panels is a `quantized_panel`. Layers of one panel are left
-    alone: there is nothing to distribute.
+    too where it is very long, before a weight that very many workgroups share, as some vocabularies
+    have, and where products by bit planes share it. A product of which `llmc.screened_argmax` needs
+    a few panels is a `quantized_panel`. Layers of one panel are left alone: there is nothing to
+    distribute.
     Changes numerics where there is a norm: the order of a sum.
     """
 

@@ -94,13 +94,13 @@ func.func @large(%x: tensor<1x1024xf32>, %norm: tensor<1024xf32>, %w: tensor<409
 
 // -----
 
-// So is one that is too long for a workgroup's stack, which is still one row.
+// So is one that is very long, which is still one row.
 // CHECK-LABEL: func.func @long(
-// CHECK:         %[[ROW:.*]]:3 = call @quantize_rows_0({{.*}}) : {{.*}} -> (tensor<?x640x32xi8>, tensor<?x640xf32>, tensor<?x640xi32>)
+// CHECK:         %[[ROW:.*]]:3 = call @quantize_rows_0({{.*}}) : {{.*}} -> (tensor<?x1025x32xi8>, tensor<?x1025xf32>, tensor<?x1025xi32>)
 // CHECK:         call @quantized_matvec_0({{.*}}) : {{.*}} -> tensor<1x2x16xf32>
-func.func @long(%x: tensor<1x20480xf32>, %w: tensor<2x640x288xi8>) -> tensor<1x32xf32> {
+func.func @long(%x: tensor<1x32800xf32>, %w: tensor<2x1025x288xi8>) -> tensor<1x32xf32> {
   %y = "llmc.packed_quantized_linear"(%x, %w) {format = "q4_0", operandSegmentSizes = array<i32: 1, 1, 0>}
-    : (tensor<1x20480xf32>, tensor<2x640x288xi8>) -> tensor<1x32xf32>
+    : (tensor<1x32800xf32>, tensor<2x1025x288xi8>) -> tensor<1x32xf32>
   return %y : tensor<1x32xf32>
 }
 
