@@ -78,9 +78,13 @@ def test_facts_of_a_target(text, device, arch, feature):
     assert feature is None or feature in facts.features
 
 
-def test_no_code_needs_features_that_it_is_not_made_with():
-    unused = {"sgx", "pconfig", "pku", "rdrnd", "rdseed"}
-    assert not unused & set(parse_target("cpu:icelake-server").facts.features)
+@pytest.mark.parametrize("name", ["zen5", "alderlake", "icelake-server", "sapphirerapids"])
+def test_no_code_needs_features_that_it_is_not_made_with(name):
+    features = set(parse_target(f"cpu:{name}").facts.features)
+    for_an_os = {"sgx", "pconfig", "pku", "rdrnd", "rdseed", "shstk", "xsave"}
+    for_who_asks = {"movdiri", "movdir64b", "prefetchi", "serialize", "uintr", "hreset", "kl"}
+    assert not (for_an_os | for_who_asks) & features
+    assert {"avx2", "fma", "bmi2", "f16c"} <= features
 
 
 def test_baseline_needs_nothing():

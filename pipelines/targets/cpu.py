@@ -64,15 +64,18 @@ _RESERVED = "reserve-x18"
 
 _IN_CODE = {
     "x86_64": re.compile(
-        r"(?!(clwb|clzero|invpcid|mwaitx|pconfig|pku|ptwrite|rdpid|rdpru|rdrnd|rdseed|sgx|shstk|wbnoinvd|xsaves)$).*"
+        "64bit|x87|mmx|cmov|cx8|cx16|sahf|movbe|popcnt|lzcnt|bmi2?|tbm|adx|crc32|cmpccxadd|prfchw"
+        "|sse.*|ssse3|avx(?!512vp2intersect).*|fma4?|f16c|xop|gfni|amx-tile|amx-int8"
+        "|egpr|ndd|nf|ccmp|ppx|push2pop2|zu"
     ),
     "aarch64": re.compile(
         "neon|dotprod|fullfp16|fp16fml|i8mm|bf16|sve2?|lse|rcpc|rdm|complxnum|crc"
     ),
 }
-"""LLVM's features that code may be made with: of the others, some are for kernels of an OS alone.
+"""LLVM's features that code may be made with.
 
-Random numbers are read by code that asks for them by name, which none of ours does.
+Instructions of others are for kernels of an OS, or in code that asks for them by name, which none
+of ours does. Linux has no names for many, and virtual machines hide them.
 """
 
 
@@ -127,11 +130,11 @@ class CPUTarget(Target):
     def facts(self) -> TargetFacts:
         """What the manifest says, so that no other CPU runs the code."""
         name, features = self._described or (self.cpu, ())
+        features = tuple(name for name in features if _IN_CODE[self.arch].fullmatch(name))
         if self.cpu == "host":
-            # LLVM lists some features that the kernel has no name for and no code is made with.
-            features = tuple(sorted(set(features) - set(missing_features(features))))
-        else:
-            features = tuple(name for name in features if _IN_CODE[self.arch].fullmatch(name))
+            # LLVM goes by what the CPU says of itself, of which the OS may not let us use all.
+            missing = missing_features(features)
+            features = tuple(name for name in features if name not in missing)
         return TargetFacts(device="cpu", arch=self.arch, name=name, features=features)
 
     @property
