@@ -4,12 +4,13 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from pathlib import Path
 
 from filelock import FileLock
 from torch_mlir import ir
 
-from llmc.frontend.compile import make_skeleton
-from llmc.frontend.lowering import start_lowering
+from llmc.frontend.compile import grid_of_options, make_skeleton
+from llmc.frontend.lowering import Lowering, start_lowering
 from llmc.frontend.options import CompileOptions, Progress
 from llmc.frontend.output_folder import writing
 from llmc.frontend.source import open_model
@@ -49,23 +50,24 @@ def tune_model(
     UserError for what the user can mend, IREEError where IREE fails.
     """
     target, database = _target(options.target), _database()
-    module = _kernels(name, options, progress)
+    modules = _kernels(name, options, progress)
     begin = time.perf_counter()
-    with module.context, ir.Location.unknown():
-        chosen = [
-            subject
+    with modules[0].context, ir.Location.unknown():
+        # Ranks share most of their kernels.
+        chosen = {
+            kernel_key(subject.kind, subject.kernel, target): subject
+            for module in modules
             for subject in subjects(module)
             if re.search(pattern, subject.kind)
             and can_make(subject)
             and len(candidates(subject.kind, subject.kernel, target)) > 1
-        ]
+        }
         if not chosen:
             wanted = f" in whose kind '{pattern}' is found" if pattern else ""
             raise UserError(f"{name} has no kernels to tune{wanted}")
-        for number, subject in enumerate(chosen):
+        for number, (key, subject) in enumerate(chosen.items()):
             watch = _watch(advance, subject.kind, number, len(chosen), begin, seconds)
-            known = database.find(kernel_key(subject.kind, subject.kernel, target))
-            entry = tune_kernel(subject, target, threads, watch, known)
+            entry = tune_kernel(subject, target, threads, watch, database.find(key))
             if entry is not None:
                 _store(entry)
             yield entry
@@ -99,7 +101,12 @@ def _database() -> Database:
     path = database_path()
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-    return Database.read(path)
+        with _locked(path):
+            return Database.read(path)
+
+
+def _locked(path: Path) -> FileLock:
+    return FileLock(path.with_suffix(".lock"))
 
 
 def _store(entry: Entry) -> None:
@@ -108,19 +115,25 @@ def _store(entry: Entry) -> None:
     UserError if the database is damaged or cannot be written.
     """
     path = database_path()
-    with writing(path), FileLock(path.with_suffix(".lock")):
+    with writing(path), _locked(path):
         known = [old for old in Database.read(path) if old.key.versions == entry.key.versions]
         Database([*known, entry]).write(path)
 
 
-def _kernels(name: str, options: CompileOptions, progress: Progress) -> ir.Module:
-    """The module of a model, its kernels not yet scheduled."""
-    work = Work(progress, dump_folder=None)
+def _kernels(name: str, options: CompileOptions, progress: Progress) -> list[ir.Module]:
+    """The module of a model for each rank, its kernels not yet scheduled, all in one context."""
+    grid = grid_of_options(options)
+    work = Work(progress, dump_folder=None, is_sharded=bool(grid.axes))
     with progress("open"):
         model = open_model(name, options.layers)
     started = start_lowering(model, make_skeleton(model), options, work)
-    module = started.run_stages(options.target, work, stop_after=WeightsStage().stage)
-    linalg = LinalgStage(target=options.target)
+    return [_kernels_of(rank, started, work) for rank in range(grid.size)]
+
+
+def _kernels_of(rank: int, started: Lowering, work: Work) -> ir.Module:
+    target, before = started.options.target, WeightsStage().stage
+    module = started.copy().run_stages(target, work, stop_after=before, rank=rank)
+    linalg = LinalgStage(target=target)
     with work.stage(linalg.stage):
         run(linalg.before_schedules(), module)
     return module

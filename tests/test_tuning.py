@@ -377,6 +377,22 @@ def test_kernels_of_complex_numbers_are_left_alone(tmp_path):
         list(tune_model(str(tmp_path), options, 1, pattern="region"))
 
 
+def test_kernels_of_all_ranks_are_tuned(tmp_path, monkeypatch):
+    """Each of them once, the output head among them, which only the last rank has."""
+    config = tiny_config("llama")
+    tiny_model(config).save_pretrained(tmp_path)
+    save_tiny_tokenizer(tmp_path)
+    found = []
+    monkeypatch.setattr(
+        "llmc.frontend.tuning.tune_kernel", lambda subject, *_: found.append(str(subject.kernel))
+    )
+    options = CompileOptions(dtype="q8_0", context=64, grid="pp=2")
+    list(tune_model(str(tmp_path), options, 1, pattern="quantized_matvec"))
+    head = f"tensor<{config.vocab_size // CPUTarget().columns}x"
+    assert sum(head in kernel for kernel in found) == 1
+    assert len(found) == len(set(found)) > 2
+
+
 def test_panels_that_another_kernel_chooses_are_not_tuned():
     """Alone, a kernel would compute all of them, and be fastest by many at a time."""
     with new_context(), ir.Location.unknown():
