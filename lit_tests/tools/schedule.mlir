@@ -13,7 +13,7 @@
 
 // RUN: llmc-opt --schedule=matmul --dump-schedule | filecheck %s --check-prefix=SCRIPT
 // RUN: llmc-opt --schedule=matmul --dump-schedule -o %t.script.mlir
-// RUN: filecheck %s --check-prefix=SCRIPT < %t.script.mlir
+// RUN: llmc-opt %t.script.mlir | filecheck %s --check-prefix=SCRIPT
 // SCRIPT: transform.named_sequence @__transform_main
 // SCRIPT: transform.structured.match {{.*}}llmc.kernel = "matmul"
 

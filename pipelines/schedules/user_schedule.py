@@ -78,7 +78,8 @@ class LibrarySchedule(Schedule):
         load(ir.Context.current)
         _require_readable(self.path)
         module = ir.Module.parseFile(str(self.path))
-        if ENTRY not in ir.SymbolTable(module.operation):
+        symbols = ir.SymbolTable(module.operation)
+        if ENTRY not in symbols or symbols[ENTRY].operation.name != "transform.named_sequence":
             several = ", but several modules: give one" if _has_modules(module) else ""
             raise UserError(f"{self.path} has no transform.named_sequence @{ENTRY}{several}")
         return module

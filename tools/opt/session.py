@@ -31,6 +31,7 @@ from llmc.pipelines.registry import (
     parse_pass,
     parse_pipeline,
 )
+from llmc.pipelines.schedules.transform_ops.dialect import load as load_transform_operations
 from llmc.runtime.errors import UserError
 from llmc.tools.opt.custom_forms import refuse_custom_form
 from llmc.tools.opt.flags import SEPARATOR
@@ -76,6 +77,7 @@ def _context() -> ir.Context:
     context = ir.Context()
     context.emit_error_diagnostics = True
     dialects.load(context)
+    load_transform_operations(context)
     return context
 
 
