@@ -59,12 +59,12 @@ class LoadedModel:
         """What `weights()` gives, but matrices in a format of `dialects.blocks` as they are."""
         return self.read_blocks() if self.read_blocks else dict(self.weights())
 
-    def skeleton(self, attn_implementation: str) -> PreTrainedModel:
+    def skeleton(self, attn_implementation: str | None) -> PreTrainedModel:
         """The model in float32 and eval mode, its parameters uninitialised, its buffers right.
 
         The parameters' memory is not touched, so that the model costs address space only.
         `attn_implementation` is a name that transformers knows: `eager`, `sdpa`, or one registered
-        with its `AttentionInterface`.
+        with its `AttentionInterface`; None is its own choice for the model.
         """
         try:
             model = build(self.config, attn_implementation)
@@ -79,7 +79,7 @@ class LoadedModel:
         return model
 
 
-def build(config: PreTrainedConfig, attn_implementation: str = "eager") -> PreTrainedModel:
+def build(config: PreTrainedConfig, attn_implementation: str | None = "eager") -> PreTrainedModel:
     """The float32 model of `config` in eval mode with uninitialised parameters."""
     with quiet(), no_init_weights():
         model = AutoModelForCausalLM.from_config(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from signal import Signals
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     from torch_mlir import ir
 
 _FIRST = re.compile(r"\berror: (.+)")
+_CRASHED = re.compile(r"^Error code: -(\d+)$", re.MULTILINE)
 
 
 class IREEError(Exception):
@@ -17,8 +19,12 @@ class IREEError(Exception):
     @property
     def first(self) -> str:
         """The first error of them, in one line, without its place."""
-        found = _FIRST.search(str(self))
-        return found[1].rstrip(".") if found else "no diagnostic given"
+        if found := _FIRST.search(str(self)):
+            return found[1].rstrip(".")
+        crashed = _CRASHED.search(str(self))
+        return (
+            f"it crashed with {Signals(int(crashed[1])).name}" if crashed else "it gives no reason"
+        )
 
 
 class PassError(Exception):

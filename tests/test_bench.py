@@ -10,6 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import torch
 
 from llmc.frontend.bench.bench import Field
 from llmc.frontend.bench.contender import Case, Contender, MissingError, run
@@ -20,11 +21,13 @@ from llmc.frontend.bench.kernels import profile
 from llmc.frontend.bench.measure import Result, measure_in_turns
 from llmc.frontend.bench.remote import Facts, Sample, opened
 from llmc.frontend.bench.report import sum_up
+from llmc.frontend.bench.torch_eager import TorchEager
 from llmc.frontend.gguf_config import read_config
 from llmc.frontend.gguf_file import read_gguf
 from llmc.frontend.gguf_weights import find_sources, read_weights
 from llmc.frontend.options import CompileOptions
 from llmc.frontend.source import open_model
+from llmc.pipelines.errors import IREEError
 from llmc.runtime import UserError
 from llmc.runtime.manifest import MANIFEST, MODULE, Manifest
 from llmc.tools.llmc import main
@@ -177,6 +180,22 @@ def test_ours_and_a_peer_go_on_alike(kind, tiny_folder, tiny_bundle, tmp_path, m
         assert one.measure(case, rows).tokens == other.measure(case, rows).tokens
         # PyTorch's parameters are what the archive holds, but for the rotary frequencies.
         assert one.facts.weight_bytes == pytest.approx(other.facts.weight_bytes, rel=1e-3)
+
+
+def test_a_crash_of_iree_is_told_in_one_line():
+    error = IREEError(
+        "Error invoking iree-compile\nError code: -11\nDiagnostics:\n#0 0x7f\n#1 0x7e\n"
+    )
+    assert error.first.endswith("SIGSEGV")
+
+
+def test_pytorch_has_the_attention_that_its_model_takes(tmp_path):
+    """No `sdpa` where the model refuses that."""
+    save_tiny_model("gemma2", tmp_path)
+    with torch.no_grad():  # which a contender, a process of its own, turns off for good
+        contender = TorchEager(str(tmp_path), {}, 1)
+        contender.clear(1, 3)
+        assert len(contender.prefill([[1, 2]], 0)) == 1
 
 
 def test_ours_is_the_code_for_the_cpu(tiny_bundle, tmp_path):

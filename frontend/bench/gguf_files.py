@@ -26,7 +26,7 @@ def gguf_file(model: str, weights: str, stored: str, layers: int | None) -> Path
         path = made(model, {"gguf": layers}, write_gguf, model, layers)
         stored = "F32"
     elif layers is not None:
-        raise MissingError("llama.cpp runs all layers of a GGUF file")
+        raise MissingError("a GGUF file is run with all its layers: leave out --layers")
     if weights == stored:
         return path
     if weights not in _FILE_TYPES:

@@ -25,7 +25,7 @@ def write_gguf(model: str, layers: int | None, output: Path) -> None:
     loaded = open_model(model, layers)
     config = loaded.config
     if config.model_type not in _FAMILIES or config.rope_parameters["rope_type"] != "default":
-        raise MissingError(f"llmc cannot write {config.model_type} models as GGUF for llama.cpp")
+        raise MissingError(f"llmc cannot write {config.model_type} models as GGUF")
     kind = next(kind for kind, name in MODEL_ARCH_NAMES.items() if name == config.model_type)
     names = get_tensor_name_map(kind, config.num_hidden_layers)
     with replacing(output) as draft:

@@ -41,7 +41,7 @@ Bound = Literal["memory", "cache", "arithmetic"]
 
 @dataclass(frozen=True)
 class Point:
-    """One kernel of one function, in one call of it.
+    """One kernel of one function, in one call of it for `tokens` of a sequence after `past` others.
 
     `bytes` are those of its weights, of the KV cache and of the rows that weights multiply; of what
     has neither, those of its rows; 0 where these are not known, or where it reads some rows or some
@@ -52,6 +52,8 @@ class Point:
     """
 
     function: str
+    tokens: int
+    past: int
     kernel: str
     dispatches: int
     seconds: float
@@ -97,6 +99,8 @@ def roofline(
         bound, share = _bound(moved, operations, in_bytes, kernel.seconds, bounds)
         yield Point(
             function=function,
+            tokens=tokens,
+            past=past,
             kernel=kernel.name,
             dispatches=kernel.dispatches,
             seconds=kernel.seconds,
@@ -106,6 +110,12 @@ def roofline(
             bound=bound,
             share=share,
         )
+
+
+def _call(point: Point) -> str:
+    tokens = "1 token" if point.tokens == 1 else f"{point.tokens} tokens"
+    after = f" after {point.past}" if point.past else ""
+    return f"{point.function}, {tokens}{after}"
 
 
 def _weights_of(kernel: str, dtype: str) -> tuple[str, float]:
@@ -176,7 +186,7 @@ def table(points: list[Point], shown: int) -> Table:
     total = sum(point.seconds for point in points)
     result = Table(
         "kernel", "calls", "µs", "of\nall", "weights", "MB", "bound by", "of\nbound",
-        title=f"{points[0].function}: {sum(p.dispatches for p in points)} dispatches,"
+        title=f"{_call(points[0])}: {sum(p.dispatches for p in points)} dispatches,"
         f" {total * 1e3:.2f} ms",
         title_justify="left",
         box=None,

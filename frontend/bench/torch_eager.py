@@ -14,7 +14,7 @@ _TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 
 
 class TorchEager(Contender):
-    """The model with scaled-dot-product attention, in the type that ours stores matrices in.
+    """The model with the attention that transformers chooses, in the type of our matrices.
 
     Where that is a type of blocks, which PyTorch has no kernels for, it is float32.
     """
@@ -29,7 +29,7 @@ class TorchEager(Contender):
         self.weights = stored_dtype(loaded, chosen)
         if self.weights not in _TYPES:
             self.weights = "f32"
-        self._model = loaded.skeleton("sdpa")
+        self._model = loaded.skeleton(attn_implementation=None)
         self._model.load_state_dict(loaded.weights(), strict=False, assign=True)
         self._model.tie_weights()
         self._model.to(_TYPES[self.weights])

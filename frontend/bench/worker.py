@@ -29,8 +29,11 @@ def main() -> None:
     except ModuleNotFoundError as error:
         _reply(replies, missing=f"the package {error.name} is not installed")
         return
-    except (MissingError, UserError, IREEError) as error:
+    except (MissingError, UserError) as error:
         _reply(replies, missing=str(error))
+        return
+    except IREEError as error:
+        _reply(replies, missing=f"IREE cannot compile this: {error.first}")
         return
     _reply(
         replies,

@@ -25,6 +25,7 @@ from llmc.runtime import UserError, abi
 from llmc.runtime.devices import host_cpu_name, usable_cpus
 from llmc.runtime.engine import PREFILL_CHUNK
 from llmc.runtime.manifest import Manifest
+from llmc.runtime.placement import cpu_refuses
 from llmc.tools.arguments import (
     add_compile_options,
     add_dump_ir,
@@ -112,6 +113,7 @@ def run(arguments: argparse.Namespace) -> None:
     cases = _cases(arguments)
     source = None if is_bundle(arguments) else open_model(arguments.model)
     others = _peers(arguments, source, threads)
+    unreadable = _who_cannot_read(arguments) if source is None else {}
     _check_lengths(arguments, source, cases)
     folder, _ = find_bundle(arguments)
     manifest = Manifest.read(folder)
@@ -133,7 +135,8 @@ def run(arguments: argparse.Namespace) -> None:
         for point in roofline(function, tokens, past, manifest.model, kernels, bounds)
     ]
     if arguments.json:
-        facts = _facts(arguments, threads, bounds, entrants, rows, points)
+        missing = {**unreadable, **entrants.missing}
+        facts = _facts(arguments, threads, bounds, entrants, missing, rows, points)
         write(json.dumps(facts, indent=2) + "\n")
     else:
         _write_rooflines(points)
@@ -153,12 +156,16 @@ def _check_plot(path: Path) -> None:
 
 
 def _check_targets(text: str) -> None:
-    """UserError where none of them is a CPU, for to compile takes long."""
+    """UserError where none of them is a CPU whose code runs here, for to compile takes long."""
     # Here, for its help needs no compiler.
-    from llmc.pipelines.targets.parse import split_targets
+    from llmc.pipelines.targets.parse import parse_target, split_targets
 
-    if all(name.partition(":")[0] != "cpu" for name in split_targets(text)):
+    cpus = [name for name in split_targets(text) if name.partition(":")[0] == "cpu"]
+    if not cpus:
         raise UserError("llmc bench measures code for a CPU: have --target name one, too")
+    refusals = {name: cpu_refuses(parse_target(name).facts) for name in cpus}
+    if all(refusals.values()):
+        raise UserError(f"code for {cpus[0]} cannot be measured here: {refusals[cpus[0]]}")
 
 
 def _write_rooflines(points: list[Point]) -> None:
@@ -184,11 +191,16 @@ def _peers(
     arguments: argparse.Namespace, source: LoadedModel | None, threads: int
 ) -> list[Entrant]:
     if source is None:
-        reason = f"others cannot read the bundle {arguments.model}"
-        note(f"nobody else is run: {reason}: give the model it was compiled from")
         return []
     options = compile_options(arguments)
     return peers(arguments.against or PEERS, arguments.model, options, source.storage, threads)
+
+
+def _who_cannot_read(arguments: argparse.Namespace) -> dict[str, str]:
+    """Those who would run if the model were no bundle, and why they do not."""
+    reason = f"others cannot read the bundle {arguments.model}"
+    note(f"nobody else is run: {reason}: give the model it was compiled from")
+    return dict.fromkeys(arguments.against or PEERS, reason)
 
 
 def _cases(arguments: argparse.Namespace) -> list[Case]:
@@ -238,6 +250,7 @@ def _facts(
     threads: int,
     bounds: Bounds,
     entrants: Field,
+    missing: dict[str, str],
     rows: list[Row],
     points: list[Point],
 ) -> dict[str, object]:
@@ -246,7 +259,7 @@ def _facts(
         "machine": {"cpu": host_cpu_name(), "threads": threads, **vars(bounds)},
         "rounds": arguments.rounds,
         "contenders": {name: vars(facts) for name, facts in entrants.facts.items()},
-        "missing": entrants.missing,
+        "missing": missing,
         "results": [row.as_json() for row in rows],
         "kernels": [point.as_json() for point in points],
     }
