@@ -66,7 +66,7 @@ def place_module(manifest: Manifest, folder: Path, wanted: str | None, rank: int
         if fitting:
             return Placement(max(fitting, key=lambda code: _specialisation(code.target)), place)
         refusals += [
-            f"compiled for {code.target.name}, {place.refuses(code.target)}" for code in codes
+            f"compiled for {_called(code.target)}, {place.refuses(code.target)}" for code in codes
         ]
     if refusals:
         raise UserError(f"{folder} was {'; '.join(refusals)}: recompile it with --target")
@@ -104,6 +104,12 @@ _REMEDIES = {
     "vulkan": "install libvulkan1 and a driver, as Debian's mesa-vulkan-drivers",
     "cuda": "install NVIDIA's driver, with libcuda.so.1, or check it with nvidia-smi",
 }
+
+
+def _called(target: TargetFacts) -> str:
+    """The name of a target, with its architecture where that is not this machine's."""
+    is_foreign = target.device == "cpu" and target.arch != host_arch()
+    return f"{target.arch} {target.name}" if is_foreign else target.name
 
 
 def cpu_refuses(target: TargetFacts) -> str:

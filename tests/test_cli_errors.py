@@ -41,6 +41,7 @@ def refusal(capfd):
     return run
 
 
+FOREIGN = "x86-64-v3" if host_arch() == "aarch64" else "armv8.2"
 SHARDED = ("FOLDER", "--grid", "tp=2", "--stop-after", "shard")
 
 
@@ -73,6 +74,8 @@ SHARDED = ("FOLDER", "--grid", "tp=2", "--stop-after", "shard")
         (("run", "BUNDLE", "--prompt", "x", "--dtype", "f16"), "--dtype"),
         (("run", "BUNDLE", "--prompt", "x", "--dump-ir", "OUT"), "--dump-ir"),
         (("chat", "BUNDLE", "--layers", "1"), "--layers"),
+        (("compile", "FOLDER", "--target", "cpu:"), "no target"),
+        (("bench", "FOLDER", "--target", f"cpu:{FOREIGN}"), "cannot be measured here"),
         (("compile", "FOLDER", "--grid", "tp"), "tp"),
         (("compile", "FOLDER", "--grid", "xp=2"), "xp"),
         (("compile", "FOLDER", "--grid", "tp=5"), "4 heads"),
@@ -85,6 +88,8 @@ SHARDED = ("FOLDER", "--grid", "tp=2", "--stop-after", "shard")
         (("tune",), "MODEL"),
         (("tune", "--list", "--dump-ir", "OUT"), "--dump-ir"),
         (("plan", "FOLDER", "--device", "host", "--dump-ir", "OUT"), "--dump-ir"),
+        (("tune", "--list", "--kernels", "matvec"), "leave out what chooses"),
+        (("tune", "--forget", "--target", "cpu:zen4"), "leave out what chooses"),
         (("tune", "BUNDLE"), "compiled already"),
         (("tune", "BUNDLE", "--kernels", "("), "--kernels"),
         (("chat", "BUNDLE", "--temperature", "-1"), "temperature"),

@@ -13,8 +13,8 @@ _KINDS: dict[str, type[CPUTarget] | type[CUDATarget] | type[VulkanTarget]] = {
 
 def parse_target(text: str) -> CPUTarget | GPUTarget:
     """`cpu`, `vulkan` or `cuda`, this machine's, or one by its name, as `cuda:sm_89`."""
-    kind, _, name = text.partition(":")
-    if kind not in _KINDS:
+    kind, colon, name = text.partition(":")
+    if kind not in _KINDS or (colon and not name):
         raise UserError(
             f"there is no target {text!r}: give {', '.join(_KINDS)}, or one by name as cpu:zen3, "
             "vulkan:rdna3, cuda:sm_89"

@@ -3,15 +3,19 @@
 import argparse
 import json
 import re
+from contextlib import suppress
 from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from llmc.frontend.options import CompileOptions
 from llmc.frontend.toolchain import versions
 from llmc.frontend.tuned import database_path, forget
 from llmc.frontend.tuning_report import table
 from llmc.pipelines.tuning.database import Database, Entry
+from llmc.pipelines.tuning.versions import kernel_versions
 from llmc.runtime import UserError
 from llmc.runtime.devices import usable_cpus
 from llmc.tools.arguments import (
@@ -61,10 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Prints a table of kernels, or a JSON list of them."""
-    if (arguments.forget or arguments.list) and arguments.model is not None:
-        raise UserError("--list and --forget are of all models: leave out MODEL")
-    if arguments.forget and arguments.list:
-        raise UserError("give --list or --forget, not both")
+    if arguments.forget or arguments.list:
+        _check_alone(arguments)
     if arguments.forget:
         note(f"{database_path()}: {'removed' if forget() else 'there is none'}")
         return
@@ -74,12 +76,32 @@ def run(arguments: argparse.Namespace) -> None:
         raise UserError("llmc tune needs a MODEL, --list or --forget")
     else:
         entries = _tune(arguments)
+    if arguments.list:
+        _tell_of_others(entries)
     if arguments.json:
         write(json.dumps([asdict(entry) for entry in entries], indent=2) + "\n")
     elif entries:
         write_table(table(entries))
     elif arguments.list:
         note("nothing was found until now: llmc tune MODEL")
+
+
+def _check_alone(arguments: argparse.Namespace) -> None:
+    """UserError where --list or --forget is given with what chooses among kernels."""
+    if arguments.forget and arguments.list:
+        raise UserError("give --list or --forget, not both")
+    if arguments.model is not None:
+        raise UserError("--list and --forget are of all models: leave out MODEL")
+    if arguments.kernels or compile_options(arguments) != CompileOptions():
+        raise UserError("--list and --forget are of all kernels: leave out what chooses some")
+
+
+def _tell_of_others(entries: list[Entry]) -> None:
+    """Says how many of `entries` no compilation uses; nothing where no compiler is installed."""
+    with suppress(PackageNotFoundError):
+        now = kernel_versions()
+        if others := sum(entry.key.versions != now for entry in entries):
+            note(f"{others} were measured with other versions: compilations do not use them")
 
 
 def _tune(arguments: argparse.Namespace) -> list[Entry]:
