@@ -22,9 +22,7 @@ class IREEError(Exception):
         if found := _FIRST.search(str(self)):
             return found[1].rstrip(".")
         crashed = _CRASHED.search(str(self))
-        return (
-            f"it crashed with {Signals(int(crashed[1])).name}" if crashed else "it gives no reason"
-        )
+        return f"crash with {Signals(int(crashed[1])).name}" if crashed else "no diagnostic given"
 
 
 class PassError(Exception):
