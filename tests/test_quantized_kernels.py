@@ -201,18 +201,19 @@ def test_two_rows_at_once(monkeypatch, format_):
 
 
 @pytest.mark.parametrize(
-    ("features", "instruction"),
+    ("arch", "features", "instruction"),
     [
-        (("dotprod", "i8mm"), "smmla"),
-        (("dotprod",), "sdot"),
-        (("amx-int8", "avx2", "avx512vnni"), "tdpbsud"),
-        (("avx2", "avx512vnni", "avxvnni"), "vpdpbusd"),
-        (("avx2",), "vpmaddubsw"),
-        ((), "plain"),
+        ("aarch64", ("dotprod", "i8mm"), "smmla"),
+        ("aarch64", ("dotprod",), "sdot"),
+        ("aarch64", (), "plain"),
+        ("x86_64", ("amx-int8", "avx2", "avx512vnni"), "tdpbsud"),
+        ("x86_64", ("avx2", "avx512vnni", "avxvnni"), "vpdpbusd"),
+        ("x86_64", ("avx2",), "vpmaddubsw"),
+        ("x86_64", (), "plain"),
     ],
 )
-def test_the_best_instruction_of_a_cpu_is_taken(features, instruction):
-    target = CPUTarget("some")
+def test_the_best_instruction_of_a_cpu_is_taken(arch, features, instruction):
+    target = CPUTarget("some", arch)
     vars(target)["_described"] = ("some", features)  # as LLVM would describe it
     assert target.byte_instruction.name == instruction
 
