@@ -169,7 +169,7 @@ def test_llama_cpp_runs_the_same_type_and_its_fastest():
     assert names("f16", "Q4_1") == names("as-is", "float16") == ["llama.cpp F16", "llama.cpp Q4_0"]
 
 
-@pytest.mark.parametrize("kind", ["torch", "iree"])
+@pytest.mark.parametrize("kind", ["torch", pytest.param("iree", marks=pytest.mark.thorough)])
 def test_ours_and_a_peer_go_on_alike(kind, tiny_folder, tiny_bundle, tmp_path, monkeypatch):
     monkeypatch.setenv("LLMC_CACHE", str(tmp_path))
     case = Case(prompt=5, generated=6, batch=2, held=9)

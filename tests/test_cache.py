@@ -212,6 +212,7 @@ def test_real_compilations_killed_and_at_once(tiny_folder, cache):
     assert not list((cache / "bundles").glob(".*.llmc-*"))
 
 
+@pytest.mark.thorough
 def test_disk_that_fills_up_while_compiling(tiny_folder, tmp_path):
     script = f"ulimit -f 420; {LLMC} compile {tiny_folder} -o {tmp_path}/out"
     result = subprocess.run(["bash", "-c", script], capture_output=True, text=True)

@@ -97,7 +97,7 @@ def judge(status: int, said: str) -> None:
 def test_mangled_modules(front_door, tmp_path, request):
     file = tmp_path / "mangled.mlir"
 
-    @bounded(150, request)
+    @bounded(120, request)
     @given(st.sampled_from(sources()), mutations, st.sampled_from(RUNS), st.sampled_from(OPTIONS))
     def ends_well(source: bytes, changes: list[Mutation], run: str, options: list[str]) -> None:
         file.write_bytes(mangled(source, changes))
