@@ -101,6 +101,7 @@ def _database() -> Database:
     path = database_path()
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
+        # The lock is a file beside it: where there can be none, nothing that is found can be kept.
         with _locked(path):
             return Database.read(path)
 

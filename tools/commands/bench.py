@@ -120,6 +120,7 @@ def run(arguments: argparse.Namespace) -> None:
     rows: list[Row] = []
     with ExitStack() as stack:
         entrants = open_field([ours(folder, threads), *others], stack, note)
+        entrants.missing.update(unreadable)
         read_bytes = entrants.facts[OURS].weight_bytes or manifest.model.parameters
         machine = Machine(max(read_bytes, _LEAST_READ), threads)
         vocabulary = manifest.model.vocab_size
@@ -135,8 +136,7 @@ def run(arguments: argparse.Namespace) -> None:
         for point in roofline(function, tokens, past, manifest.model, kernels, bounds)
     ]
     if arguments.json:
-        missing = {**unreadable, **entrants.missing}
-        facts = _facts(arguments, threads, bounds, entrants, missing, rows, points)
+        facts = _facts(arguments, threads, bounds, entrants, rows, points)
         write(json.dumps(facts, indent=2) + "\n")
     else:
         _write_rooflines(points)
@@ -250,7 +250,6 @@ def _facts(
     threads: int,
     bounds: Bounds,
     entrants: Field,
-    missing: dict[str, str],
     rows: list[Row],
     points: list[Point],
 ) -> dict[str, object]:
@@ -259,7 +258,7 @@ def _facts(
         "machine": {"cpu": host_cpu_name(), "threads": threads, **vars(bounds)},
         "rounds": arguments.rounds,
         "contenders": {name: vars(facts) for name, facts in entrants.facts.items()},
-        "missing": missing,
+        "missing": entrants.missing,
         "results": [row.as_json() for row in rows],
         "kernels": [point.as_json() for point in points],
     }

@@ -72,12 +72,11 @@ def run(arguments: argparse.Namespace) -> None:
         return
     if arguments.list:
         entries = list(Database.read(database_path()))
+        _tell_of_others(entries)
     elif arguments.model is None:
         raise UserError("llmc tune needs a MODEL, --list or --forget")
     else:
         entries = _tune(arguments)
-    if arguments.list:
-        _tell_of_others(entries)
     if arguments.json:
         write(json.dumps([asdict(entry) for entry in entries], indent=2) + "\n")
     elif entries:
