@@ -218,7 +218,12 @@ def test_types_may_be_written_as_text(mine):
 
 @pytest.mark.parametrize(
     "content",
-    ["module {}", "module attributes {transform.with_named_sequence} {}", "module {} module {}"],
+    [
+        "module {}",
+        "module attributes {transform.with_named_sequence} {}",
+        "module {} module {}",
+        "func.func @__transform_main() { return }",
+    ],
 )
 def test_a_library_without_a_beginning(tmp_path, content):
     path = tmp_path / "library.mlir"
