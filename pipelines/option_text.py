@@ -60,15 +60,17 @@ def check_options(instance: object) -> None:
             raise ValueError(f"{option_name(field)} must be {allowed}, not {value!r}")
 
 
-def parse_options(what: str, kind: type[T], text: str) -> T:
+def parse_options(what: str, kind: type[T], text: str, others: T | None = None) -> T:
     """An instance of the dataclass `kind` from `text`, the inside of the braces.
 
-    `what` names it in errors. UserError for an option that it does not take, or a value that is not
-    of the option's type or that the dataclass refuses with ValueError.
+    Options that are not given are those of `others`, or their defaults. `what` names it in errors.
+    UserError for an option that it does not take, or a value that is not of the option's type or
+    that the dataclass refuses with ValueError.
     """
     known = {option_name(field): field for field in option_fields(kind)}
     types = _types(what, kind)
-    values: dict[str, Any] = {}
+    given_otherwise = [] if others is None else known.values()
+    values = {field.name: getattr(others, field.name) for field in given_otherwise}
     for name, value in _split(what, text):
         if name not in known:
             takes = f"its options are {', '.join(known)}" if known else "it has none"

@@ -269,9 +269,8 @@ class WeightsStage(Stage):
 class LinalgStage(Stage):
     """Lowers to linalg all that `target` has no kernel for, and schedules the kernels.
 
-    `schedule` replaces all parameters that the schedule of its name would have for the shape (those
-    that it does not name are the schedule's defaults, whatever the target), and `tuned` is a
-    database of what `llmc tune` found to be best. Changes numerics by rounding alone.
+    `schedule` replaces parameters that the schedule of its name would have for the shape, and
+    `tuned` is a database of what `llmc tune` found to be best. Changes numerics by rounding alone.
     """
 
     name: ClassVar[str] = "llmc-linalg"

@@ -38,8 +38,8 @@ TUNED = "llmc.tuned"
 class ScheduleKernels(Pass):
     """Does to each kernel what the schedule of its kind says, with parameters for its shape.
 
-    `schedule` replaces those parameters, as in `quantized_matvec{panels=4}`, for the kernels of its
-    kind. `tuned` is a file of `llmc tune`, whose entries come before our own choice. A kernel
+    `schedule` replaces those that it names, as in `quantized_matvec{panels=4}`, for the kernels of
+    its kind. `tuned` is a file of `llmc tune`, whose entries come before our own choice. A kernel
     without a schedule is left alone, and one that is distributed over workgroups already. On
     attention, which `call-kernels` has kernels for, a schedule writes how these cut up their work,
     where that is not written yet. May change numerics: a schedule may change the order of a sum.
@@ -103,13 +103,13 @@ class ScheduleKernels(Pass):
                 op.attributes[TUNED] = kernel.attributes[TUNED]
 
     def _schedule(self, kind: str, kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule | None:
-        if self.given is not None and self.given.function.__name__ == kind:
-            return self.given
         tuned = tuned_schedule(self.database, kind, kernel, target)
-        if tuned is None:
-            return choose_schedule(kind, kernel, target)
-        kernel.attributes[TUNED] = ir.UnitAttr.get()
-        return tuned
+        chosen = tuned or choose_schedule(kind, kernel, target)
+        if self.given is not None and self.given.function.__name__ == kind:
+            return parse_schedule(self.schedule, chosen)
+        if tuned is not None:
+            kernel.attributes[TUNED] = ir.UnitAttr.get()
+        return chosen
 
 
 def _run(schedule: PythonSchedule, kernel: func.FuncOp) -> None:

@@ -60,10 +60,11 @@ SCHEDULES: dict[str, Callable[..., None]] = {
 _CALL = re.compile(r"\s*(?P<name>[\w-]+)\s*(\{(?P<options>.*)\})?\s*")
 
 
-def parse_schedule(text: str) -> PythonSchedule:
+def parse_schedule(text: str, others: PythonSchedule | None = None) -> PythonSchedule:
     """The schedule of ours that `text` names, as in `matmul{rows=8 columns=32}`.
 
-    UserError for a name that we do not have, or an option that it does not take.
+    Parameters that it does not name are those of `others`, which is the same schedule, or their
+    defaults. UserError for a name that we do not have, or an option that it does not take.
     """
     call = _CALL.fullmatch(text)
     if call is None:
@@ -72,7 +73,8 @@ def parse_schedule(text: str) -> PythonSchedule:
     if name not in SCHEDULES:
         raise UserError(f"there is no schedule '{name}': there are {', '.join(SCHEDULES)}")
     kind = parameters_of(SCHEDULES[name])
-    parameters: object = parse_options(f"schedule '{name}'", kind, call["options"] or "")
+    unnamed = others.parameters if others is not None else None
+    parameters: object = parse_options(f"schedule '{name}'", kind, call["options"] or "", unnamed)
     return PythonSchedule(SCHEDULES[name], parameters)
 
 

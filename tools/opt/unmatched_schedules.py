@@ -44,7 +44,8 @@ class UnmatchedSchedules(Observer):
 
     def _note_use(self, pass_: ScheduleKernels) -> None:
         if pass_.given:
-            is_used = any(schedule is pass_.given for _, schedule in pass_.chosen)
+            function = pass_.given.function
+            is_used = any(schedule.function is function for _, schedule in pass_.chosen)
             self._is_used[pass_.schedule] = is_used or self._is_used.get(pass_.schedule, False)
 
     def _warn_of_unmatched(self, pass_: ApplySchedule, op: ir.Operation) -> None:

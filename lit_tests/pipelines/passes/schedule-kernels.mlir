@@ -9,7 +9,11 @@
 // CHECK-NOT:     scf.for
 // CHECK:         linalg.matmul
 
-// A schedule that is named is run on the kernels of its kind.
+// A schedule that is named is run on the kernels of its kind, with the rules' choice of what it does
+// not say.
+// RUN: llmc-opt %s --split-input-file --verify-diagnostics --schedule-kernels='target=cpu:armv8.2 schedule="matmul{rows=2}"' | filecheck %s --check-prefix=ROWS
+// ROWS: scf.for {{.*}} step %c2
+// ROWS: vector.fma {{.*}} : vector<8xf32>
 // RUN: llmc-opt %s --split-input-file --verify-diagnostics --schedule-kernels='schedule="matmul{rows=2 columns=8}"' | filecheck %s --check-prefix=NAMED
 // NAMED: scf.for {{.*}} step %c2
 // NAMED: vector.fma {{.*}} : vector<8xf32>
