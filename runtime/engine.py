@@ -103,12 +103,13 @@ class Engine(Runner):
     def reset(self, sequences: int, capacity: int) -> int:
         """In the device's memory."""
         self.require_room(sequences, capacity)
-        self.room = Room(self.room.vocabulary)  # none, should it fail
-        with self._together("reset", sequences, capacity):
+        with self.lock, self._together("reset", sequences, capacity):
+            claim = self.claim()
+            self.room = Room(self.room.vocabulary)  # none, should it fail
             self._allocate(1, 1)  # lets the old cache go before there is a new one
             self._allocate(sequences, capacity)
-        self.room = replace(self.room, sequences=sequences, capacity=capacity)
-        return self.claim()
+            self.room = replace(self.room, sequences=sequences, capacity=capacity)
+        return claim
 
     def prefill(self, tokens: list[int], past: int, sequence: int = 0, start: int = 0) -> Output:
         """By pieces of PREFILL_CHUNK."""

@@ -196,13 +196,13 @@ def generate(
         yield "", result
         return
     result.prefill_tokens = length - past
-    engine.require(claim)
-    begin = time.perf_counter()
-    output = engine.prefill(ids[past:], past)
-    first = time.perf_counter()
-    result.prefill_s = first - begin
     stepper = _Stepper(engine, [writer], [0])
-    steps = [[writer.choose(output, 0)]]
+    with engine.turn(claim):
+        begin = time.perf_counter()
+        output = engine.prefill(ids[past:], past)
+        first = time.perf_counter()
+        result.prefill_s = first - begin
+        steps = [[writer.choose(output, 0)]]
     while True:
         for (token,) in steps:
             length += 1
@@ -211,8 +211,8 @@ def generate(
             yield piece, result
             if writer.done:
                 return
-        engine.require(claim)
-        steps = stepper.step(length - 1, writer.left(context - length))
+        with engine.turn(claim):
+            steps = stepper.step(length - 1, writer.left(context - length))
 
 
 def generate_batch(

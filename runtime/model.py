@@ -62,8 +62,12 @@ class Model:
         return self.tokenizer.encode_chat([{"role": "user", "content": prompt}])
 
     def generate(self, prompt: str, raw: bool = False, **options: Any) -> Generation:
-        """The answer to `prompt`. `options` are those of `stream`."""
-        *_, (_, result) = self.stream(prompt, raw, **options)
+        """The answer to `prompt`. `options` are those of `stream`.
+
+        Threads may call it, `generate_batch` and `logits` at once: each waits for its turn.
+        """
+        with self.engine.lock:
+            *_, (_, result) = self.stream(prompt, raw, **options)
         return result
 
     def stream(
@@ -71,7 +75,8 @@ class Model:
     ) -> Iterator[tuple[str, Generation]]:
         """Yields the answer to `prompt` piece by piece, each with the generation so far.
 
-        `options` are the fields of GenerationOptions and of SamplingOptions.
+        `options` are the fields of GenerationOptions and of SamplingOptions. UserError for the next
+        piece once the model is asked for something else: there is one KV cache.
         """
         return self.stream_tokens(self.encode(prompt, raw), _options(options))
 
@@ -95,7 +100,8 @@ class Model:
         for tokens in ids:
             self._check_tokens(tokens)
         context = self.manifest.context
-        return generate_batch(self.engine, self.tokenizer, self._eos, ids, context, chosen)
+        with self.engine.lock:
+            return generate_batch(self.engine, self.tokenizer, self._eos, ids, context, chosen)
 
     def chat(self) -> "Chat":
         """A new conversation. One at a time: it uses the model's KV cache."""
@@ -108,12 +114,13 @@ class Model:
             raise UserError(
                 f"between 1 and {self.manifest.context} tokens fit the context, not {len(ids)}"
             )
-        self.engine.reset(1, len(ids))
-        if not every:
-            return self.engine.prefill(ids, 0).logits[0]
-        return np.concatenate(
-            [self.engine.decode([token], past, [0]).logits for past, token in enumerate(ids)]
-        )
+        with self.engine.lock:
+            self.engine.reset(1, len(ids))
+            if not every:
+                return self.engine.prefill(ids, 0).logits[0]
+            return np.concatenate(
+                [self.engine.decode([token], past, [0]).logits for past, token in enumerate(ids)]
+            )
 
     @property
     def _eos(self) -> tuple[int, ...]:
@@ -155,9 +162,10 @@ class Chat:
         asked: list[Message] = [*self.messages, {"role": "user", "content": content}]
         ids = model.tokenizer.encode_chat(asked)
         model._check_tokens(ids)
-        if not model.engine.holds(self._claim):
-            self._take_cache()
-        claim = self._claim = model.engine.claim()
+        with model.engine.lock:
+            if not model.engine.holds(self._claim):
+                self._take_cache()
+            claim = self._claim = model.engine.claim()
         past = self._common_prefix(ids)
         del self._held[past:]  # the columns after them are written anew
         result = Generation([])

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from itertools import chain
+from threading import RLock
 
 import numpy as np
 
@@ -88,27 +89,35 @@ def rows(tops: Iterable[Top]) -> Top:
 class Runner(ABC):
     """Runs tokens of the sequences that a KV cache holds, for one caller at a time.
 
-    What the cache has no `room` for is a UserError, before any rank is told of it.
+    What the cache has no `room` for is a UserError, before any rank is told of it. Threads that
+    share it hold its `lock` while they call it and read what it computed.
     """
 
     def __init__(self, vocabulary: int) -> None:
         """Without room for any token, of which there are `vocabulary`."""
         self._claims = 0
+        self.lock = RLock()
         self.room = Room(vocabulary)
 
     def claim(self) -> int:
         """Takes the cache as it is from whoever used it. Returns the claim, for `holds`."""
-        self._claims += 1
-        return self._claims
+        with self.lock:
+            self._claims += 1
+            return self._claims
 
     def holds(self, claim: int) -> bool:
         """Whether nobody took the cache since `claim` was made."""
         return claim == self._claims
 
-    def require(self, claim: int) -> None:
-        """Raises UserError if somebody took the cache since `claim` was made."""
-        if not self.holds(claim):
-            raise UserError("another generation took this model's KV cache: load the model twice")
+    @contextmanager
+    def turn(self, claim: int) -> Iterator[None]:
+        """Holds the lock. Raises UserError if somebody took the cache since `claim` was made."""
+        with self.lock:
+            if not self.holds(claim):
+                raise UserError(
+                    "another generation took this model's KV cache: load the model twice"
+                )
+            yield
 
     @abstractmethod
     def reset(self, sequences: int, capacity: int) -> int:

@@ -1,5 +1,6 @@
 """Generation reads no more from the device than it needs, and chooses what it should."""
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -295,6 +296,28 @@ def test_what_was_computed_outlives_the_model(endless_bundle):
     output = engine.prefill([1, 2, 3], 0)
     del engine
     assert output.best == output.logits.argmax(axis=1).tolist()
+
+
+def test_threads_take_turns(model):
+    """Each is answered as if it were alone."""
+    expected = [model.generate(prompt, max_new_tokens=6).token_ids for prompt in PROMPTS]
+
+    def ask(number: int) -> list[list[int]]:
+        if number % 2:
+            return [model.generate(prompt, max_new_tokens=6).token_ids for prompt in PROMPTS]
+        return [each.token_ids for each in model.generate_batch(PROMPTS, max_new_tokens=6)]
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(ask, range(16))) == [expected] * 16
+
+
+def test_a_thread_that_streams_is_told_of_another_that_takes_the_cache(model):
+    steps = model.stream(PROMPTS[0], max_new_tokens=20)
+    next(steps)
+    with ThreadPoolExecutor(1) as other:
+        other.submit(model.generate, PROMPTS[1], max_new_tokens=2).result()
+    with pytest.raises(UserError, match="another generation took"):
+        list(steps)
 
 
 @pytest.mark.parametrize("options", [{"max_new_tokens": 2.5}, {"temperature": -1}])

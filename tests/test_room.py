@@ -67,8 +67,10 @@ def test_the_engine_has_no_room_before_it_is_told(endless_bundle):
 def test_what_the_device_cannot_allocate_is_refused(model, monkeypatch):
     engine = model.engine
     monkeypatch.setattr(engine, "_memory", None)  # as where nobody knows how much there is
+    claim = engine.reset(1, CAPACITY)
     with pytest.raises(UserError):
         engine.reset(1, 1 << 44)
+    assert not engine.holds(claim)
     with pytest.raises(UserError, match="room for 0 sequences"):
         engine.prefill([5], 0)
     engine.reset(2, CAPACITY)

@@ -48,11 +48,12 @@ class Replicas(Runner):
         shares = [range(*bound) for bound in pairwise(bounds)]
         room = max(len(shares[self._replica]), 1)
         self._engine.require_room(room, capacity)
-        with self._together("reset", sequences, capacity):
+        with self.lock, self._together("reset", sequences, capacity):
+            claim = self.claim()
             self._shares = shares
             self._engine.reset(room, capacity if self._mine else 1)
-        self.room = replace(self.room, sequences=sequences, capacity=capacity)
-        return self.claim()
+            self.room = replace(self.room, sequences=sequences, capacity=capacity)
+        return claim
 
     def prefill(self, tokens: list[int], past: int, sequence: int = 0, start: int = 0) -> Output:
         """On the replica that has the sequence."""
