@@ -30,6 +30,10 @@ class GenerationOptions:
         require_type("max_new_tokens", self.max_new_tokens, Integral)
         if self.max_new_tokens < 1:
             raise UserError(f"max_new_tokens must be at least 1, not {self.max_new_tokens}")
+        if not isinstance(self.stop, list | tuple) or not all(
+            isinstance(each, str) for each in self.stop
+        ):
+            raise UserError(f"stop must be a string or several, not {self.stop!r}")
 
 
 @dataclass

@@ -320,7 +320,9 @@ def test_a_thread_that_streams_is_told_of_another_that_takes_the_cache(model):
         list(steps)
 
 
-@pytest.mark.parametrize("options", [{"max_new_tokens": 2.5}, {"temperature": -1}])
+@pytest.mark.parametrize(
+    "options", [{"max_new_tokens": 2.5}, {"temperature": -1}, {"stop": 5}, {"stop": ["a", 5]}]
+)
 def test_options_are_refused_where_there_are_no_prompts_too(model, options):
     for prompts in ([], PROMPTS):
         with pytest.raises(UserError, match=next(iter(options))):

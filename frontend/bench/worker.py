@@ -46,7 +46,7 @@ def main() -> None:
         request = json.loads(line)
         try:
             measured = run(contender, Case(**request["case"]), request["rows"])
-        except MissingError as error:
+        except (MissingError, UserError) as error:
             _reply(replies, missing=str(error))
             return
         _reply(replies, **asdict(measured), resident_bytes=_resident_bytes())

@@ -48,7 +48,8 @@ class AddSampled(Pass):
 
 def _has_logits(trunk: func.FuncOp) -> bool:
     logits, _ = trunk.type.results
-    return is_logits(logits) and str(logits.element_type) == "f32"
+    is_straight = len(trunk.body.blocks) == 1
+    return is_straight and is_logits(logits) and str(logits.element_type) == "f32"
 
 
 def _add(name: str, decode: func.FuncOp, symbols: ir.SymbolTable) -> None:

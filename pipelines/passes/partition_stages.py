@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import ClassVar
 
 from torch_mlir import ir
@@ -62,14 +63,16 @@ def _stage(op: ir.Operation | ir.OpView, stages: int) -> int:
 
 
 def _keep_weights(function: func.FuncOp, kept: list[bool]) -> None:
-    """Keeps the names of weights of the calls that are `kept`."""
+    """Keeps the names of weights of the calls that are `kept`. PassError where some have none."""
     if not any(kept):
         return
     for op in find(function.operation, "llmc.parameter"):
         for name in ("sources", STORED):
             if name in op.attributes:
-                of_call = zip(op.attributes[name], kept, strict=True)
-                op.attributes[name] = ir.ArrayAttr.get([each for each, keep in of_call if keep])
+                names = list(op.attributes[name])
+                if len(names) != len(kept):
+                    fail(op, f"'{name}' must have one for each of the {len(kept)} calls")
+                op.attributes[name] = ir.ArrayAttr.get(list(compress(names, kept)))
 
 
 @dataclass

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, tensor
+from torch_mlir.dialects import tensor
 
 from llmc.dialects.index_notation import Size, as_value, mixed_numbers, size, sizes, slice_of
 from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.generics import measured
 from llmc.pipelines.rewriting.operations import is_used
 from llmc.pipelines.rewriting.row_reads import Reads, reads_of
 from llmc.pipelines.walks import find
@@ -126,8 +127,5 @@ def _retire(producer: ir.Operation) -> None:
 
 def _size_reads(producer: ir.Operation, use: ir.OpView) -> Reads:
     """Which dimensions of operands are as large as that of the result for which `use` asks."""
-    index = use.index.owner if isinstance(use, tensor.DimOp) else None
-    if not isinstance(index, arith.ConstantOp):
-        return []
-    is_one = index.literal_value in range(use.source.type.rank)
-    return reads_of(producer, index.literal_value) if is_one else []
+    of_result = measured(use.operation)
+    return reads_of(producer, of_result[1]) if of_result else []

@@ -8,7 +8,7 @@ from torch_mlir import ir
 from llmc.dialects.index_notation import as_value, kept_dims, mixed_numbers, size
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.rewriting.dispatch_chain import DISPATCH, result_extents
-from llmc.pipelines.rewriting.generics import is_constant
+from llmc.pipelines.rewriting.generics import measured
 from llmc.pipelines.rewriting.operations import made_by
 from llmc.pipelines.walks import find
 
@@ -26,10 +26,9 @@ class SettleExtents(Pass):
     def apply(self, module: ir.Module) -> None:
         """Rewrites what can be followed, from the first operation on."""
         for op in find(module.operation, "tensor.dim"):
-            value, dim = op.operands
-            if is_constant(dim):
+            if of_value := measured(op):
                 with ir.InsertionPoint(op), op.location:
-                    extent = _extent(value, dim.owner.opview.literal_value)
+                    extent = _extent(*of_value)
                 if extent is not None:
                     op.results[0].replace_all_uses_with(extent)
                     op.erase()

@@ -235,7 +235,7 @@ def _cache_type(rows: ir.RankedTensorType, layers: int, element: ir.Type) -> ir.
 
 def _thread_trunk(trunk: func.FuncOp, layers: list[str]) -> None:
     types = set(trunk.type.inputs)
-    if len(trunk.arguments) != 2 or len(types) != 1 or not _holds_ids(*types):
+    if len(trunk.arguments) != 2 or len(types) != 1 or not holds_ids(*types):
         fail(trunk, "public function must take tokens and positions, both of one type ?x?xi64")
     for attention in find(trunk.operation, "llmc.attention"):
         fail(attention, "attention outside of a layer has no cache")
@@ -258,7 +258,8 @@ def _is_tensor(type_: ir.Type) -> bool:
     return isinstance(type_, ir.RankedTensorType) and type_.rank > 0
 
 
-def _holds_ids(type_: ir.Type) -> bool:
+def holds_ids(type_: ir.Type) -> bool:
+    """Whether a value of the type is the tokens of several sequences, or their positions."""
     return _is_tensor(type_) and type_.rank == 2 and str(type_.element_type) == "i64"
 
 

@@ -8,7 +8,7 @@ from torch_mlir.dialects import tensor
 
 from llmc.dialects.dimensions import dimensions
 from llmc.dialects.index_notation import Size, mixed_numbers
-from llmc.pipelines.rewriting.generics import integer_constant, maps
+from llmc.pipelines.rewriting.generics import integer_constant, maps, measured
 from llmc.pipelines.rewriting.operations import made_by
 
 _Extent: TypeAlias = "Size | tuple[ir.Value, int]"
@@ -66,9 +66,9 @@ def _names_of_number(number: ir.Value) -> Iterator[_Extent]:
     if constant is not None:
         yield constant
     read = made_by(number, "tensor.dim")
-    dim = integer_constant(read.operands[1]) if read else None
-    if read and dim is not None:
-        yield read.operands[0], dim
+    of_value = read and measured(read)
+    if of_value:
+        yield of_value
 
 
 def _names_of_result(value: ir.Value, dim: int) -> Iterator[_Extent]:

@@ -68,6 +68,18 @@ def integer_constant(value: ir.Value) -> int | None:
     return constant and constant.opview.literal_value
 
 
+def measured(op: ir.Operation) -> tuple[ir.Value, int] | None:
+    """Of which tensor a `tensor.dim` asks for which dimension; None where that is not known.
+
+    None too of another operation, or where the tensor has no such dimension.
+    """
+    if op.name != "tensor.dim":
+        return None
+    value, dim = op.operands[0], integer_constant(op.operands[1])
+    rank = value.type.rank if isinstance(value.type, ir.RankedTensorType) else 0
+    return (value, dim) if dim is not None and 0 <= dim < rank else None
+
+
 def float_constant(value: ir.Value) -> float | None:
     """The number that `value` is, be it of another type at first; None where it is none."""
     converted = made_by(value, "arith.truncf", "arith.extf")

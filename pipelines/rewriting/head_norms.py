@@ -9,7 +9,7 @@ from torch_mlir.dialects import linalg
 from llmc.dialects import RMSNormOp
 from llmc.dialects.index_notation import expand, index
 from llmc.pipelines.kernels.head_row import NormConstants
-from llmc.pipelines.rewriting.generics import integer_constant
+from llmc.pipelines.rewriting.generics import measured
 from llmc.pipelines.rewriting.kernel_operands import stack_and_number
 from llmc.pipelines.rewriting.linear_prologue import read_lengths_before
 from llmc.pipelines.rewriting.operations import made_by
@@ -94,7 +94,7 @@ def _readers(op: ir.Operation) -> list[ir.Operation]:
 
 
 def _asks_for_length(reader: ir.Operation) -> bool:
-    return reader.name == "tensor.dim" and integer_constant(reader.operands[1]) is not None
+    return measured(reader) is not None
 
 
 def _gives_heads(transpose: ir.Operation) -> bool:

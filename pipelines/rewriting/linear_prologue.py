@@ -7,7 +7,7 @@ from torch_mlir import ir
 
 from llmc.dialects import RMSNormOp
 from llmc.dialects.index_notation import as_value, size
-from llmc.pipelines.rewriting.generics import integer_constant
+from llmc.pipelines.rewriting.generics import measured
 from llmc.pipelines.rewriting.operations import made_by
 
 
@@ -32,8 +32,9 @@ def read_lengths_before(op: ir.Operation, operand: int = 0) -> None:
     """
     for use in list(op.results[0].uses):
         dim = use.owner.operation
-        number = integer_constant(dim.operands[1]) if dim.name == "tensor.dim" else None
-        if number is not None and number < op.results[0].type.rank - 1:
+        of_result = measured(dim)
+        if of_result and of_result[1] < op.results[0].type.rank - 1:
             with ir.InsertionPoint(op), dim.location:
-                dim.results[0].replace_all_uses_with(as_value(size(op.operands[operand], number)))
+                extent = as_value(size(op.operands[operand], of_result[1]))
+            dim.results[0].replace_all_uses_with(extent)
             dim.erase()

@@ -163,9 +163,11 @@ def _leave_out_best(function: func.FuncOp) -> None:
 
 def _computed_after(function: func.FuncOp) -> list[ir.OpView]:
     """What finds the best of a row, after the grid."""
-    *body, _ = function.entry_block
-    names = [op.operation.name for op in body[-2:]]
-    return body[-2:] if names == ["tensor.collapse_shape", "llmc.argmax"] else []
+    *body, return_ = function.entry_block
+    after = body[-2:]
+    names = [op.operation.name for op in after]
+    is_best = names == ["tensor.collapse_shape", "llmc.argmax"] and len(return_.operands) == 2
+    return after if is_best and return_.operands[1].owner == after[1].operation else []
 
 
 def _take_destinations(function: func.FuncOp) -> None:
@@ -221,8 +223,11 @@ def _before_grid(function: func.FuncOp) -> list[ir.OpView]:
     return list(takewhile(lambda op: not isinstance(op, scf.ForallOp), function.entry_block))
 
 
-def _bounds(kernel: func.FuncOp, extents: list[ir.Value]) -> list[Size]:
-    """How many workgroups each loop of the grid is; `extents` are the buffers' dynamic ones."""
+def _bounds(kernel: func.FuncOp, given: list[ir.Value]) -> list[Size]:
+    """How many workgroups each loop of the grid is.
+
+    `given` are the dynamic extents of the kernel's buffers, and then its index values.
+    """
     dynamic_dims = [
         (argument.arg_number, dim)
         for argument in kernel.arguments
@@ -230,12 +235,13 @@ def _bounds(kernel: func.FuncOp, extents: list[ir.Value]) -> list[Size]:
         for dim in range(argument.type.rank)
         if argument.type.is_dynamic_dim(dim)
     ]
-    known = dict[ir.Value, ir.Value]()
+    _, scalars = split_arguments(list(kernel.arguments))
+    known = dict(zip(scalars, given[len(given) - len(scalars) :], strict=True))
     for op in _before_grid(kernel):
         if op.operation.name == "memref.dim" and isinstance(op.source.owner, ir.Block):
             place = ir.BlockArgument(op.source).arg_number, op.index.owner.literal_value
             if place in dynamic_dims:
-                known[op.result] = extents[dynamic_dims.index(place)]
+                known[op.result] = given[dynamic_dims.index(place)]
         elif op.operation.name.startswith("arith.") and all(v in known for v in op.operands):
             clone_with(op.operation, known)
     return [count for grid in _grids(kernel) for count in _counts(grid, known)]
@@ -246,7 +252,10 @@ def _counts(grid: scf.ForallOp, known: dict[ir.Value, ir.Value]) -> Iterator[Siz
     bounds = iter(grid.dynamicUpperBound)
     for bound, step in zip(ir.DenseI64ArrayAttr(grid.staticUpperBound), _steps(grid), strict=True):
         if bound == ir.ShapedType.get_dynamic_size():
-            yield arith.ceildivui(known[next(bounds)], index(step))
+            extent = known.get(next(bounds))
+            if extent is None:
+                fail(grid, "a grid is as wide as extents and index values of the kernel say")
+            yield arith.ceildivui(extent, index(step))
         else:
             yield -(-bound // step)
 

@@ -7,6 +7,7 @@ from torch_mlir.dialects import func
 
 from llmc.dialects.divisor import divisor
 from llmc.pipelines.errors import fail
+from llmc.pipelines.rewriting.kernel_functions import last_extents
 from llmc.pipelines.schedules.panel_experts import panel_expert_matmul, panel_expert_matvec
 from llmc.pipelines.schedules.panel_matmul import PanelMatmulParameters, panel_matmul
 from llmc.pipelines.schedules.panel_matvec import (
@@ -62,7 +63,7 @@ def choose_panel_matvec(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedul
 
     Of a single panel, which makes no grid, workgroups have columns.
     """
-    panels, columns = kernel.type.results[0].shape[-2:]
+    panels, columns = _panels(kernel)
     x, *weight = _operands(kernel)
     lanes = divisor(x.shape[-1], _LANES)
     if panels == 1:
@@ -130,7 +131,7 @@ def _panels_at_once(panels: int, rows: list[int]) -> PanelMatvecParameters:
 
 def choose_panel_matmul(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
     """Two panels, and as many rows as leave registers for a number of each and of both panels."""
-    panels, columns = kernel.type.results[0].shape[-2:]
+    panels, columns = _panels(kernel)
     _, *weight = _operands(kernel)
     rows = 12 if target.registers == 32 else 6
     together = divisor(panels, max(1, min(2, panels // 2)))
@@ -151,6 +152,12 @@ def _bytes_of_rows(weight: list[ir.RankedTensorType], columns: int) -> list[int]
 def _rows_in(count: int, rows: list[int]) -> int:
     """How many rows, of the narrowest part, so many bytes are; as a parameter may be."""
     return max(1, min(count // min(rows), MOST))
+
+
+def _panels(kernel: func.FuncOp) -> list[int]:
+    """How many panels of how many columns a kernel returns. PassError where it returns none."""
+    extents = last_extents(kernel, 2)
+    return extents or fail(kernel, "a kernel of panels returns [.., panels, columns]")
 
 
 def _operands(kernel: func.FuncOp) -> list[ir.RankedTensorType]:

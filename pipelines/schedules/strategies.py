@@ -8,6 +8,7 @@ from torch_mlir.dialects import func
 
 from llmc.dialects.divisor import divisor
 from llmc.pipelines.errors import fail
+from llmc.pipelines.rewriting.kernel_functions import last_extents
 from llmc.pipelines.schedules.attention_choices import (
     choose_attention,
     choose_byte_attention,
@@ -157,15 +158,15 @@ def _region(_kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
 
 
 def _norm_rows(kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
-    lanes = divisor(kernel.type.results[0].shape[-1], _LANES)
-    return PythonSchedule(norm_rows, NormRowsParameters(lanes))
+    (length,) = last_extents(kernel, 1) or fail(kernel, "a kernel of norms returns rows")
+    return PythonSchedule(norm_rows, NormRowsParameters(divisor(length, _LANES)))
 
 
 def _row(kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
     """Two workgroups: more would but repeat the reductions more often."""
-    length, *others = kernel.type.results[0].shape
-    if others:
-        fail(kernel, "a kernel of a row returns a tensor of rank 1")
+    (length,) = last_extents(kernel, 1) or [0]
+    if length == 0 or kernel.type.results[0].rank != 1:
+        fail(kernel, "a kernel of a row returns a tensor of rank 1 and static size")
     half = -(-length // 2)
     lanes = divisor(half, _LANES)
     return PythonSchedule(row, RowParameters(lanes, min(half // lanes, MOST)))
@@ -173,11 +174,11 @@ def _row(kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
 
 def _panels_of_workgroup(kernel: func.FuncOp, target: CPUTarget, turns: int = 1) -> int | None:
     """Its share of a weight; None where the panels are not for the registers of the target."""
-    shape = kernel.type.results[0].shape if len(kernel.type.results) == 1 else []
+    extents = last_extents(kernel, 2) if len(kernel.type.results) == 1 else None
     weight = _weight(kernel)
-    if len(shape) != 3 or shape[2] % target.byte_instruction.lanes or weight is None:
+    if extents is None or weight is None or extents[1] % target.byte_instruction.lanes:
         return None
-    return panels_of_workgroup(shape[1], prod(weight.shape[-3:]), target.cores, turns)
+    return panels_of_workgroup(extents[0], prod(weight.shape[-3:]), target.cores, turns)
 
 
 def _values_ahead(target: CPUTarget) -> int:

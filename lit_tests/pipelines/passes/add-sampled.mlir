@@ -103,3 +103,17 @@ func.func @decode(%tokens: tensor<1x1xi64>, %start: tensor<1xi64>, %sequence: i6
   %logits = tensor.empty() : tensor<1x10xf32>
   return %logits, %tokens : tensor<1x10xf32>, tensor<1x1xi64>
 }
+
+// -----
+
+// Nor is there one of what has several blocks.
+// CHECK-LABEL: func.func @decode
+// CHECK-NOT:   @sampled
+func.func @decode(%tokens: tensor<1x1xi64>, %start: tensor<1xi64>, %sequence: i64, %past: i64, %late: i1) -> (tensor<1x10xf32>, tensor<1x1xi64>) {
+  %logits = tensor.empty() : tensor<1x10xf32>
+  cf.cond_br %late, ^one, ^other
+^one:
+  return %logits, %tokens : tensor<1x10xf32>, tensor<1x1xi64>
+^other:
+  return %logits, %tokens : tensor<1x10xf32>, tensor<1x1xi64>
+}

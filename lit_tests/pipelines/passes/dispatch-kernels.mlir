@@ -182,3 +182,24 @@ func.func @calls_rows_best(%x: tensor<2x4x4xf32>) -> (tensor<2x4x4xf32>, tensor<
   %y, %best = call @rows_best(%x) : (tensor<2x4x4xf32>) -> (tensor<2x4x4xf32>, tensor<2xi64>)
   return %y, %best : tensor<2x4x4xf32>, tensor<2xi64>
 }
+
+// -----
+
+// A grid may be as wide as an argument says.
+// CHECK-LABEL: func.func @calls_wide(
+// CHECK-SAME:      %{{.*}}: tensor<16xf32>, %[[N:.*]]: index)
+// CHECK:         "flow.dispatch"(%[[N]]
+func.func private @wide(%x: tensor<16xf32>, %n: index) -> tensor<16xf32> attributes {llmc.kernel = "row"} {
+  %room = tensor.empty() : tensor<16xf32>
+  %y = scf.forall (%i) in (%n) shared_outs(%out = %room) -> (tensor<16xf32>) {
+    %part = tensor.extract_slice %x[%i] [1] [1] : tensor<16xf32> to tensor<1xf32>
+    scf.forall.in_parallel {
+      tensor.parallel_insert_slice %part into %out[%i] [1] [1] : tensor<1xf32> into tensor<16xf32>
+    }
+  }
+  return %y : tensor<16xf32>
+}
+func.func @calls_wide(%x: tensor<16xf32>, %n: index) -> tensor<16xf32> {
+  %y = call @wide(%x, %n) : (tensor<16xf32>, index) -> tensor<16xf32>
+  return %y : tensor<16xf32>
+}

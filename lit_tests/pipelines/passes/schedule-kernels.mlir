@@ -84,3 +84,25 @@ func.func private @linear(%x: tensor<1x8xf32>, %w: tensor<2x7x16xf32>) -> tensor
       : (tensor<1x8xf32>, tensor<2x7x16xf32>) -> tensor<1x32xf32>
   return %y : tensor<1x32xf32>
 }
+
+// -----
+
+// What is marked as a kernel by hand may be none.
+// expected-error@+1 {{a kernel of panels returns [.., panels, columns]}}
+func.func private @nothing() attributes {llmc.kernel = "panel_matvec"} {
+  return
+}
+
+// -----
+
+// expected-error@+1 {{a kernel of a row returns a tensor of rank 1 and static size}}
+func.func private @open(%x: tensor<?xf32>) -> tensor<?xf32> attributes {llmc.kernel = "row"} {
+  return %x : tensor<?xf32>
+}
+
+// -----
+
+// expected-error@+1 {{a kernel of one workgroup returns tensors of static size}}
+func.func private @number(%i: index) -> index attributes {llmc.kernel = "region"} {
+  return %i : index
+}

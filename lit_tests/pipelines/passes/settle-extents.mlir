@@ -59,3 +59,15 @@ func.func @product(%x: tensor<?x2x4xf32>) -> index {
   %dim = tensor.dim %rows, %c0 : tensor<?x4xf32>
   return %dim : index
 }
+
+// A dimension that there is not is asked for in vain, as MLIR allows.
+// CHECK-LABEL: func.func @beyond(
+// CHECK-COUNT-3: tensor.dim
+func.func @beyond(%x: tensor<?xf32>, %y: tensor<*xf32>) -> (index, index, index) {
+  %less = arith.constant -3 : index
+  %more = arith.constant 7 : index
+  %before = tensor.dim %x, %less : tensor<?xf32>
+  %after = tensor.dim %x, %more : tensor<?xf32>
+  %unknown = tensor.dim %y, %more : tensor<*xf32>
+  return %before, %after, %unknown : index, index, index
+}

@@ -80,3 +80,14 @@ func.func @last(%x: tensor<1x?x8xf32>) -> index {
   %n = tensor.dim %y, %c2 : tensor<1x?x24xf32>
   return %n : index
 }
+
+// A dimension that there is not is asked for in vain.
+// CHECK-LABEL: func.func @beyond(
+// CHECK:         tensor.dim
+func.func @beyond(%x: tensor<?x4xf32>, %w: tensor<8x4xf32>) -> (tensor<?x8xf32>, index) {
+  %less = arith.constant -3 : index
+  %y = "llmc.linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
+      : (tensor<?x4xf32>, tensor<8x4xf32>) -> tensor<?x8xf32>
+  %d = tensor.dim %y, %less : tensor<?x8xf32>
+  return %y, %d : tensor<?x8xf32>, index
+}

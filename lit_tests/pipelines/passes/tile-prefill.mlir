@@ -69,3 +69,10 @@ func.func @prefill(%tokens: tensor<1x?xi64>, %positions: tensor<1x?xi64>) {
 func.func @prefill(%tokens: tensor<1x?xi64>, %start: tensor<1xi64>, %sequence: i64, %past: i64) -> tensor<1x?xi64> {
   return %tokens : tensor<1x?xi64>
 }
+
+// -----
+
+// expected-error@+1 {{must take tokens, start, sequence and past, as thread-kv-cache leaves it}}
+func.func @prefill(%tokens: index, %start: tensor<1xi64>, %sequence: i64, %past: i64) {
+  return
+}

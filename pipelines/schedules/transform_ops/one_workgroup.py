@@ -5,6 +5,7 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir.dialects import ext, func, scf, tensor, transform
 
+from llmc.pipelines.errors import fail
 from llmc.pipelines.schedules.transform_ops.dialect import ModifiesPayload, Operation, Rewriting
 
 
@@ -16,6 +17,8 @@ class Interpretation(Rewriting):
         """Moves the body of a function into a grid."""
         (block,) = target.regions[0].blocks
         *body, end = [op.operation for op in block]
+        if not all(_is_static(value.type) for value in end.operands):
+            fail(target, "a kernel of one workgroup returns tensors of static size")
         with ir.InsertionPoint(end), end.location:
             rooms = [
                 tensor.empty(value.type.shape, value.type.element_type) for value in end.operands
@@ -39,6 +42,10 @@ class OneWorkgroupOp(Operation, name="one_workgroup", traits=[Interpretation, Mo
     """
 
     target: ext.Operand[Any]
+
+
+def _is_static(type_: ir.Type) -> bool:
+    return isinstance(type_, ir.RankedTensorType) and type_.has_static_shape
 
 
 def _insert_whole(value: ir.Value, room: ir.Value) -> None:
