@@ -161,6 +161,13 @@ def slice_of_rows(value: ir.Value, start: int, count: int) -> ir.Value:
     return slice_of(value, [*[0] * len(leading), start], extents, extents)
 
 
+def part(value: ir.Value, first: Size, count: Size) -> ir.Value:
+    """`count` elements of `value [N, ...]` along its first dimension, from number `first` on."""
+    _, *rest = value.type.shape
+    extents: list[Size] = [count, *rest]
+    return slice_of(value, [first, *[0] * len(rest)], extents, extents)
+
+
 def kept_dims(cut: tensor.ExtractSliceOp) -> list[int]:
     """The dimensions of its source that a slice has in its result: extents of 1 may be dropped."""
     kept: list[int] = []

@@ -29,15 +29,21 @@ def compile_module(module: ir.Module, target: Target, output: Path) -> dict[str,
 
     Returns how many kernels a call of each public function dispatches.
     """
+    code, dispatches = compiled(module, target)
+    # Not by IREE, to whom a full disk is a failed compilation.
+    output.write_bytes(code)
+    return dispatches
+
+
+def compiled(module: ir.Module, target: Target) -> tuple[bytes, dict[str, int]]:
+    """The code of `module` for `target`, and what `compile_module` returns. Raises IREEError."""
     flow = form_dispatches(module, target)
     if isinstance(target, GPUTarget):
         commands = record_commands(flow, target)
         code = _compile(_text(commands.operation), target, "--compile-from=hal")
     else:
         code = _compile(_text(flow.operation), target, "--compile-from=flow")
-    # Not by IREE, to whom a full disk is a failed compilation.
-    output.write_bytes(code)
-    return count_dispatches(flow)
+    return code, count_dispatches(flow)
 
 
 def form_dispatches(module: ir.Module, target: Target) -> iree_ir.Module:

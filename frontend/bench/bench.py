@@ -46,15 +46,15 @@ def open_field(entrants: Sequence[Entrant], stack: ExitStack, tell: Callable[[st
 
 
 def bench(
-    entrants: Field,
+    present: Field,
     cases: Sequence[Case],
     rounds: int,
     vocabulary: int,
     machine: Machine,
 ) -> Iterator[list[Row]]:
     """Yields the rows of case after case. UserError if ours fails."""
-    turns = {name: remote.measure for name, remote in entrants.contenders.items()}
+    turns = {name: remote.measure for name, remote in present.contenders.items()}
     for results in measure_in_turns(
-        turns, machine.read_bytes_per_s, cases, rounds, vocabulary, entrants.leave_out
+        turns, machine.read_bytes_per_s, cases, rounds, vocabulary, present.leave_out
     ):
-        yield list(sum_up(results, entrants.facts))
+        yield list(sum_up(results, present.facts))

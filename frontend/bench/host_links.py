@@ -5,9 +5,7 @@ reads and runs; and as many processes as there are CPUs, or more, wait for one a
 of kernels with a collective after each is compared with one that has a collective at its end alone.
 """
 
-import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import numpy as np
 from torch_mlir import ir
@@ -17,14 +15,11 @@ from llmc import dialects
 from llmc.dialects import LinearOp
 from llmc.dialects.attributes import i64
 from llmc.dialects.index_notation import slice_of
+from llmc.frontend.bench.code_for_ranks import code_for_ranks
 from llmc.frontend.bench.rank_calls import Call, Called, call_on_ranks
-from llmc.pipelines.driver.execution import run
-from llmc.pipelines.iree import compile_module
-from llmc.pipelines.passes import LowerCollectives, LowerLlmc, ToIREE
 from llmc.pipelines.sharding.annotations import add_grid
 from llmc.pipelines.sharding.collectives import add_up, all_gather, shift
 from llmc.pipelines.sharding.search.device import Line, Link
-from llmc.pipelines.targets.parse import parse_target
 from llmc.runtime.manifest import Axis
 from llmc.runtime.ranks.communicator import Operation
 from llmc.runtime.ranks.grid import Grid
@@ -110,12 +105,7 @@ def _compiled(grid: Grid) -> bytes:
                 _add(module, f"{name}_{form}", [short, weights], _kernels(operation, ranks, form))
             _add(module, f"{name}_long", [long], _messages(operation, ranks))
         _add(module, "rest", [short], lambda x: x)
-        simplify = "func.func(linalg-generalize-named-ops),canonicalize,cse"
-        run((LowerLlmc(), simplify, LowerCollectives(), ToIREE()), module)
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "module.vmfb"
-            compile_module(module, parse_target("cpu"), path)
-            return path.read_bytes()
+        return code_for_ranks(module)
 
 
 def _add(

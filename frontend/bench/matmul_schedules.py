@@ -1,9 +1,7 @@
 """The schedules of a matmul among ranks, side by side: what each moves, holds and takes."""
 
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from torch_mlir import ir
@@ -11,16 +9,13 @@ from torch_mlir.dialects import func
 
 from llmc import dialects
 from llmc.dialects import LinearOp
+from llmc.frontend.bench.code_for_ranks import code_for_ranks
 from llmc.frontend.bench.rank_calls import Call, Called, call_on_ranks
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.errors import PassError
-from llmc.pipelines.iree import compile_module
 from llmc.pipelines.passes import (
-    LowerCollectives,
-    LowerLlmc,
     PropagateShapes,
     ScheduleCollectives,
-    ToIREE,
 )
 from llmc.pipelines.passes.schedule_collectives import VARIANTS
 from llmc.pipelines.rewriting.functions import functions
@@ -28,13 +23,9 @@ from llmc.pipelines.sharding.annotations import grid_of
 from llmc.pipelines.sharding.search.cost import collective_cost
 from llmc.pipelines.sharding.search.device import Device
 from llmc.pipelines.sharding.traffic import exchanges
-from llmc.pipelines.targets.parse import parse_target
 from llmc.pipelines.walks import find
 from llmc.runtime.errors import UserError
 from llmc.runtime.ranks.grid import Grid
-
-# IREE knows linalg's addition by its loops alone.
-_SIMPLIFY = "func.func(linalg-generalize-named-ops),canonicalize,cse"
 
 
 @dataclass(frozen=True)
@@ -162,11 +153,8 @@ def _schedule(
         function.sym_name.value: (function.type, _peak(function), _link_s(function, grid, device))
         for function in functions(module)
     }
-    run((LowerLlmc(), _SIMPLIFY, LowerCollectives(), ToIREE()), module)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "module.vmfb"
-        compile_module(module, parse_target("cpu"), path)
-        return {name: _Function(path.read_bytes(), *known) for name, known in facts.items()}
+    code = code_for_ranks(module)
+    return {name: _Function(code, *known) for name, known in facts.items()}
 
 
 def _peak(function: func.FuncOp) -> int:

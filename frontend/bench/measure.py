@@ -1,4 +1,4 @@
-"""Runs all contenders through all cases, in turns, and sums up what they took."""
+"""Runs all contenders through all cases, in turns."""
 
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence

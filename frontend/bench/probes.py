@@ -1,17 +1,15 @@
 """The kernels that measure a machine, compiled for this CPU and loaded."""
 
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import iree.runtime as rt
 import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
-from llmc.pipelines.iree import compile_module
+from llmc.pipelines.iree import compiled
 from llmc.pipelines.kernels.kernel import Kernel, dispatch
 from llmc.pipelines.kernels.probes import (
     ROUNDS,
@@ -79,10 +77,8 @@ def _load(
     """Functions that run the probes and return the seconds they took."""
     device = device_of_threads(threads)
     config = rt.Config(device=device)
-    with tempfile.TemporaryDirectory() as name:
-        path = Path(name) / "probes.vmfb"
-        compile_module(_module(probes), target, path)
-        code = rt.VmModule.copy_buffer(config.vm_instance, path.read_bytes())
+    binary, _ = compiled(_module(probes), target)
+    code = rt.VmModule.copy_buffer(config.vm_instance, binary)
     hal = rt.create_hal_module(config.vm_instance, device)
     context = rt.VmContext(config.vm_instance, modules=[hal, code])
 

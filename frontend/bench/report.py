@@ -76,7 +76,10 @@ def table(rows: Sequence[Row]) -> Table:
     cached = f", {case.cached} cached" if case.held else ""
     shown = Table(
         "",
-        *(name for name in ("prefill\ntokens/s", "llmc\nis", "decode\ntokens/s", "llmc\nis")),
+        "prefill\ntokens/s",
+        "llmc\nis",
+        "decode\ntokens/s",
+        "llmc\nis",
         "of\nbandwidth",
         "memory",
         title=f"prompt {case.prompt}, batch {case.batch}{cached}, {case.generated} generated",

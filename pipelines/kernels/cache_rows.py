@@ -26,7 +26,7 @@ from llmc.pipelines.kernels.vectors import (
 )
 
 
-def holds_cells(cache: ir.Value) -> bool:
+def holds_bytes_of_cells(cache: ir.Value) -> bool:
     """Whether the buffer `cache` holds cells."""
     return bool(cache.type.element_type == ir.IntegerType.get_signless(8))
 
@@ -34,7 +34,7 @@ def holds_cells(cache: ir.Value) -> bool:
 def channels_of(cache: ir.Value) -> int:
     """The channels of a row of the buffer `cache`."""
     count = int(cache.type.shape[4])
-    return Q8_0.values * count if holds_cells(cache) else count
+    return Q8_0.values * count if holds_bytes_of_cells(cache) else count
 
 
 class RowWriter:

@@ -19,7 +19,7 @@ from llmc.dialects.dealt_columns import DealtColumns
 from llmc.dialects.divisor import divisor
 from llmc.dialects.index_notation import Size, index
 from llmc.pipelines.kernels.attention_cuts import DecodeAttentionCut
-from llmc.pipelines.kernels.cache_rows import RowWriter, holds_cells
+from llmc.pipelines.kernels.cache_rows import RowWriter, holds_bytes_of_cells
 from llmc.pipelines.kernels.float_softmax import FloatSoftmax
 from llmc.pipelines.kernels.head_row import HeadNorm, HeadRow, Preparation, Rotation
 from llmc.pipelines.kernels.kernel import STACK_BYTES, Kernel, div_rem, in_symbol, load_index
@@ -253,7 +253,7 @@ class _Step:
         """Writes the new key and value to `column`: the last part reads them, if any does."""
         last = arith.cmpi(arith.CmpIPredicate.eq, part, arith.subi(count, index(1)))
         caches, offset = self.caches, self.shape.key_offset
-        kept = holds_cells(caches.keys)
+        kept = holds_bytes_of_cells(caches.keys)
         keys = RowWriter(caches.keys, self.lanes, KEYS if kept else None)
         values = RowWriter(caches.values, self.lanes, VALUES if kept else None)
         branch = scf.IfOp(last)
@@ -295,7 +295,7 @@ class _Step:
         """For as many heads at once as the stack bears."""
         caches, sharing, softcap = self.caches, self.shape.sharing, self.shape.softcap
         together = self.cut.together
-        if holds_cells(caches.keys):
+        if holds_bytes_of_cells(caches.keys):
             most = _CELL_STACK_BYTES // ProgressiveSoftmax.bytes(
                 1, caches.channels, caches.value_channels, self.lanes
             )

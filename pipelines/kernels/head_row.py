@@ -111,7 +111,7 @@ class HeadRow:
 
     def copy(self, write: Write) -> None:
         """Passes all channels to `write(values, at)`, vector by vector."""
-        self._each(0, self.channels, width_of(self.lanes, self.channels), self._load, write)
+        self._each(0, self.channels, width_of(self.lanes, self.channels), write)
 
     def turn(self, rotation: Rotation | None, write: Write) -> None:
         """As `rotate` where there is a rotation, and as `copy` where not."""
@@ -140,7 +140,7 @@ class HeadRow:
             for channels, at in zip(new, places, strict=True):
                 write(channels, at)
             scf.yield_([])
-        self._each(turned, self.channels, lanes, self._load, write)
+        self._each(turned, self.channels, lanes, write)
 
     def _load(self, at: ir.Value, lanes: int) -> ir.Value:
         x = load(self.buffer, [*self.where, arith.addi(self.first, at)], lanes)
@@ -149,16 +149,9 @@ class HeadRow:
         scaled = arith.mulf(x, vector.broadcast(floats(lanes), self.scale))
         return arith.mulf(scaled, self.norm.factors(at, lanes))
 
-    def _each(
-        self,
-        start: int,
-        end: int,
-        lanes: int,
-        read: Callable[[ir.Value, int], ir.Value],
-        write: Write,
-    ) -> None:
+    def _each(self, start: int, end: int, lanes: int, write: Write) -> None:
         for at in self.loop(start, end, lanes):
-            write(read(at, lanes), at)
+            write(self._load(at, lanes), at)
             scf.yield_([])
 
 

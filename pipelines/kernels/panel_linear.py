@@ -6,7 +6,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from llmc.dialects.float_bits import join
-from llmc.dialects.index_notation import pointwise, reduce, slice_of
+from llmc.dialects.index_notation import part, pointwise, reduce
 from llmc.pipelines.kernels.kernel import multiply_add
 
 
@@ -31,8 +31,11 @@ def _product(x: ir.Value, weight: list[ir.Value], bias: ir.Value | None) -> ir.V
 
     operands = ",".join(["tk", *["pkj"] * len(weight)])
     y = reduce(f"{operands}->tpj", step, 0.0, x, *weight)
-    if bias is None:
-        return y
+    return y if bias is None else add_bias(y, bias)
+
+
+def add_bias(y: ir.Value, bias: ir.Value) -> ir.Value:
+    """`y [T, P, J]` with `bias [P, J]` added to each row."""
     return pointwise("tpj,pj->tpj", lambda y, b, _: arith.addf(y, b), y, bias)
 
 
@@ -48,7 +51,5 @@ def _part(value: ir.Value, number: int, parts: int) -> ir.Value:
     """The panels of `value` that are part `number` of `parts`."""
     if parts == 1:
         return value
-    panels, *rest = value.type.shape
-    count = panels // parts
-    extents = [count, *rest]
-    return slice_of(value, [number * count, *[0] * len(rest)], extents, extents)
+    count = value.type.shape[0] // parts
+    return part(value, number * count, count)

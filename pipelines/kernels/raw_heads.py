@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from llmc.pipelines.kernels.head_row import HeadNorm, Rotation, Write
+from llmc.pipelines.kernels.head_row import NormConstants, Rotation, Write
 from llmc.pipelines.kernels.kernel import in_symbol
 from llmc.pipelines.kernels.threads import spread
 from llmc.pipelines.kernels.token_heads import TokenHeads
@@ -15,20 +15,20 @@ class RawHeads:
     """Heads that lie as `places` says, what is done to them, and by which `factors`.
 
     Factors are the buffers `cos` and `sin [B or 1, T, R]`, where heads are `rotated`, by pairs that
-    are `interleaved` or not, and `weight [L, D]`, where a `norm` is given: its epsilon and offset,
-    applied before heads are turned.
+    are `interleaved` or not, and `weight [L, D]`, where a `norm` is given, which comes first.
     """
 
     places: TokenHeads
     rotated: bool
     interleaved: bool
-    norm: tuple[float, float] | None
+    norm: NormConstants | None
 
     @property
     def text(self) -> str:
         """What the types of the buffers do not say, as part of a symbol."""
         turned = ("interleaved",) if self.interleaved else ()
-        return in_symbol(self.places.offset, *turned, *(self.norm or ()))
+        normed = (self.norm.text,) if self.norm else ()
+        return in_symbol(self.places.offset, *turned, *normed)
 
     def make(
         self,
@@ -46,7 +46,7 @@ class RawHeads:
         sequence, head, token = where
         row = self.places.row(buffer, sequence, head, token, spread(threads))
         if self.norm is not None:
-            row = row.normed(HeadNorm(factors[-1], layer, *self.norm))
+            row = row.normed(self.norm.of(factors[-1], layer))
         turned = Rotation(factors[:2], sequence, token, self.interleaved)
         rotation = turned if self.rotated else None
         row.turn(rotation, write)

@@ -19,6 +19,7 @@ from llmc.pipelines.kernels.gpu_decode_attention import (
     room_type,
     slot_type,
 )
+from llmc.pipelines.kernels.head_row import NormConstants
 from llmc.pipelines.kernels.kernel import dispatch
 from llmc.pipelines.kernels.raw_heads import RawHeads
 from llmc.pipelines.kernels.threads import LANES
@@ -136,7 +137,7 @@ def _raw(
     turned = bool(new.tables), new.interleaved
     if norm is None:
         return held, RawHeads(places, *turned, None), new.tables
-    raw = RawHeads(places, *turned, (new.norms.epsilon, new.norms.offset))
+    raw = RawHeads(places, *turned, NormConstants(new.norms.epsilon, new.norms.offset))
     return held, raw, [*new.tables, norm]
 
 

@@ -6,7 +6,7 @@ from math import prod
 from typing import Annotated, ClassVar
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, linalg, tensor
+from torch_mlir.dialects import arith, tensor
 
 from llmc.dialects import (
     ArgmaxOp,
@@ -59,7 +59,7 @@ from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.rewriting.head_norms import PlainHeads, norms_heads, readers_of_heads
 from llmc.pipelines.rewriting.head_rows import heads_of, where_they_lie
-from llmc.pipelines.rewriting.kernel_operands import stack_and_number
+from llmc.pipelines.rewriting.kernel_operands import stack_and_place
 from llmc.pipelines.rewriting.operations import is_used, made_by, upwards
 from llmc.pipelines.rewriting.purity import erase_unread
 from llmc.pipelines.walks import find
@@ -204,8 +204,7 @@ def _attend_to_part(op: AttentionPartOp, cpu: CallKernels) -> list[ir.Value]:
         scalars=[op.layer, op.sequence, op.past],
     )
     rows = tensor.cast(ir.RankedTensorType.get([batch, tokens, heads, width], f32), rows)
-    room = tensor.empty([extents[0], heads, extents[1], width], f32)
-    return list(linalg.transpose(rows, outs=[room], permutation=[0, 2, 1, 3]).results)
+    return [heads_of(rows, extents[1])]
 
 
 def _argmax(op: ArgmaxOp, cpu: CallKernels) -> list[ir.Value]:
@@ -293,9 +292,7 @@ def _scored_route(op: ScoredRouteOp, cpu: CallKernels) -> list[ir.Value]:
     kernel, extents = scored_route(op, cpu.lanes), _dynamic_rows(op.logits) * 2
     if op.bias is None:
         return dispatch(kernel, [op.logits], types, extents)
-    biases, layer = stack_and_number(op.bias)
-    if layer is None:
-        biases, layer = expand(biases, [[1, biases.type.shape[0]]]), index(0)
+    biases, layer = stack_and_place(op.bias)
     return dispatch(kernel, [op.logits, biases], types, extents, scalars=[layer])
 
 

@@ -13,7 +13,7 @@ from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.recipes.recipe import recipe_of
 from llmc.pipelines.rewriting.output_head import (
     EMBEDDINGS,
-    LINEARS,
+    HEADS,
     has_plain_rows,
     head_of,
     keeps_outputs,
@@ -21,7 +21,7 @@ from llmc.pipelines.rewriting.output_head import (
 from llmc.pipelines.rewriting.weight_expressions import computed_by, serves_only
 from llmc.pipelines.walks import find
 
-_READERS = LINEARS | EMBEDDINGS
+_READERS = HEADS | EMBEDDINGS
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import ClassVar, TypeAlias
 from torch_mlir import ir
 
 from llmc.dialects import GroupedExpertLinearOp, PackedExpertLinearOp
-from llmc.dialects.index_notation import size
+from llmc.dialects.index_notation import part, size
 from llmc.pipelines.kernels.marks import name_result
 from llmc.pipelines.kernels.panel_linear import panel_linear
 from llmc.pipelines.passes.base import Pass
@@ -16,7 +16,6 @@ from llmc.pipelines.rewriting.expert_rows import (
     element,
     for_each_group,
     for_each_row,
-    part,
     without_padding,
 )
 from llmc.pipelines.rewriting.kernel_functions import (

@@ -9,7 +9,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from llmc.dialects import LayerNormOp, RMSNormOp
-from llmc.dialects.index_notation import pointwise, size, sizes, slice_of
+from llmc.dialects.index_notation import pointwise, sizes, slice_of_rows
 from llmc.dialects.linear_rows import apart
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.rewriting.extents import takes_whole
@@ -116,8 +116,7 @@ def _outline(norm: RMSNormOp | LayerNormOp, kernels: KernelFunctions) -> None:
         def build(*arguments: ir.Value) -> list[ir.Value]:
             rows, columns = x(arguments), norm.x.type.shape[-1]
             if source != norm.x:
-                extents = [size(rows, 0), columns]
-                rows = slice_of(rows, [0, start], extents, extents)
+                rows = slice_of_rows(rows, start, columns)
             y = _rebuilt(norm, rows, {name: read(arguments) for name, read in parts.items()})
             for residual in residuals:
                 y = pointwise("tn,tn->tn", _add, y, residual(arguments))

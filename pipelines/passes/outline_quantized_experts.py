@@ -8,7 +8,7 @@ from typing import ClassVar, TypeAlias
 from torch_mlir import ir
 
 from llmc.dialects import GroupedQuantizedExpertLinearOp, PackedQuantizedExpertLinearOp, TakeRowsOp
-from llmc.dialects.index_notation import size
+from llmc.dialects.index_notation import part, size
 from llmc.pipelines.kernels.quantized_linear import QuantizedRows
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.outline_quantized_linears import LONGEST, QUANTIZE
@@ -16,7 +16,6 @@ from llmc.pipelines.rewriting.expert_rows import (
     element,
     for_each_group,
     for_each_row,
-    part,
     without_padding,
 )
 from llmc.pipelines.rewriting.kernel_functions import EXPERT_MATMUL, EXPERT_MATVEC, KernelFunctions

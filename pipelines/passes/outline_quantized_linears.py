@@ -137,9 +137,8 @@ class _Layer(QuantizedLayer):
 
     def _workgroups(self) -> int:
         """How many there are at least, of whatever CPU."""
-        panels, *_ = self.weights[0].type.shape
         size = sum(bytes_of(weight.type) for weight in self.weights)
-        return panels // panels_of_workgroup(panels, size, cores=1)
+        return self.panels // panels_of_workgroup(self.panels, size, cores=1)
 
     @property
     def kind(self) -> str:
@@ -195,9 +194,7 @@ class _Layer(QuantizedLayer):
         stored = [operands.read(weight) for weight in self.weights]
         halves = operands.read(self.weights[0], as_halves)
         bias = self._bias(operands)
-        others = [
-            operands.read(self._rows(value, self.columns)) for value in self.epilogue.others()
-        ]
+        others = [operands.read(self._panels_of(value)) for value in self.epilogue.others()]
 
         def build(*arguments: ir.Value) -> list[ir.Value]:
             return [
@@ -223,5 +220,6 @@ class _Layer(QuantizedLayer):
             return None
         return operands.read(self.bias, self.bias_panels)
 
-    def _rows(self, value: ir.Value, width: int) -> ir.Value:
-        return as_rows(value, width, dynamic=not self.is_one_row)
+    def _panels_of(self, value: ir.Value) -> ir.Value:
+        """`value [..., N]` as `[T, P, J]`."""
+        return as_rows(value, self.columns, dynamic=not self.is_one_row)

@@ -16,7 +16,7 @@ from llmc.pipelines.kernels.attention_cuts import (
     kernel_of_attention,
 )
 from llmc.pipelines.passes.base import Pass
-from llmc.pipelines.rewriting.alone import alone
+from llmc.pipelines.rewriting.alone import alone, copied_alone
 from llmc.pipelines.rewriting.functions import functions
 from llmc.pipelines.rewriting.kernel_functions import is_distributed, kind_of
 from llmc.pipelines.schedules.interpreter import apply_script
@@ -124,9 +124,8 @@ def run_alone(schedule: PythonSchedule, kernel: func.FuncOp) -> None:
 
     MLIRError where it fails.
     """
-    alone = ir.Module.create(kernel.location)
-    alone.body.append(kernel.operation.clone())
-    apply_script(schedule.script(), alone)
-    for op in list(alone.body):
+    module = copied_alone(kernel)
+    apply_script(schedule.script(), module)
+    for op in list(module.body):
         op.move_before(kernel)
     kernel.operation.erase()

@@ -32,7 +32,7 @@ ELEMENTS = ("f32", "f16", Q8_0.name)
 
 @dataclass(frozen=True)
 class Cache:
-    """A global, and the attention that it is of."""
+    """The type of a global, and where the attention is that it is of."""
 
     type: ir.RankedTensorType
     location: ir.Location

@@ -23,6 +23,13 @@ def alone(op: ir.Operation) -> ir.Module:
     return module
 
 
+def copied_alone(function: func.FuncOp) -> ir.Module:
+    """A module of a copy of `function`."""
+    module = ir.Module.create(function.location)
+    module.body.append(function.operation.clone())
+    return module
+
+
 def copied(op: ir.Operation, operands: Mapping[ir.Value, ir.Value]) -> ir.Operation:
     """A copy of `op`, here, of what takes the place of each of its operands."""
     copy = op.clone()

@@ -6,7 +6,7 @@ from typing import TypeAlias, TypeVar
 from torch_mlir import ir
 from torch_mlir.dialects import arith, scf, tensor
 
-from llmc.dialects.index_notation import Size, collapse, index, size, slice_of
+from llmc.dialects.index_notation import Size, collapse, index, slice_of, slice_of_rows
 
 _T = TypeVar("_T")
 
@@ -55,13 +55,6 @@ def for_each_group(
     return _for_each(experts, [count, *shape], compute)
 
 
-def part(value: ir.Value, first: Size, count: Size) -> ir.Value:
-    """`count` rows of `value [R, ...]` from number `first` on."""
-    _, *rest = value.type.shape
-    extents = [count, *rest]
-    return slice_of(value, [first, *[0] * len(rest)], extents, extents)
-
-
 def element(value: ir.Value, number: ir.Value) -> ir.Value:
     """`value [E, ...]` at `number`."""
     _, *rest = value.type.shape
@@ -72,8 +65,7 @@ def without_padding(y: ir.Value, type_: ir.RankedTensorType) -> ir.Value:
     """`y [R, P, J]` as `[R, N]`, of this type: the last panel may be padded."""
     y = collapse(y, [1, 2])
     if y.type.shape[1] != type_.shape[1]:
-        extents = [size(y, 0), type_.shape[1]]
-        y = slice_of(y, [0, 0], extents, extents)
+        y = slice_of_rows(y, 0, type_.shape[1])
     return y if y.type == type_ else tensor.cast(type_, y)
 
 

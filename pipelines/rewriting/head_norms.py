@@ -7,10 +7,9 @@ from torch_mlir import ir
 from torch_mlir.dialects import linalg
 
 from llmc.dialects import RMSNormOp
-from llmc.dialects.index_notation import expand, index
 from llmc.pipelines.kernels.head_row import NormConstants
 from llmc.pipelines.rewriting.generics import measured
-from llmc.pipelines.rewriting.kernel_operands import stack_and_number
+from llmc.pipelines.rewriting.kernel_operands import stack_and_number, stack_and_place
 from llmc.pipelines.rewriting.linear_prologue import read_lengths_before
 from llmc.pipelines.rewriting.operations import made_by
 
@@ -66,9 +65,7 @@ class PlainHeads:
         if norm is None or not norms_heads(norm):
             return cls(heads)
         read_lengths_before(norm.operation)
-        stack, layer = stack_and_number(norm.weight)
-        if layer is None:
-            stack, layer = expand(stack, [[1, stack.type.shape[0]]]), index(0)
+        stack, layer = stack_and_place(norm.weight)
         constants = NormConstants(norm.epsilon.value, norm.offset.value)
         return cls(_plain(norm.x, heads), constants, (stack,), (layer,))
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.dialects import linalg, tensor
 
-from llmc.dialects.index_notation import Size, collapse
+from llmc.dialects.index_notation import Size, collapse, size
 from llmc.pipelines.kernels.token_heads import TokenHeads
 from llmc.pipelines.rewriting.extents import takes_whole
 from llmc.pipelines.rewriting.operations import made_by
@@ -28,8 +28,8 @@ def heads_of(rows: ir.Value, tokens: Size) -> ir.Value:
 
     The linear layer after attention wants the rows, and undoes the transposition.
     """
-    batch, _, heads, width = rows.type.shape
-    room = tensor.empty([batch, heads, tokens, width], rows.type.element_type)
+    _, _, heads, width = rows.type.shape
+    room = tensor.empty([size(rows, 0), heads, tokens, width], rows.type.element_type)
     return linalg.transpose(rows, outs=[room], permutation=[0, 2, 1, 3]).results[0]
 
 

@@ -22,15 +22,6 @@ def kind_of(function: func.FuncOp) -> str | None:
     return kind.value if isinstance(kind, ir.StringAttr) else None
 
 
-def last_extents(kernel: func.FuncOp, count: int) -> list[int] | None:
-    """The last `count` extents of the first result; None where it has none such, or open ones."""
-    type_ = next(iter(kernel.type.results), None)
-    if not isinstance(type_, ir.RankedTensorType) or type_.rank < count:
-        return None
-    dims = range(type_.rank - count, type_.rank)
-    return None if any(map(type_.is_dynamic_dim, dims)) else [type_.shape[dim] for dim in dims]
-
-
 def is_distributed(kernel: func.FuncOp) -> bool:
     """Whether a schedule has distributed the kernel over workgroups.
 

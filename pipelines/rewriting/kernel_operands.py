@@ -7,7 +7,7 @@ from math import prod
 from torch_mlir import ir
 from torch_mlir.dialects import tensor
 
-from llmc.dialects.index_notation import Size, collapse, size, slice_of
+from llmc.dialects.index_notation import Size, collapse, expand, index, slice_of, slice_of_rows
 from llmc.dialects.linear_rows import apart, merged
 from llmc.dialects.quantize import in_rows
 from llmc.pipelines.rewriting.operations import made_by
@@ -81,6 +81,14 @@ def as_matrix(value: ir.Value, dynamic: bool = False) -> ir.Value:
     return rows
 
 
+def stack_and_place(value: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """As `stack_and_number`; of what is cut from no stack a stack of one, and 0."""
+    stack, number = stack_and_number(value)
+    if number is not None:
+        return stack, number
+    return expand(stack, [[1, stack.type.shape[0]]]), index(0)
+
+
 def as_many(rows: ir.Value, leading: list[Size]) -> ir.Value:
     """`rows [T, N]`, T being the product of `leading`, as many as are known of."""
     if not all(isinstance(extent, int) for extent in leading):
@@ -96,6 +104,5 @@ def from_panels(y: ir.Value, leading: list[Size], outputs: int, bias: ir.Value |
     """
     y = as_many(collapse(y, [1, 2]), leading)
     if outputs < y.type.shape[1]:
-        extents = [size(y, 0), outputs]
-        y = slice_of(y, [0, 0], extents, extents)
+        y = slice_of_rows(y, 0, outputs)
     return apart(y, leading, bias)

@@ -5,9 +5,11 @@ from torch_mlir import ir
 from llmc.dialects import LinearOp, QuantizedLinearOp
 from llmc.pipelines.rewriting.operations import made_by
 
-LINEARS = {("llmc.linear", 1), ("llmc.quantized_linear", 1)}
+HEADS = {("llmc.linear", 1), ("llmc.quantized_linear", 1)}
+"""Output heads: the operations, and the number of the operand that is the weight."""
+
 EMBEDDINGS = {("llmc.embedding", 1)}
-"""The operations that read a head's weight, and the number of that operand."""
+"""The operations that may read the same weight."""
 
 
 def head_of(op: ir.Operation) -> ir.OpView | None:
@@ -15,7 +17,7 @@ def head_of(op: ir.Operation) -> ir.OpView | None:
     if op.name != "llmc.argmax":
         return None
     reshape = made_by(op.operands[0], "tensor.collapse_shape")
-    linear = reshape and made_by(reshape.operands[0], *dict(LINEARS))
+    linear = reshape and made_by(reshape.operands[0], *dict(HEADS))
     if not reshape or not linear or not keeps_outputs(reshape):
         return None
     return linear.opview

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith
 
 from llmc.dialects import (
     BitcastOp,
@@ -14,9 +13,10 @@ from llmc.dialects import (
 )
 from llmc.dialects.bit_planes import HIGH, MIDDLE, OFFSET
 from llmc.dialects.blocks import FORMATS, Q8_0
-from llmc.dialects.index_notation import pointwise, slice_of
+from llmc.dialects.index_notation import part
 from llmc.dialects.quantize import in_rows
 from llmc.pipelines.kernels.marks import name_result
+from llmc.pipelines.kernels.panel_linear import add_bias
 from llmc.pipelines.kernels.quantized_linear import Norm, Panels, QuantizedRows, multiply, quantize
 from llmc.pipelines.rewriting.linear_epilogue import find_epilogue_of_panels, follow
 
@@ -85,7 +85,9 @@ class QuantizedLayer:
         for number in range(len(self.epilogue.strands)):
             panels = self._panels([self._part(each, number) for each in (*stored, halves)])
             product = multiply(rows, panels, number)
-            products.append(product if bias is None else _add(product, self._part(bias, number)))
+            if bias is not None:
+                product = add_bias(product, self._part(bias, number))
+            products.append(product)
         result = follow(self.epilogue, products, list(others))
         name_result(result)
         return result
@@ -103,18 +105,12 @@ class QuantizedLayer:
 
     def _part(self, value: ir.Value, strand: int) -> ir.Value:
         """The panels of `value` that belong to a strand."""
-        panels, *rest = value.type.shape
-        if self.strand == panels:
+        if self.strand == value.type.shape[0]:
             return value
-        extents = [self.strand, *rest]
-        return slice_of(value, [strand * self.strand, *[0] * len(rest)], extents, extents)
+        return part(value, strand * self.strand, self.strand)
 
 
 def as_halves(stored: ir.Value) -> ir.Value:
     """Bytes `[..., S]` seen as f16 `[..., S/2]`."""
     *shape, bytes_ = stored.type.shape
     return BitcastOp(stored, ir.RankedTensorType.get([*shape, bytes_ // 2], ir.F16Type.get())).out
-
-
-def _add(product: ir.Value, bias: ir.Value) -> ir.Value:
-    return pointwise("tpj,pj->tpj", lambda x, b, _: arith.addf(x, b), product, bias)

@@ -11,6 +11,7 @@ from llmc.dialects.index_notation import Size, index
 from llmc.pipelines.clones import clone_with
 from llmc.pipelines.errors import fail
 from llmc.pipelines.kernels.kernel import Kernel
+from llmc.pipelines.rewriting.alone import copied_alone
 from llmc.pipelines.rewriting.functions import functions, set_type
 from llmc.pipelines.walks import find
 
@@ -132,8 +133,7 @@ def split_arguments(values: list[ir.Value]) -> tuple[list[ir.Value], list[ir.Val
 
 def _in_buffers(function: func.FuncOp) -> ir.Module:
     """A module of the function alone, on buffers, those of its results being arguments too."""
-    module = ir.Module.create(function.location)
-    module.body.append(function.operation.clone())
+    module = copied_alone(function)
     _leave_out_best(_kernel_of(module))
     _take_destinations(_kernel_of(module))
     PassManager.parse(f"builtin.module({','.join(_INTO_BUFFERS)})").run(module.operation)

@@ -50,8 +50,10 @@ class GPUMatvec:
         lanes = facts.subgroup_size
         while lanes >= _LEAST_LANES and inputs % (lanes * elements):
             lanes //= 2
-        rows = facts.subgroup_size // max(lanes, 1)
-        if lanes < _LEAST_LANES or outputs % rows:
+        if lanes < _LEAST_LANES:
+            return None
+        rows = facts.subgroup_size // lanes
+        if outputs % rows:
             return None
         steps = divisor(inputs // (lanes * elements), _MOST_STEPS // len(matrices))
         subgroups = divisor(outputs // rows, _MOST_SUBGROUPS)

@@ -7,7 +7,6 @@ from torch_mlir.dialects import func
 
 from llmc.dialects.divisor import divisor
 from llmc.pipelines.errors import fail
-from llmc.pipelines.rewriting.kernel_functions import last_extents
 from llmc.pipelines.schedules.panel_experts import panel_expert_matmul, panel_expert_matvec
 from llmc.pipelines.schedules.panel_matmul import PanelMatmulParameters, panel_matmul
 from llmc.pipelines.schedules.panel_matvec import (
@@ -16,6 +15,7 @@ from llmc.pipelines.schedules.panel_matvec import (
     panel_matvec,
     single_panel,
 )
+from llmc.pipelines.schedules.result_extents import last_extents
 from llmc.pipelines.schedules.schedule import MOST, PythonSchedule
 from llmc.pipelines.schedules.transform_ops.sum_apart import CHAIN
 from llmc.pipelines.schedules.workgroups import panels_of_workgroup

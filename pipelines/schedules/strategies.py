@@ -8,7 +8,6 @@ from torch_mlir.dialects import func
 
 from llmc.dialects.divisor import divisor
 from llmc.pipelines.errors import fail
-from llmc.pipelines.rewriting.kernel_functions import last_extents
 from llmc.pipelines.schedules.attention_choices import (
     choose_attention,
     choose_byte_attention,
@@ -45,6 +44,7 @@ from llmc.pipelines.schedules.quantized_matvec import (
     quantized_panel,
 )
 from llmc.pipelines.schedules.region import RegionParameters, region
+from llmc.pipelines.schedules.result_extents import last_extents
 from llmc.pipelines.schedules.row import RowParameters, row
 from llmc.pipelines.schedules.schedule import MOST, PythonSchedule
 from llmc.pipelines.schedules.workgroups import panels_of_workgroup

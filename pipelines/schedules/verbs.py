@@ -1,4 +1,4 @@
-"""The verbs of schedules: each emits one operation of MLIR's transform dialect, or two.
+"""The verbs of schedules: each emits an operation of MLIR's transform dialect, or a few.
 
     with each(kernels(payload, "matmul")) as kernel:
         product, loops = tile(match(kernel, "mnk", reduced="k"), m=4, n=16)

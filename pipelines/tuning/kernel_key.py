@@ -3,6 +3,7 @@
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
+from llmc.pipelines.rewriting.alone import copied_alone
 from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.pipelines.tuning.database import Key
 from llmc.pipelines.tuning.versions import kernel_versions, short_digest
@@ -22,7 +23,7 @@ def kernel_key(kind: str, kernel: func.FuncOp, target: CPUTarget) -> Key:
 
 
 def _text(kernel: func.FuncOp) -> str:
-    alone = ir.Module.create(kernel.location)
-    copy = kernel.operation.clone(ir.InsertionPoint(alone.body))
+    module = copied_alone(kernel)
+    (copy,) = module.body
     copy.attributes["sym_name"] = ir.StringAttr.get("kernel")
-    return alone.operation.get_asm()
+    return module.operation.get_asm()

@@ -1,15 +1,13 @@
 """Times a kernel with one schedule, compiled by IREE, by itself."""
 
-import tempfile
 import time
 from collections.abc import Callable
 from itertools import cycle
-from pathlib import Path
 
 import iree.runtime as rt
 from torch_mlir import ir
 
-from llmc.pipelines.iree import compile_module
+from llmc.pipelines.iree import compiled
 from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.pipelines.tuning.trial import RUN, Trial
 from llmc.runtime.vm_function import VmFunction
@@ -23,10 +21,8 @@ Timer = Callable[[], float]
 def stopwatch(trial: Trial, module: ir.Module, target: CPUTarget, device: rt.HalDevice) -> Timer:
     """Compiles `module`, which `trial` built. Raises IREEError."""
     instance = rt.Config(device=device).vm_instance
-    with tempfile.TemporaryDirectory() as name:
-        path = Path(name) / "trial.vmfb"
-        compile_module(module, target, path)
-        code = rt.VmModule.copy_buffer(instance, path.read_bytes())
+    binary, _ = compiled(module, target)
+    code = rt.VmModule.copy_buffer(instance, binary)
     context = rt.VmContext(instance, modules=[rt.create_hal_module(instance, device), code])
     for name, arguments in trial.before:
         VmFunction(context, device, code.lookup_function(name))(*arguments)

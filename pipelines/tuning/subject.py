@@ -25,6 +25,7 @@ class Subject:
 
     `same[n]` is the number of the first argument that is the same tensor as argument n, perhaps
     seen as another type. `layers` is how many layers an argument of type index chooses among, or 1.
+    The kernel does not outlive `module`.
     """
 
     kind: str

@@ -119,12 +119,12 @@ def run(arguments: argparse.Namespace) -> None:
     manifest = Manifest.read(folder)
     rows: list[Row] = []
     with ExitStack() as stack:
-        entrants = open_field([ours(folder, threads), *others], stack, note)
-        entrants.missing.update(unreadable)
-        read_bytes = entrants.facts[OURS].weight_bytes or manifest.model.parameters
+        present = open_field([ours(folder, threads), *others], stack, note)
+        present.missing.update(unreadable)
+        read_bytes = present.facts[OURS].weight_bytes or manifest.model.parameters
         machine = Machine(max(read_bytes, _LEAST_READ), threads)
         vocabulary = manifest.model.vocab_size
-        for some in bench(entrants, cases, arguments.rounds, vocabulary, machine):
+        for some in bench(present, cases, arguments.rounds, vocabulary, machine):
             rows += some
             if not arguments.json:
                 write_table(table(some))
@@ -136,7 +136,7 @@ def run(arguments: argparse.Namespace) -> None:
         for point in roofline(function, tokens, past, manifest.model, kernels, bounds)
     ]
     if arguments.json:
-        facts = _facts(arguments, threads, bounds, entrants, rows, points)
+        facts = _facts(arguments, threads, bounds, present, rows, points)
         write(json.dumps(facts, indent=2) + "\n")
     else:
         _write_rooflines(points)
@@ -249,7 +249,7 @@ def _facts(
     arguments: argparse.Namespace,
     threads: int,
     bounds: Bounds,
-    entrants: Field,
+    present: Field,
     rows: list[Row],
     points: list[Point],
 ) -> dict[str, object]:
@@ -257,8 +257,8 @@ def _facts(
         "model": str(Path(arguments.model)),
         "machine": {"cpu": host_cpu_name(), "threads": threads, **vars(bounds)},
         "rounds": arguments.rounds,
-        "contenders": {name: vars(facts) for name, facts in entrants.facts.items()},
-        "missing": entrants.missing,
+        "contenders": {name: vars(facts) for name, facts in present.facts.items()},
+        "missing": present.missing,
         "results": [row.as_json() for row in rows],
         "kernels": [point.as_json() for point in points],
     }

@@ -70,8 +70,8 @@ class ByteDots:
                 part.append(_on_vectors(widening.operands[0], stored, type_))
         return parts
 
-    def activations(self, *, row: int, block: int) -> list[list[ir.Value]]:
-        """For each part, each word of the activations of a row, as vectors of four bytes."""
+    def activations(self, row: int) -> list[list[ir.Value]]:
+        """For each part of a block, each word of the activations of a row, of four bytes."""
         type_ = ir.VectorType.get([WORD], self.values[0].type.element_type)
         return [
             [
@@ -79,7 +79,7 @@ class ByteDots:
                     self.values[argument.arg_number - len(self._weights)],
                     type_,
                     self._place(
-                        argument.arg_number, row=row, panel=0, block=block, column=0, word=word
+                        argument.arg_number, row=row, panel=0, block=0, column=0, word=word
                     ),
                 )
                 for word in range(self.words)

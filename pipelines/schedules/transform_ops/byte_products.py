@@ -70,7 +70,7 @@ def _totals(dots: ByteDots, rows: list[Pairs], instruction: str, lanes: int) -> 
 
 def _pairs(dots: ByteDots, weights: list[list[ir.Value]], row: int, lanes: int) -> Pairs:
     """The weights of each word and part, and the activations, once for every column."""
-    activations = dots.activations(row=row, block=0)
+    activations = dots.activations(row)
     return [
         (weight, _repeated(four, lanes))
         for words in zip(*map(zip, weights, activations), strict=True)
