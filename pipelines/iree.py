@@ -1,6 +1,9 @@
 """The one place where MLIR text crosses from torch-mlir's MLIR to IREE's."""
 
 import io
+import os
+import re
+import tempfile
 from contextlib import AbstractContextManager, nullcontext, redirect_stderr
 from pathlib import Path
 
@@ -18,10 +21,13 @@ from llmc.pipelines.schedules.gpu_dispatches import schedule_dispatches
 from llmc.pipelines.targets.gpu import GPUTarget
 from llmc.pipelines.targets.target import Target
 from llmc.runtime import abi
+from llmc.runtime.errors import UserError
 
 # IREE looks at its input; to look at it again after each of its passes takes a third of the time.
 UNVERIFIED = "--verify=false"
 OPTIONS = ["--iree-opt-level=O3", UNVERIFIED]
+
+_NO_ROOM = re.compile("failed to generate temporary file|No space left on device")
 
 
 def compile_module(module: ir.Module, target: Target, output: Path) -> dict[str, int]:
@@ -92,6 +98,9 @@ def _compile(text: str, target: Target, *phases: str) -> bytes:
         with _without_warnings(target):
             return iree.compile_str(text, extra_args=[*target.flags, *OPTIONS, *phases])
     except iree.CompilerToolError as error:
+        if _NO_ROOM.search(str(error)):
+            folder = os.environ.get("TMPDIR", tempfile.gettempdir())
+            raise UserError(f"IREE cannot write temporary files to {folder}: set TMPDIR") from error
         raise IREEError(str(error)) from error
 
 

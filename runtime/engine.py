@@ -1,5 +1,6 @@
 """Runs a compiled module: tokens in, what follows them out. Its interface is in abi.py."""
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -19,6 +20,12 @@ from llmc.runtime.vm_function import Integers, Results, VmFunction
 
 # A prompt is run in pieces of so many tokens, which bounds the memory of their activations.
 PREFILL_CHUNK = 128
+
+# What IREE keeps of a function, as in `%input0: tensor<1x1xi64>, .. -> (%output0: tensor<1x9xf32>`.
+_DECLARATION = re.compile(
+    r"%input0: tensor<[\dx?]*x(?P<integers>i32|i64)>.* -> "
+    r"\(%output0: tensor<[\dx?]*x(?P<logits>\d+)xf32>"
+)
 
 
 @dataclass(frozen=True)
@@ -85,10 +92,11 @@ class Engine(Runner):
         except IREE_ERRORS as error:
             reason = first_line(error)
             raise UserError(f"{module.parent}: IREE cannot load it: {reason}") from error
-        self._starts: list[int] = []  # those of the last call, for the next one mostly has the same
-        self._uploaded_starts: rt.HalBufferView | None = None
-        self._chosen: list[int] = []  # by the last call, and mostly what the next one is given
-        self._chosen_view: rt.HalBufferView | None = None
+        # Those of the last call, for the next one mostly has the same, and where they lie.
+        self._starts: tuple[list[int], rt.HalBufferView | None] = [], None
+        # By the last call, and mostly what the next one is given.
+        self._chosen: tuple[list[int], rt.HalBufferView | None] = [], None
+        _check_declaration(module, program, vocabulary, integers)
         self._functions = {
             name: VmFunction(self._context, device, function, integers)
             for name in abi.FUNCTIONS
@@ -216,18 +224,34 @@ class Engine(Runner):
         *more: int | rt.HalBufferView,
     ) -> Results:
         function = self._functions[name]
-        if starts != self._starts:
-            self._starts = list(starts)
-            self._uploaded_starts = function.upload(starts, len(starts))
-        return function(new, self._uploaded_starts, *more)
+        try:
+            if starts != self._starts[0]:
+                self._starts = list(starts), function.upload(starts, len(starts))
+            return function(new, self._starts[1], *more)
+        except IREE_ERRORS as error:
+            raise UserError(f"IREE cannot run the module: {first_line(error)}") from error
 
     def _keep(self, chosen: list[int], results: Results) -> None:
         """Remembers the last tokens that a call chose, and where they lie on the device."""
-        self._chosen = list(chosen)
-        self._chosen_view = results.view(1)
+        self._chosen = list(chosen), results.view(1)
 
     def _given(self, tokens: list[int]) -> rt.HalBufferView:
         """One token of each sequence as an argument."""
-        if tokens == self._chosen:
-            return self._chosen_view
+        chosen, view = self._chosen
+        if tokens == chosen:
+            return view
         return self._functions[abi.DECODE].upload(tokens, len(tokens), 1)
+
+
+def _check_declaration(
+    module: Path, program: rt.VmModule, vocabulary: int, integers: Integers
+) -> None:
+    """UserError where a step of the module takes other integers, or knows other tokens."""
+    step = program.lookup_function(abi.DECODE)
+    declared = _DECLARATION.search(str(step.reflection)) if step else None
+    if declared and (declared["integers"], int(declared["logits"])) != (integers, vocabulary):
+        raise UserError(
+            f"{module.parent}: {module.name} takes {declared['integers']} and gives "
+            f"{declared['logits']} logits, its manifest says {integers} and {vocabulary}: "
+            "compile it again"
+        )

@@ -10,7 +10,7 @@ from llmc.runtime.abi import UNDECIDED
 from llmc.runtime.errors import UserError
 from llmc.runtime.queued_steps import QueuedSteps
 from llmc.runtime.runner import Output, Runner
-from llmc.runtime.sampling import Sampler, SamplingOptions, require_finite, require_type
+from llmc.runtime.sampling import Sampler, SamplingOptions, require_finite, set_number
 from llmc.runtime.text_stream import TextStream
 from llmc.runtime.tokenizer import Tokenizer
 
@@ -27,7 +27,7 @@ class GenerationOptions:
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
 
     def __post_init__(self) -> None:
-        require_type("max_new_tokens", self.max_new_tokens, Integral)
+        set_number(self, "max_new_tokens", Integral)
         if self.max_new_tokens < 1:
             raise UserError(f"max_new_tokens must be at least 1, not {self.max_new_tokens}")
         if not isinstance(self.stop, list | tuple) or not all(
@@ -107,7 +107,8 @@ class _Writer:
         if self._stream.stopped:
             return self._end("stop", piece)
         if self.left(room) <= 0:
-            return self._end("length", piece + self._stream.finish())
+            rest = self._stream.finish()
+            return self._end("stop" if self._stream.stopped else "length", piece + rest)
         result.pieces.append(piece)
         return piece
 

@@ -246,6 +246,8 @@ class Manifest:
 def _load(folder: Path) -> object:
     path = folder / MANIFEST
     try:
+        if path.exists() and not path.is_file():  # A pipe would be waited for.
+            raise UserError(f"bundle {folder}: {MANIFEST} is not a file")
         with path.open("rb") as file:
             data = file.read(_MAX_BYTES + 1)
     except FileNotFoundError as error:

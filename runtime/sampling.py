@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from numbers import Integral, Real
 from random import Random
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -43,10 +44,10 @@ class SamplingOptions:
 
     def __post_init__(self) -> None:
         for name in ("temperature", "top_p", "min_p", "repetition_penalty"):
-            require_type(name, getattr(self, name), Real)
-        require_type("top_k", self.top_k, Integral)
+            set_number(self, name, Real)
+        set_number(self, "top_k", Integral)
         if self.seed is not None:
-            require_type("seed", self.seed, Integral)
+            set_number(self, "seed", Integral)
         _require(0 <= self.temperature < math.inf, "temperature", self.temperature, "0 or above")
         _require(self.top_k >= 0, "top_k", self.top_k, "0 or above")
         _require(0 <= self.top_p <= 1, "top_p", self.top_p, "between 0 and 1")
@@ -80,11 +81,14 @@ class SamplingOptions:
         return [max(self.temperature, _LEAST), self.top_p, self.min_p]
 
 
-def require_type(name: str, value: object, kind: type[Real] | type[Integral]) -> None:
-    """UserError where option `name` has a value of another kind than `kind`."""
+def set_number(options: object, name: str, kind: type[Real] | type[Integral]) -> None:
+    """Makes option `name` a number of Python's, be it numpy's. UserError where it is no `kind`."""
+    value = getattr(options, name)
     if not isinstance(value, kind):
         what = "a whole number" if kind is Integral else "a number"
         raise UserError(f"{name} must be {what}, not {value!r}")
+    number: Callable[[Any], int | float] = int if kind is Integral else float
+    object.__setattr__(options, name, number(value))
 
 
 def _require(holds: bool, name: str, value: object, rule: str) -> None:

@@ -14,6 +14,7 @@ from tokenizers import (
 from transformers.integrations.gguf import convert_gguf_tokenizer, get_gguf_tokenizer
 
 from llmc.frontend.sample import sample_path
+from llmc.runtime import tokenizer as runtime
 from llmc.runtime.manifest import TokenizerFacts
 
 TEXTS = (
@@ -108,3 +109,8 @@ def byte_fallback(metaspace_decoder: bool = False) -> str:
 
 
 NO_FACTS = TokenizerFacts(None, None, None, (), None)
+
+
+def ids_of(tokenizer: runtime.Tokenizer, *pieces: str) -> list[int]:
+    ids = {tokenizer.piece(i): i for i in range(600)}
+    return [ids[piece] for piece in pieces]

@@ -311,9 +311,10 @@ def test_output_that_takes_nothing(tiny_bundle):
 
 
 def test_errors_that_nobody_takes():
-    command = ["bash", "-c", f"{LLMC} run /zork --prompt x 2>&-"]
-    result = subprocess.run(command, capture_output=True)
-    assert (result.returncode, result.stdout) == (2, b"")
+    for output in ("&-", "/dev/full"):
+        command = ["bash", "-c", f"{LLMC} run /zork --prompt x 2>{output}"]
+        result = subprocess.run(command, capture_output=True)
+        assert (result.returncode, result.stdout) == (2, b"")
 
 
 def test_full_disk(tiny_bundle, tmp_path):

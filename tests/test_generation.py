@@ -1,5 +1,7 @@
 """Generation reads no more from the device than it needs, and chooses what it should."""
 
+import json
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -11,11 +13,14 @@ from llmc.frontend.compile import compile_model
 from llmc.frontend.options import CompileOptions
 from llmc.runtime.abi import CANDIDATES, UNDECIDED
 from llmc.runtime.errors import UserError
-from llmc.runtime.generation import GenerationOptions, generate, generate_batch
+from llmc.runtime.generation import GenerationOptions, _Writer, generate, generate_batch
+from llmc.runtime.manifest import MANIFEST
 from llmc.runtime.queued_steps import QueuedSteps
 from llmc.runtime.runner import Output
 from llmc.runtime.sampling import SamplingOptions
+from llmc.runtime.tokenizer import Tokenizer
 from tests.in_memory import as_loaded
+from tests.sample_tokenizers import NO_FACTS, byte_fallback, ids_of
 from tests.tiny_models import tiny_config, tiny_model
 
 PROMPTS = ["the cat in the hat", "12 and 12", "one"]
@@ -296,6 +301,30 @@ def test_what_was_computed_outlives_the_model(endless_bundle):
     output = engine.prefill([1, 2, 3], 0)
     del engine
     assert output.best == output.logits.argmax(axis=1).tolist()
+
+
+def test_numbers_of_numpy_are_numbers(model):
+    options = {"max_new_tokens": 4, "temperature": 0.5, "top_k": 4, "seed": 3}
+    given = {name: np.array(value)[()] for name, value in options.items()}
+    assert model.generate("one", **given).token_ids == model.generate("one", **options).token_ids
+
+
+def test_a_stop_string_that_only_the_end_shows_is_why_the_text_ends():
+    """A byte's text is open until it is certain that no more bytes of a character follow."""
+    tokenizer = Tokenizer(byte_fallback(), NO_FACTS)
+    writer = _Writer([5], tokenizer, (), GenerationOptions(max_new_tokens=1, stop=("A",)))
+    (token,) = ids_of(tokenizer, f"<0x{ord('A'):02X}>")
+    assert (writer.write(token, 8), writer.result.finish_reason) == ("", "stop")
+
+
+def test_a_module_that_the_manifest_does_not_describe_is_refused(endless_bundle, tmp_path):
+    bundle = tmp_path / "bundle"
+    shutil.copytree(endless_bundle, bundle)
+    manifest = json.loads((bundle / MANIFEST).read_text())
+    manifest["model"]["vocab_size"] += 1
+    (bundle / MANIFEST).write_text(json.dumps(manifest))
+    with pytest.raises(UserError, match="compile it again"):
+        llmc.runtime.load(bundle)
 
 
 def test_threads_take_turns(model):

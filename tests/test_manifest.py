@@ -3,12 +3,14 @@ import dataclasses
 import hashlib
 import json
 import math
+import os
 from pathlib import Path
 
 import pytest
 
 from llmc.runtime.errors import UserError
 from llmc.runtime.manifest import (
+    MANIFEST,
     SCHEMA,
     Axis,
     CompileFacts,
@@ -245,6 +247,12 @@ def test_folder_that_is_no_bundle_is_named(tmp_path):
     assert "no bundle" in error_of(tmp_path / "missing")
     (tmp_path / "file").touch()
     assert "Not a directory" in error_of(tmp_path / "file")
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / MANIFEST)
+    with pytest.raises(UserError, match="is not a file"):
+        Manifest.read(tmp_path)
 
 
 def test_nothing_unreadable_is_written(bundle):

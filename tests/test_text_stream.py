@@ -8,7 +8,7 @@ from transformers.convert_slow_tokenizer import bytes_to_unicode
 from llmc.runtime.errors import UserError
 from llmc.runtime.text_stream import TextStream
 from llmc.runtime.tokenizer import Tokenizer
-from tests.sample_tokenizers import NO_FACTS, TEXTS, byte_fallback, byte_level, smollm2
+from tests.sample_tokenizers import NO_FACTS, TEXTS, byte_fallback, byte_level, ids_of, smollm2
 
 TOKENIZERS = {
     "byte-level": byte_level(),
@@ -30,11 +30,6 @@ def byte_level_tokenizer():
 def stream(tokenizer: Tokenizer, ids: Sequence[int], **options) -> str:
     text_stream = TextStream(tokenizer, **options)
     return "".join([*(text_stream.push(i) for i in ids), text_stream.finish()])
-
-
-def ids_of(tokenizer: Tokenizer, *pieces: str) -> list[int]:
-    ids = {tokenizer.piece(i): i for i in range(600)}
-    return [ids[piece] for piece in pieces]
 
 
 def random_ids(rng: random.Random, tokenizer: Tokenizer) -> list[int]:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from rich.console import Console
 
 from llmc.frontend.options import Progress
+from llmc.tools.terminal import note
 
 _STAGES = {
     "wait": "Waiting for another llmc that compiles the same model",
@@ -62,10 +63,10 @@ def _shown(verbose: bool) -> Iterator[Progress]:
             yield
         line = f"{title:<34}{time.perf_counter() - begin:6.1f} s"
         if console.is_terminal or verbose:
-            console.print(line)
+            note(line)
         else:
             held.append(line)
 
     yield show
     for line in held:
-        console.print(line)
+        note(line)

@@ -7,7 +7,7 @@ from importlib import import_module
 from llmc.pipelines.errors import IREEError
 from llmc.runtime.errors import UserError, printable
 from llmc.tools.arguments import ArgumentParser
-from llmc.tools.terminal import close_output, note, show_any_text
+from llmc.tools.terminal import drop, note, show_any_text
 
 _COMMANDS = (
     "run",
@@ -48,7 +48,7 @@ def main(words: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except BrokenPipeError:
-        close_output()
+        drop(sys.stdout)
         return 128 + signal.SIGPIPE
     return 0
 

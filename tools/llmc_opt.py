@@ -6,7 +6,7 @@ import sys
 
 from llmc.runtime.errors import UserError
 from llmc.tools.opt.arguments import parse_arguments
-from llmc.tools.terminal import close_output, note, write
+from llmc.tools.terminal import drop, note, write
 
 _ENDING = "SIGHUP", "SIGINT", "SIGTERM"
 """Signals by which somebody ends the command: the child, which does its work, gets them too."""
@@ -36,7 +36,7 @@ def _run(arguments: list[str]) -> int:
         note(f"error: {error}")
         return 1
     except BrokenPipeError:  # by `head`, say, which has seen enough
-        close_output()
+        drop(sys.stdout)
         return 1
     except KeyboardInterrupt:
         return 128 + signal.SIGINT

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from io import TextIOWrapper
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from llmc.runtime.errors import UserError
 
@@ -36,14 +36,14 @@ def write(output: str | bytes) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        close_output()
+        drop(sys.stdout)
         raise OutputError(f"cannot write to standard output: {error.strerror}") from error
 
 
-def close_output() -> None:
-    """Drops what standard output still holds, which Python would try to write at exit."""
+def drop(stream: TextIO) -> None:
+    """Drops what `stream` holds, which Python would try to write at exit, and what comes then."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+    os.dup2(nowhere, stream.fileno())
 
 
 def standard_input() -> TextIOWrapper:
@@ -54,9 +54,13 @@ def standard_input() -> TextIOWrapper:
 
 
 def note(text: str) -> None:
-    """Tells the person something that is not output, on a line of its own."""
-    if sys.stderr is not None:  # for which print would take standard output
+    """Tells the person, if anybody listens, something that is not output, on a line of its own."""
+    if sys.stderr is None:  # for which print would take standard output
+        return
+    try:
         print(text, file=sys.stderr, flush=True)
+    except OSError:
+        drop(sys.stderr)
 
 
 def is_cut(result: Generation, options: GenerationOptions) -> bool:

@@ -217,12 +217,12 @@ def _check_lengths(
     arguments: argparse.Namespace, source: LoadedModel | None, cases: list[Case]
 ) -> None:
     """UserError where a case has more tokens than the context."""
-    # Here, for it brings PyTorch, of which a list of all commands has no need.
-    from llmc.frontend.lowering import context_bound
-
     if source is None:
         context = most = Manifest.read(Path(arguments.model)).context
     else:
+        # Here, for it brings PyTorch, of which a bundle has no need.
+        from llmc.frontend.lowering import context_bound
+
         context, most = context_bound(source, compile_options(arguments)), source.context
     longest = max(case.capacity for case in cases)
     if longest > context:
