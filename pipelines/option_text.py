@@ -54,9 +54,9 @@ _INT64 = Range(-(2**63), 2**63 - 1)
 def check_options(instance: object) -> None:
     """ValueError if a field of a dataclass's instance is not in its type's `Range` or `OneOf`."""
     for field in option_fields(type(instance)):
-        *_, allowed = get_args(field.type) if get_origin(field.type) is Annotated else [None]
+        _, allowed = _type_and_values(field.type)
         value = getattr(instance, field.name)
-        if isinstance(allowed, Range | OneOf) and value not in allowed:
+        if allowed is not None and value not in allowed:
             raise ValueError(f"{option_name(field)} must be {allowed}, not {value!r}")
 
 
@@ -137,16 +137,26 @@ def _value(option: str, text: str, type_: Any) -> Any:
     if get_origin(type_) is tuple:
         element, *_ = get_args(type_)
         return tuple(_value(option, part.strip(), element) for part in text.split(",") if part)
-    type_, range_ = get_args(type_) if get_origin(type_) is Annotated else (type_, _INT64)
+    type_, allowed = _type_and_values(type_)
     if type_ not in _READABLE:
         raise UserError(f"{option} has no type that is read from text, such as int or tuple[int]")
+    value: Any
     try:
         value = _BOOLEANS[text] if type_ is bool else type_(text)
     except (KeyError, ValueError) as error:
         raise UserError(f"{option} must be of type {type_.__name__}, not '{text}'") from error
-    if type_ is int and value not in range_:
-        raise UserError(f"{option} must be {range_}, not {value}")
+    if type_ is int and allowed is None:
+        allowed = _INT64
+    if allowed is not None and value not in allowed:
+        raise UserError(f"{option} must be {allowed}, not {value}")
     return value
+
+
+def _type_and_values(type_: Any) -> tuple[Any, Range | OneOf | None]:
+    """A field's type without annotations, and which of its values are allowed, if not all."""
+    type_, *notes = get_args(type_) if get_origin(type_) is Annotated else (type_,)
+    allowed = (note for note in notes if isinstance(note, Range | OneOf))
+    return type_, next(allowed, None)
 
 
 def _text(value: Any) -> str:

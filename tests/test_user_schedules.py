@@ -15,9 +15,11 @@ from tests.scheduled import new_context
 
 _FILE = """\
 from dataclasses import dataclass
-
+from typing import Annotated
+from llmc.pipelines.option_text import OneOf
 from llmc.pipelines.schedules.handles import Handle, match
-from llmc.pipelines.schedules.verbs import tile
+from llmc.pipelines.schedules.matmul import MatmulParameters
+from llmc.pipelines.schedules.verbs import distribute, tile
 
 NUMBER = 1
 
@@ -90,6 +92,24 @@ async def waiting(payload: Handle) -> None:
 
 def yielding(payload: Handle):
     yield tile(match(payload, "mn"), m=4)
+
+
+def everywhere(payload: Handle) -> None:
+    distribute(match(payload, "mn"), m=0)
+
+
+@dataclass(frozen=True)
+class Noted:
+    rows: Annotated[int, "of them"] = 4
+    kind: Annotated[str, OneOf(("a", "b"))] = "a"
+
+
+def noted(payload: Handle, notes: Noted) -> None:
+    tile(match(payload, "mn"), m=notes.rows)
+
+
+def refused(payload: Handle) -> None:
+    MatmulParameters(rows=0)
 """
 
 
@@ -108,6 +128,7 @@ def _script(text: str) -> str:
 def test_a_function_writes_a_script(mine):
     assert "iterator_types" in _script(f"{mine}:plain")
     assert "tile_sizes [4, 0]" in _script(f"{mine}:sized")
+    assert "tile_sizes [3, 0]" in _script(f"{mine}:noted{{rows=3}}")
     assert "tile_sizes [8, 0]" in _script(f"{mine}:sized{{rows=8}}")
 
 
@@ -160,18 +181,20 @@ def test_what_is_wrong_in_a_neighbour_is_said_of_it(tmp_path):
         ("{path}:sized{rows=3}", "schedule 'sized': rows must be a multiple of 4"),
         ("{path}:by_name", "{path}:by_name must take a payload and perhaps a dataclass"),
         ("{path}:listed{rows=1,2}", "option 'rows' of schedule 'listed' has no type that is read"),
-        ("{path}:leaving", "{path}:44: SystemExit: 0"),
-        ("{path}:failing", "{path}:48: KeyError: 'a key'"),
-        ("{path}:misnamed", "{path}:52: ValueError: sizes are given for the loops 'k'"),
+        ("{path}:leaving", "{path}:46: SystemExit: 0"),
+        ("{path}:failing", "{path}:50: KeyError: 'a key'"),
+        ("{path}:misnamed", "{path}:54: ValueError: sizes are given for the loops 'k'"),
         (
             "{path}:backwards",
-            "{path}:56: ValueError: the size for loop 'm' must be a number from 0",
+            "{path}:58: ValueError: the size for loop 'm' must be a number from 0",
         ),
-        ("{path}:halved", "{path}:60: ValueError: the size for loop 'm' must be a number from 0"),
-        ("{path}:twice", "{path}:64: ValueError: the loops 'mm' have 'm' twice"),
-        ("{path}:other", "{path}:68: ValueError: 'k' is reduced, but is none of the loops 'mn'"),
+        ("{path}:halved", "{path}:62: ValueError: the size for loop 'm' must be a number from 0"),
+        ("{path}:twice", "{path}:66: ValueError: the loops 'mm' have 'm' twice"),
+        ("{path}:other", "{path}:70: ValueError: 'k' is reduced, but is none of the loops 'mn'"),
         ("{path}:waiting", "'waiting' of {path} must be a plain function"),
         ("{path}:yielding", "'yielding' of {path} must be a plain function"),
+        ("{path}:everywhere", "{path}:82: ValueError: a grid needs the size of a loop"),
+        ("{path}:noted{kind=z}", "option 'kind' of schedule 'noted' must be one of a, b, not z"),
         ("{path}.absent.py:plain", "cannot read {path}.absent.py: No such file"),
         ("{path}.absent.mlir", "cannot read {path}.absent.mlir: No such file"),
     ],
@@ -198,8 +221,11 @@ def test_a_file_that_cannot_be_run(mine, content, message):
 
 def test_the_line_is_told_of_a_relative_path_too(mine, monkeypatch):
     monkeypatch.chdir(mine.parent)
-    with pytest.raises(UserError, match=r"^mine\.py:48: KeyError: 'a key'$"):
+    with pytest.raises(UserError, match=r"^mine\.py:50: KeyError: 'a key'$"):
         _script("mine.py:failing")
+    # What Python writes for dataclasses is in no file.
+    with pytest.raises(UserError, match=r"^mine\.py:96: ValueError: rows must be from 1"):
+        _script("mine.py:refused")
 
 
 def test_an_annotation_that_fails(mine):

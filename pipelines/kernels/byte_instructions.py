@@ -100,6 +100,15 @@ INSTRUCTIONS: dict[str, Instructions] = {
     "plain": plain,
 }
 
+LANES = {
+    "tdpbsud": (16,),
+    "vpdpbusd": (4, 8, 16),
+    "vpmaddubsw": (8,),
+    "sdot": (2, 4),
+    "smmla": (4,),
+}
+"""Of how many sums of 32 bits there are registers; `plain` takes any."""
+
 InstructionName = Annotated[str, OneOf(tuple(INSTRUCTIONS))]
 """One of them, as an option."""
 

@@ -27,11 +27,14 @@ from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.pipelines.targets.parse import parse_cpu
 from llmc.pipelines.tuning.database import Database
 from llmc.pipelines.tuning.lookup import tuned_schedule
-from llmc.pipelines.walks import find
+from llmc.pipelines.walks import find, walk
 from llmc.runtime.errors import UserError
 
 TUNED = "llmc.tuned"
 """The attribute of a kernel, or of an operation, whose schedule tuning found."""
+
+
+_GRIDS = ("transform.structured.tile_using_forall", "llmc_transform.one_workgroup")
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,9 @@ class ScheduleKernels(Pass):
             schedule = self._schedule(kind, function, target)
             if schedule is not None:
                 self.chosen.append((f"@{function.name.value}", schedule))
-                _run(schedule, function)
+                kernel = _run(schedule, function)
+                if self.given is not None and schedule.function is self.given.function:
+                    _require_grid(schedule, kernel)
         for op in find(module.operation, *PROMPT_ATTENTION, *DECODE_ATTENTION):
             self._cut(op, target)
 
@@ -112,20 +117,29 @@ class ScheduleKernels(Pass):
         return chosen
 
 
-def _run(schedule: PythonSchedule, kernel: func.FuncOp) -> None:
+def _run(schedule: PythonSchedule, kernel: func.FuncOp) -> func.FuncOp:
     try:
-        run_alone(schedule, kernel)
+        return run_alone(schedule, kernel)
     except ir.MLIRError:  # of which a diagnostic told, with its place in the schedule
         fail(kernel, f"schedule '{schedule.text}' is not for such a kernel")
 
 
-def run_alone(schedule: PythonSchedule, kernel: func.FuncOp) -> None:
-    """Runs a script on one kernel: others of its kind may have another schedule.
+def run_alone(schedule: PythonSchedule, kernel: func.FuncOp) -> func.FuncOp:
+    """Runs a script on one kernel, since others of its kind may have another; what it becomes.
 
     MLIRError where it fails.
     """
     module = copied_alone(kernel)
     apply_script(schedule.script(), module)
-    for op in list(module.body):
-        op.move_before(kernel)
+    (scheduled,) = functions(module)
+    scheduled.move_before(kernel)
     kernel.operation.erase()
+    return scheduled
+
+
+def _require_grid(schedule: PythonSchedule, kernel: func.FuncOp) -> None:
+    """PassError where the script makes a grid of workgroups, and there is none: it had but one."""
+    ops = walk(schedule.script().operation)
+    makes_one = any("use_forall" in op.attributes or op.name in _GRIDS for op in ops)
+    if makes_one and not is_distributed(kernel):
+        fail(kernel, f"schedule '{schedule.text}' leaves all to one workgroup: give it less")

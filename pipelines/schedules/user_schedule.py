@@ -177,7 +177,7 @@ def _told(error: BaseException, path: Path) -> str:
     place, traceback = f"{path}", error.__traceback__
     while traceback is not None:
         file = Path(traceback.tb_frame.f_code.co_filename)
-        if file.resolve().parent == path.resolve().parent:
+        if file.is_file() and file.resolve().parent == path.resolve().parent:
             place = f"{path.parent / file.name}:{traceback.tb_lineno}"
         traceback = traceback.tb_next
     return f"{place}: {type(error).__name__}: {' '.join(str(error).split())}"

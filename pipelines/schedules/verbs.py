@@ -95,6 +95,8 @@ def distribute(op: Handle, **sizes: int) -> Handle:
     before the grid, and is computed by every workgroup.
     """
     given = _by_letter(op, sizes, absent=0)
+    if not any(given):
+        raise ValueError("a grid needs the size of a loop that is above 0")
     tiled = structured.FuseOp(
         [transform.OperationType.get("scf.forall")],
         op.value,

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "model",
         nargs="?",
         metavar="MODEL",
-        help="a Hugging Face folder, a GGUF file, or smollm2, the sample",
+        help="a Hugging Face folder, a GGUF file, or smollm2, the sample; no bundle",
     )
     parser.add_argument(
         "--kernels",

@@ -6,6 +6,12 @@
 // RUN: not llmc-opt %s --outline-quantized-linears='target=cpu:sapphirerapids' --schedule='quantized_matvec{panels=3,instruction=vpdpbusd,lanes=16}' 2>&1 | filecheck %s --check-prefix=UNEVEN
 // UNEVEN: error: tiles differ in size
 //
+// Nor is there a grid of a single workgroup, or a register of any length.
+// RUN: not llmc-opt %s --outline-quantized-linears='target=cpu:sapphirerapids' --schedule-kernels='target=cpu:sapphirerapids schedule="quantized_matvec{panels=8}"' 2>&1 | filecheck %s --check-prefix=WHOLE
+// WHOLE: error: schedule 'quantized_matvec{panels=8 {{.*}}' leaves all to one workgroup
+// RUN: not llmc-opt %s --outline-quantized-linears='target=cpu:sapphirerapids' --schedule='quantized_matvec{panels=4,instruction=vpmaddubsw,lanes=16}' 2>&1 | filecheck %s --check-prefix=LANES
+// LANES: error: 'vpmaddubsw' takes no 16 lanes of 16 columns
+//
 // CHECK-LABEL: func.func private @quantized_matvec_0
 // CHECK:         scf.for {{.*}} iter_args({{.*}}) -> (vector<32xf32>)
 // CHECK:         vector.reduction <maxsi>

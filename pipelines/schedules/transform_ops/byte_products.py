@@ -9,7 +9,8 @@ from torch_mlir.dialects import ext, tensor, transform, vector
 
 from llmc.dialects.block_panels import WORD
 from llmc.dialects.index_notation import index
-from llmc.pipelines.kernels.byte_instructions import INSTRUCTIONS, TWO_ROWS, Pairs
+from llmc.pipelines.errors import fail
+from llmc.pipelines.kernels.byte_instructions import INSTRUCTIONS, LANES, TWO_ROWS, Pairs
 from llmc.pipelines.kernels.splat import splat
 from llmc.pipelines.schedules.transform_ops.byte_dots import ByteDots
 from llmc.pipelines.schedules.transform_ops.dialect import ConsumesPayload, Operation, Rewriting
@@ -21,7 +22,10 @@ class Interpretation(Rewriting):
     @staticmethod
     def rewrite(op: Any, target: ir.Operation, rewriter: transform.TransformRewriter) -> None:
         """Replaces the sums."""
-        sums = _multiplied(ByteDots(target), op.instruction.value, op.lanes.value)
+        dots, instruction, lanes = ByteDots(target), op.instruction.value, op.lanes.value
+        if lanes not in LANES.get(instruction, [lanes]) or dots.columns % lanes:
+            fail(target, f"'{instruction}' takes no {lanes} lanes of {dots.columns} columns")
+        sums = _multiplied(dots, instruction, lanes)
         rewriter.replace_op(target, [sums])
 
 

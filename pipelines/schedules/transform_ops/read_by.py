@@ -5,6 +5,7 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir.dialects import ext, transform
 
+from llmc.pipelines.errors import fail
 from llmc.pipelines.schedules.transform_ops.dialect import OnlyReads, Operation, Rewriting
 from llmc.pipelines.walks import walk
 
@@ -17,6 +18,8 @@ class Interpretation(Rewriting):
         op: Any, target: ir.Operation, _rewriter: transform.TransformRewriter
     ) -> list[ir.Operation]:
         """Finds them, and changes nothing."""
+        if not 0 <= op.number.value < len(target.operands):
+            fail(target, f"there is no input number {op.number.value} to be read by")
         makers = _makers(target.operands[op.number.value])
         return [maker for maker in makers if _is_elementwise(maker, op.loops.value)]
 

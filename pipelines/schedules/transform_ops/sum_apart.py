@@ -6,6 +6,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import ext, linalg, transform
 
 from llmc.dialects.index_notation import filled, sizes
+from llmc.pipelines.errors import fail
 from llmc.pipelines.schedules.transform_ops.dialect import ModifiesPayload, Operation, Rewriting
 
 CHAIN = 128
@@ -22,6 +23,8 @@ class Interpretation(Rewriting):
     @staticmethod
     def rewrite(_op: Any, target: ir.Operation, _rewriter: transform.TransformRewriter) -> None:
         """Lets the sums begin at zero, and adds what they began with."""
+        if not _adds_floats(target):
+            fail(target, "only sums of floats are made of partial ones here")
         *_, earlier = target.operands
         (own,) = target.results
         zeros = filled(sizes(earlier), 0.0, own.type.element_type)
@@ -40,3 +43,14 @@ class SumApartOp(Operation, name="sum_apart", traits=[Interpretation, ModifiesPa
     """
 
     target: ext.Operand[Any]
+
+
+def _adds_floats(op: ir.Operation) -> bool:
+    """Whether all that a linalg.generic does with what was before is to add to it."""
+    if op.name != "linalg.generic" or len(op.results) != 1:
+        return False
+    body = op.regions[0].blocks[0]
+    *_, before = body.arguments
+    total = list(body)[-1].operands[0].owner
+    is_sum = not isinstance(total, ir.Block) and total.name == "arith.addf"
+    return is_sum and [use.owner.operation for use in before.uses] == [total.operation]

@@ -8,6 +8,7 @@ from torch_mlir.dialects import ext, linalg, tensor, transform
 
 from llmc.dialects.index_notation import sizes
 from llmc.pipelines.clones import clone_with
+from llmc.pipelines.errors import fail
 from llmc.pipelines.schedules.transform_ops.dialect import ModifiesPayload, Operation, Rewriting
 
 
@@ -19,7 +20,10 @@ class Interpretation(Rewriting):
         op: Any, target: ir.Operation, rewriter: transform.TransformRewriter
     ) -> list[ir.Operation]:
         """Takes the widening out."""
-        widening = _widening(target, op.number.value)
+        number = op.number.value
+        if not 0 <= number < len(target.operands) - 1:
+            fail(target, f"there is no input number {number} to be widened")
+        widening = _widening(target, number)
         if widening is None:
             return []
         wide = widening.taken_out()

@@ -8,6 +8,7 @@ from llmc.pipelines.schedules.verbs import (
     bufferize,
     generalize,
     pad,
+    partial_sums,
     peel,
     simplify,
     tile,
@@ -47,3 +48,9 @@ def buffers(payload: Handle) -> None:
 def too_small(payload: Handle) -> None:
     """Vectors that do not cover the operation."""
     vectorize(operations(payload, "linalg.matmul", "mnk"), m=1, n=1, k=1)
+
+
+def in_fours(payload: Handle) -> None:
+    """Sums of four terms, which are added up."""
+    generalize(payload)
+    partial_sums(match(payload, "mn", reduced="n"), n=4)
