@@ -148,7 +148,7 @@ def _value(option: str, text: str, type_: Any) -> Any:
     if type_ is int and allowed is None:
         allowed = _INT64
     if allowed is not None and value not in allowed:
-        raise UserError(f"{option} must be {allowed}, not {value}")
+        raise UserError(f"{option} must be {allowed}, not {value!r}")
     return value
 
 

@@ -194,7 +194,7 @@ def test_what_is_wrong_in_a_neighbour_is_said_of_it(tmp_path):
         ("{path}:waiting", "'waiting' of {path} must be a plain function"),
         ("{path}:yielding", "'yielding' of {path} must be a plain function"),
         ("{path}:everywhere", "{path}:82: ValueError: a grid needs the size of a loop"),
-        ("{path}:noted{kind=z}", "option 'kind' of schedule 'noted' must be one of a, b, not z"),
+        ("{path}:noted{kind=z}", "option 'kind' of schedule 'noted' must be one of a, b, not 'z'"),
         ("{path}.absent.py:plain", "cannot read {path}.absent.py: No such file"),
         ("{path}.absent.mlir", "cannot read {path}.absent.mlir: No such file"),
     ],

@@ -2,7 +2,7 @@
 // RUN: llmc-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(bind-parameters{storage=f16})' | filecheck %s --check-prefix=F16
 // RUN: not llmc-opt %s --pass-pipeline='builtin.module(bind-parameters{storage=f8})' 2>&1 | filecheck %s --check-prefix=F8
 
-// F8: error: pass 'bind-parameters': storage must be one of f32, f16, bf16, not 'f8'
+// F8: error: option 'storage' of pass 'bind-parameters' must be one of f32, f16, bf16, not 'f8'
 
 // The weights of all layers of a kind are stacked, and a layer takes its slice. An expression over
 // weights is one global, which says how it is computed.

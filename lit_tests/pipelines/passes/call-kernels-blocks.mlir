@@ -6,7 +6,7 @@
 
 // ODD: error: pass 'call-kernels': lanes must be a power of two, not 12
 
-// UNKNOWN: error: pass 'call-kernels': instruction must be one of {{.+}}, vpdpbusd, {{.+}}, plain, not 'fma'
+// UNKNOWN: error: option 'instruction' of pass 'call-kernels' must be one of {{.+}}, vpdpbusd, {{.+}}, plain, not 'fma'
 
 // A cache of cells is one of bytes. New rows are rounded, keys after they are transformed. Upper
 // halves of keys, made unsigned, are multiplied by rounded queries, and digits of weights by upper

@@ -3,7 +3,7 @@
 // RUN: llmc-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(thread-kv-cache{element=q8_0})' | filecheck %s --check-prefix=BLOCKS
 // RUN: not llmc-opt %s --pass-pipeline='builtin.module(thread-kv-cache{element=i8})' 2>&1 | filecheck %s --check-prefix=ELEMENT
 
-// ELEMENT: error: pass 'thread-kv-cache': element must be one of f32, f16, q8_0, not 'i8'
+// ELEMENT: error: option 'element' of pass 'thread-kv-cache' must be one of f32, f16, q8_0, not 'i8'
 
 // Keys are rounded where they are kept, and attention widens what it reads.
 // NARROW-DAG:   ml_program.global private mutable @layer0.0.keys : tensor<2x?x2x?x8xf16> {llmc.kv_cache}
