@@ -119,7 +119,7 @@ def test_panel_matvec(layer, missing, rounds, unroll, ahead, chain):
     weight, panels = layer
     weight = np.concatenate([weight] * rounds)
     x, bias = _random(1, weight.shape[1]), _random(weight.shape[0] * weight.shape[2] - missing)
-    options = f"panels={panels} rounds={rounds} unroll={unroll} ahead={ahead} chain={chain}"
+    options = f"panels={panels} rounds={rounds} unroll={unroll} ahead={ahead} chain={chain} sums=1"
     schedule = f"panel_matvec{{{options}}}"
     actual = _run(x, weight, bias, schedule)
     np.testing.assert_allclose(actual, _expected(x, weight, bias), rtol=0, atol=3e-5)
