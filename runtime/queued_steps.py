@@ -9,7 +9,7 @@ Steps = list[list[int]]
 """For each step, the token of each sequence."""
 
 # More would make the text jerk, and be computed in vain where it ends.
-_MOST = 8
+_MOST = 12
 _SECONDS = 0.02
 
 

@@ -215,8 +215,9 @@ def test_fewer_steps_are_queued_where_some_were_in_vain():
         assert made == asked[-1]
         return len(good)
 
-    assert [steps_before(bad) for bad in (9, 3, 9, 9, 9, 0, 9)] == [1, 3, 3, 6, 8, 0, 1]
-    assert asked == [1, 8, 3, 6, 8, 8, 1]
+    steps = [steps_before(bad) for bad in (13, 3, 13, 13, 13, 0, 13)]
+    assert steps == [1, 3, 3, 6, 12, 0, 1]
+    assert asked == [1, 12, 3, 6, 12, 12, 1]
 
 
 @pytest.mark.parametrize("end", [2, 3, 4, 9])
