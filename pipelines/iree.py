@@ -31,7 +31,7 @@ _NO_ROOM = re.compile("failed to generate temporary file|No space left on device
 
 
 def compile_module(module: ir.Module, target: Target, output: Path) -> dict[str, int]:
-    """Compiles `module` for `target` into the file `output`. Raises IREEError, OSError.
+    """Compiles `module` for `target` into the file `output`. Raises OSError, and as `compiled`.
 
     Returns how many kernels a call of each public function dispatches.
     """
@@ -42,7 +42,10 @@ def compile_module(module: ir.Module, target: Target, output: Path) -> dict[str,
 
 
 def compiled(module: ir.Module, target: Target) -> tuple[bytes, dict[str, int]]:
-    """The code of `module` for `target`, and what `compile_module` returns. Raises IREEError."""
+    """The code of `module` for `target`, and what `compile_module` returns.
+
+    Raises IREEError, and UserError where IREE has no room for temporary files.
+    """
     flow = form_dispatches(module, target)
     if isinstance(target, GPUTarget):
         commands = record_commands(flow, target)

@@ -13,10 +13,7 @@ from llmc.frontend.bench.code_for_ranks import code_for_ranks
 from llmc.frontend.bench.rank_calls import Call, Called, call_on_ranks
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.errors import PassError
-from llmc.pipelines.passes import (
-    PropagateShapes,
-    ScheduleCollectives,
-)
+from llmc.pipelines.passes import PropagateShapes, ScheduleCollectives
 from llmc.pipelines.passes.schedule_collectives import VARIANTS
 from llmc.pipelines.rewriting.functions import functions
 from llmc.pipelines.sharding.annotations import grid_of

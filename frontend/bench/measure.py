@@ -1,6 +1,5 @@
 """Runs all contenders through all cases, in turns."""
 
-import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -64,17 +63,6 @@ def measure_in_turns(
                     leave_out(name, error)
                     del present[name], samples[name]
         yield [Result(name, case, taken[1:], read[1:]) for name, taken in samples.items()]
-
-
-def median_ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """The median of the ratios round by round, which neighbours on the machine move least."""
-    return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
-
-
-def tokens_alike(ours: Sequence[int], theirs: Sequence[int]) -> int:
-    """How many tokens from the first on are the same."""
-    pairs = enumerate(zip(ours, theirs, strict=True))
-    return next((at for at, (one, other) in pairs if one != other), len(ours))
 
 
 def _random_rows(case: Case, vocabulary: int) -> list[list[int]]:

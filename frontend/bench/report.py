@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from llmc.frontend.bench.contender import Case
-from llmc.frontend.bench.measure import Result, median_ratio, tokens_alike
+from llmc.frontend.bench.measure import Result
 from llmc.frontend.bench.remote import Facts
 
 
@@ -51,10 +51,10 @@ def sum_up(results: Sequence[Result], facts: Mapping[str, Facts]) -> Iterator[Ro
             case=result.case,
             prefill_tokens_per_s=statistics.median(result.prefill_tokens_per_s),
             decode_tokens_per_s=statistics.median(result.decode_tokens_per_s),
-            prefill_ratio=median_ratio(ours.prefill_tokens_per_s, result.prefill_tokens_per_s),
-            decode_ratio=median_ratio(ours.decode_tokens_per_s, result.decode_tokens_per_s),
+            prefill_ratio=_median_ratio(ours.prefill_tokens_per_s, result.prefill_tokens_per_s),
+            decode_ratio=_median_ratio(ours.decode_tokens_per_s, result.decode_tokens_per_s),
             bandwidth_share=_bandwidth_share(result, facts[result.contender].weight_bytes),
-            tokens_alike=tokens_alike(ours.samples[0].tokens, result.samples[0].tokens),
+            tokens_alike=_tokens_alike(ours.samples[0].tokens, result.samples[0].tokens),
             resident_bytes=max(sample.resident_bytes or 0 for sample in result.samples),
             prefill_runs=result.prefill_tokens_per_s,
             decode_runs=result.decode_tokens_per_s,
@@ -67,7 +67,18 @@ def _bandwidth_share(result: Result, weight_bytes: int | None) -> float | None:
     if weight_bytes is None:
         return None
     reading = [speed / result.case.batch * weight_bytes for speed in result.decode_tokens_per_s]
-    return median_ratio(reading, result.bandwidth)
+    return _median_ratio(reading, result.bandwidth)
+
+
+def _median_ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """The median of the ratios round by round, which neighbours on the machine move least."""
+    return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
+
+
+def _tokens_alike(ours: Sequence[int], theirs: Sequence[int]) -> int:
+    """How many tokens from the first on are the same."""
+    pairs = enumerate(zip(ours, theirs, strict=True))
+    return next((at for at, (one, other) in pairs if one != other), len(ours))
 
 
 def table(rows: Sequence[Row]) -> Table:

@@ -33,8 +33,8 @@ from llmc.runtime.errors import UserError
 TUNED = "llmc.tuned"
 """The attribute of a kernel, or of an operation, whose schedule tuning found."""
 
-
 _GRIDS = ("transform.structured.tile_using_forall", "llmc_transform.one_workgroup")
+"""What makes a grid of workgroups in a script, beside what says `use_forall`."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class ScheduleKernels(Pass):
             if schedule is not None:
                 self.chosen.append((f"@{function.name.value}", schedule))
                 kernel = _run(schedule, function)
-                if self.given is not None and schedule.function is self.given.function:
+                if self._is_named(kind):
                     _require_grid(schedule, kernel)
         for op in find(module.operation, *PROMPT_ATTENTION, *DECODE_ATTENTION):
             self._cut(op, target)
@@ -110,11 +110,15 @@ class ScheduleKernels(Pass):
     def _schedule(self, kind: str, kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule | None:
         tuned = tuned_schedule(self.database, kind, kernel, target)
         chosen = tuned or choose_schedule(kind, kernel, target)
-        if self.given is not None and self.given.function.__name__ == kind:
+        if self._is_named(kind):
             return parse_schedule(self.schedule, chosen)
         if tuned is not None:
             kernel.attributes[TUNED] = ir.UnitAttr.get()
         return chosen
+
+    def _is_named(self, kind: str) -> bool:
+        """Whether the schedule that is named is for kernels of this kind."""
+        return self.given is not None and self.given.function.__name__ == kind
 
 
 def _run(schedule: PythonSchedule, kernel: func.FuncOp) -> func.FuncOp:

@@ -87,11 +87,7 @@ def readers_of_heads(norm: RMSNormOp) -> Iterator[ir.Operation]:
 
 def _readers(op: ir.Operation) -> list[ir.Operation]:
     readers = (use.owner.operation for use in op.results[0].uses)
-    return [reader for reader in readers if not _asks_for_length(reader)]
-
-
-def _asks_for_length(reader: ir.Operation) -> bool:
-    return measured(reader) is not None
+    return [reader for reader in readers if measured(reader) is None]
 
 
 def _gives_heads(transpose: ir.Operation) -> bool:
