@@ -9,7 +9,6 @@ each rank, and a machine needs those of its ranks only. The dataclasses below *a
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import math
 import re
@@ -101,6 +100,9 @@ class FileFacts:
     @classmethod
     def of(cls, path: Path) -> FileFacts:
         """Reads the whole file at `path`; OSError if it cannot."""
+        # Here, for it brings OpenSSL, whose memory a model that runs has no need of.
+        import hashlib
+
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
             return cls(size=file.tell(), sha256=digest)

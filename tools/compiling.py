@@ -7,11 +7,14 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-from rich.console import Console
+from functools import cache
+from typing import TYPE_CHECKING
 
 from llmc.frontend.options import Progress
 from llmc.tools.terminal import note
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _STAGES = {
     "wait": "Waiting for another llmc that compiles the same model",
@@ -52,11 +55,11 @@ def _shown(verbose: bool) -> Iterator[Progress]:
     Where standard error is no terminal, the lines come when all is well, since an error is to be
     the only line there; with `verbose` they come as the stages end.
     """
-    console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
     held: list[str] = []
 
     @contextmanager
     def show(name: str) -> Iterator[None]:
+        console = _console()
         title = _STAGES.get(name, name)
         begin = time.perf_counter()
         with console.status(title) if console.is_terminal else contextlib.nullcontext():
@@ -70,3 +73,11 @@ def _shown(verbose: bool) -> Iterator[Progress]:
     yield show
     for line in held:
         note(line)
+
+
+@cache
+def _console() -> "Console":
+    # Here, for a model that is compiled already has no stages, and memory matters to who runs it.
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, markup=False, soft_wrap=True)

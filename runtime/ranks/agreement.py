@@ -1,13 +1,12 @@
 """Ranks that are about to run a model find out whether all have the same."""
 
-import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from llmc.runtime.errors import UserError
-from llmc.runtime.manifest import MANIFEST
+from llmc.runtime.manifest import MANIFEST, FileFacts
 from llmc.runtime.ranks.communicator import Communicator
 
 
@@ -57,6 +56,6 @@ def _version() -> str:
 
 def _digest(path: Path) -> str:
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        return FileFacts.of(path).sha256
     except OSError:
         return ""
