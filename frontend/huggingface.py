@@ -82,6 +82,11 @@ def _read_config(folder: Path) -> tuple[PreTrainedConfig, Packing | None]:
         raise _unknown_family(path, family)
     for name in ("num_hidden_layers", "vocab_size", "max_position_embeddings"):
         value = getattr(config, name, None)
+        if value is None:
+            raise UserError(
+                f"{path}: {name} is missing, and llmc takes no {family} model"
+                " without it, such as those with ALiBi positions"
+            )
         if not isinstance(value, int) or value < 1:
             raise UserError(f"{path}: {name} is {value!r}, a positive number is expected")
     return config, packing

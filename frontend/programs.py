@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from logging import CRITICAL, getLogger
 
 import torch
+import transformers
 from torch import Tensor, nn
 from torch._dynamo.exc import TorchDynamoException
 from torch.export import Dim, ExportedProgram
@@ -117,7 +118,10 @@ def _tracing(model: PreTrainedModel) -> Iterator[None]:
         yield
     except _TRACING_ERRORS as error:
         family = model.config.model_type
-        raise UserError(f"the {family} model cannot be traced: {one_line(error)}") from error
+        raise UserError(
+            f"{family} models are not supported: torch.export cannot trace what transformers"
+            f" {transformers.__version__} has for them with llmc's KV cache: {one_line(error)}"
+        ) from error
     finally:
         _FAKE_TENSORS.setLevel(level)
 

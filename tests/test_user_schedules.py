@@ -110,6 +110,10 @@ def noted(payload: Handle, notes: Noted) -> None:
 
 def refused(payload: Handle) -> None:
     MatmulParameters(rows=0)
+
+
+def preset(payload: Handle, sizes: Sizes = Sizes(rows=16)) -> None:
+    tile(match(payload, "mn"), m=sizes.rows)
 """
 
 
@@ -130,6 +134,8 @@ def test_a_function_writes_a_script(mine):
     assert "tile_sizes [4, 0]" in _script(f"{mine}:sized")
     assert "tile_sizes [3, 0]" in _script(f"{mine}:noted{{rows=3}}")
     assert "tile_sizes [8, 0]" in _script(f"{mine}:sized{{rows=8}}")
+    assert "tile_sizes [16, 0]" in _script(f"{mine}:preset")
+    assert "tile_sizes [8, 0]" in _script(f"{mine}:preset{{rows=8}}")
 
 
 def test_files_import_their_own_neighbours(tmp_path):

@@ -48,10 +48,10 @@ def load_schedule(text: str) -> Schedule:
     _require_readable(path)
     with _blamed_on(path), _beside(path):
         function = _function(path, call["name"])
-        kind = _parameters_of(function, f"{path}:{call['name']}")
-        if kind is None and options:
+        argument = _options_of(function, f"{path}:{call['name']}")
+        if argument is None and options:
             raise UserError(f"{path}:{call['name']} takes no options, but was given '{options}'")
-        parameters = kind and parse_options(what, kind, options)
+        parameters = argument and _parsed(what, argument, options)
     return UserSchedule(function, parameters, path)
 
 
@@ -154,8 +154,14 @@ def _is_in(folder: Path, name: str) -> bool:
     return file in (str(folder / f"{name}.py"), str(folder / name / "__init__.py"))
 
 
-def _parameters_of(function: Callable[..., None], what: str) -> type | None:
-    """The dataclass of the function's options; None where it has none."""
+def _parsed(what: str, argument: inspect.Parameter, options: str) -> object:
+    """What the function is given: options that are not named are those of its default."""
+    kind, default = argument.annotation, argument.default
+    return parse_options(what, kind, options, default if isinstance(default, kind) else None)
+
+
+def _options_of(function: Callable[..., None], what: str) -> inspect.Parameter | None:
+    """The argument that a dataclass of the function's options is for; None where it has none."""
     # A file may import what it annotates a payload with for type checkers alone.
     known = {Handle.__name__: Handle}
     try:
@@ -168,7 +174,7 @@ def _parameters_of(function: Callable[..., None], what: str) -> type | None:
         return None
     kind = arguments[-1].annotation if len(arguments) == 2 and are_positional else None
     if isinstance(kind, type) and is_dataclass(kind):
-        return kind
+        return arguments[-1]
     raise UserError(f"{what} must take a payload and perhaps a dataclass, annotated as such")
 
 
