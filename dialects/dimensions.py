@@ -64,7 +64,13 @@ _DIMENSIONS = {
         "out": "bhte",
     },
     "llmc.combine_experts": {"y": ".n", "weights": "r.", "out": "rn"},
-    "llmc.combine_grouped_experts": {"y": ".n", "place": ".", "weights": "r.", "out": "rn"},
+    "llmc.combine_grouped_experts": {
+        "y": ".n",
+        "place": ".",
+        "weights": "r.",
+        "residual": "rn",
+        "out": "rn",
+    },
     "llmc.decode_attention": _DECODE_ATTENTION,
     "llmc.decode_attention_part": _DECODE_ATTENTION,
     "llmc.draw": {

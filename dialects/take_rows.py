@@ -4,24 +4,35 @@ from typing import Any
 
 import numpy as np
 from torch_mlir import ir
-from torch_mlir.dialects import ext
+from torch_mlir.dialects import arith, ext
 
-from llmc.dialects.checks import integers, same_element, shaped, static, tensor_of, verified
+from llmc.dialects.checks import (
+    counts,
+    integers,
+    same_element,
+    shaped,
+    static,
+    tensor_of,
+    verified,
+)
 from llmc.dialects.embedding import look_up
+from llmc.dialects.index_notation import constant, pointwise
 from llmc.dialects.llmc import Operation
 
 
 class TakeRowsOp(Operation, name="take_rows", traits=[ext.Pure]):
     """The rows of `x [T, ...]` that `ids [R]` name, `[R, ...]`.
 
-    The ids are less than T. Rows hold any numbers.
+    A row of x is there for `top_k` ids that follow each other, all less than `T * top_k`: row r of
+    the result is `x[ids[r] / top_k]`. Rows hold any numbers.
 
-        %y = "llmc.take_rows"(%ids, %x)
+        %y = "llmc.take_rows"(%ids, %x) {top_k = 1 : i64}
            : (tensor<?xi32>, tensor<?x64x32xi8>) -> tensor<?x64x32xi8>
     """
 
     ids: ext.Operand[Any]
     x: ext.Operand[Any]
+    top_k: ir.IntegerAttr
     out: ext.Result[Any]
 
     @verified
@@ -29,6 +40,7 @@ class TakeRowsOp(Operation, name="take_rows", traits=[ext.Pure]):
         """Checks that ids are integers, and extents and element types of rows."""
         (count,) = tensor_of(self.ids, "ids", 1)
         integers("ids", self.ids)
+        counts("top_k", self.top_k)
         _, *row = tensor_of(self.x, "x", at_least=2)
         for dim in range(1, len(row) + 1):
             static("x", self.x, dim)
@@ -36,10 +48,16 @@ class TakeRowsOp(Operation, name="take_rows", traits=[ext.Pure]):
         same_element("out", self.out, self.x)
 
     @staticmethod
-    def reference(ids: np.ndarray, x: np.ndarray) -> np.ndarray:
+    def reference(ids: np.ndarray, x: np.ndarray, top_k: int = 1) -> np.ndarray:
         """`ids [R]`, `x [T, ...]` -> `[R, ...]`."""
-        return x[ids]
+        return x[ids // top_k]
 
     def lower(self) -> ir.Value:
         """A gather, number by number."""
-        return look_up(self.ids, self.x)
+        if (top_k := self.top_k.value) == 1:
+            return look_up(self.ids, self.x)
+
+        def row_of(number: ir.Value, _: ir.Value) -> ir.Value:
+            return arith.divui(number, constant(top_k, number.type))
+
+        return look_up(pointwise("r->r", row_of, self.ids), self.x)

@@ -202,27 +202,32 @@ def test_combine_grouped_experts(arrays):
         place = np.argsort(arrays.uniform(rows * chosen)).astype(np.int32)
         sums = dialects.CombineGroupedExpertsOp.reference(y, place, weights)
         assert_same(sums, twin("combine_experts", y[place], weights))
-        cases += Case(
-            f"combine{rows}",
-            "llmc.combine_grouped_experts",
-            [Operand(y, "qn"), Operand(place, "q"), Operand(weights, "rc")],
-            "",
-            Operand(sums, "rn"),
-        ).in_both("qr")
+        operands = [Operand(y, "qn"), Operand(place, "q"), Operand(weights, "rc")]
+        residual = arrays.uniform(rows, columns)
+        both = dialects.CombineGroupedExpertsOp.reference(y, place, weights, residual)
+        assert_same(both, sums + residual)
+        for adds, expected in enumerate((sums, both)):
+            cases += Case(
+                f"combine{rows}{adds}",
+                "llmc.combine_grouped_experts",
+                [*operands, *[Operand(residual, "rn")] * adds],
+                f"operandSegmentSizes = array<i32: 1, 1, 1, {adds}>",
+                Operand(expected, "rn"),
+            ).in_both("qr")
     check(cases)
 
 
 def test_take_rows(arrays):
     cases = []
-    for number, x in enumerate((arrays.uniform(4, 6), arrays.uniform(3, 2, 5))):
-        ids = np.array([2, 0, 0, 1, 2], np.int32)
-        rows = dialects.TakeRowsOp.reference(ids, x)
+    for top_k, x in ((1, arrays.uniform(4, 6)), (3, arrays.uniform(3, 2, 5))):
+        ids = np.array([2, 0, 0, 1, 2], np.int32) * top_k + top_k - 1
+        rows = dialects.TakeRowsOp.reference(ids, x, top_k)
         letters = "abc"[: x.ndim - 1]
         cases += Case(
-            f"take{number}",
+            f"take{top_k}",
             "llmc.take_rows",
             [Operand(ids, "r"), Operand(x, f"t{letters}")],
-            "",
+            f"top_k = {top_k} : i64",
             Operand(rows, f"r{letters}"),
         ).in_both("rt")
     check(cases)

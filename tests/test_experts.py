@@ -254,22 +254,25 @@ def test_group_rows_sorts_stably(group_rows, expert):
 
 
 @pytest.mark.parametrize("count", ["9", "?"])
-@pytest.mark.parametrize(("element", "shape"), [("i8", (64, 32)), ("i8", (3, 5)), ("f32", (40,))])
-def test_take_rows(element, shape, count, tmp_path):
+@pytest.mark.parametrize(
+    ("element", "shape", "top_k"), [("i8", (64, 32), 1), ("i8", (3, 5), 8), ("f32", (40,), 3)]
+)
+def test_take_rows(element, shape, top_k, count, tmp_path):
     random = np.random.default_rng(0)
     bytes_ = random.integers(-128, 128, (7, *shape, 4 if element == "f32" else 1), np.int8)
     x = bytes_.view(np.float32 if element == "f32" else np.int8)[..., 0]
-    ids = random.integers(0, 7, 9).astype(np.int32)
+    ids = random.integers(0, 7 * top_k, 9).astype(np.int32)
     extents = "x".join(map(str, shape))
     types = f"tensor<{count}xi32>", f"tensor<?x{extents}x{element}>"
     out = f"tensor<{count}x{extents}x{element}>"
     text = f"""
       func.func @take(%ids: {types[0]}, %x: {types[1]}) -> {out} {{
-        %y = "llmc.take_rows"(%ids, %x) : ({", ".join(types)}) -> {out}
+        %y = "llmc.take_rows"(%ids, %x) {{top_k = {top_k} : i64}}
+           : ({", ".join(types)}) -> {out}
         return %y : {out}
       }}"""
     found = load(text, (), {}, tmp_path)("take")(ids, x).to_host()
-    assert (found.view(np.int8) == np.ascontiguousarray(x[ids]).view(np.int8)).all()
+    assert (found.view(np.int8) == np.ascontiguousarray(x[ids // top_k]).view(np.int8)).all()
 
 
 def assert_added_up(found: np.ndarray, y: Tensor, weights: Tensor) -> None:
@@ -280,13 +283,15 @@ def assert_added_up(found: np.ndarray, y: Tensor, weights: Tensor) -> None:
     assert ((torch.from_numpy(found) - expected).abs() <= chosen * 2.0**-24 * size).all()
 
 
+@pytest.mark.parametrize("adds", [0, 1])
 @pytest.mark.parametrize("rows", ["2", "?"])
 @pytest.mark.parametrize(("chosen", "columns"), [(8, 1024), (2, 40), (1, 7)])
-def test_combine_grouped_experts(chosen, columns, rows, tmp_path):
+def test_combine_grouped_experts(chosen, columns, rows, adds, tmp_path):
     generator = torch.Generator().manual_seed(0)
     y = torch.randn(2 * chosen, columns, generator=generator)
     weights = torch.rand(2, chosen, generator=generator)
     place = torch.randperm(2 * chosen, generator=generator)
+    residual = torch.randn(2, columns, generator=generator)
     all_rows = "?" if rows == "?" else 2 * chosen
     types = (
         f"tensor<{all_rows}x{columns}xf32>",
@@ -294,14 +299,22 @@ def test_combine_grouped_experts(chosen, columns, rows, tmp_path):
         f"tensor<{rows}x{chosen}xf32>",
     )
     out = f"tensor<{rows}x{columns}xf32>"
+    operands, given = "%y, %p, %w" + ", %r" * adds, [*types, *[out] * adds]
     text = f"""
-      func.func @combine(%y: {types[0]}, %p: {types[1]}, %w: {types[2]}) -> {out} {{
-        %sum = "llmc.combine_grouped_experts"(%y, %p, %w) : ({", ".join(types)}) -> {out}
+      func.func @combine(%y: {types[0]}, %p: {types[1]}, %w: {types[2]}, %r: {out}) -> {out} {{
+        %sum = "llmc.combine_grouped_experts"({operands})
+          {{operandSegmentSizes = array<i32: 1, 1, 1, {adds}>}} : ({", ".join(given)}) -> {out}
         return %sum : {out}
       }}"""
     run = load(text, (), {}, tmp_path)("combine")
-    found = run(y.numpy(), place.numpy().astype(np.int32), weights.numpy()).to_host()
-    assert_added_up(found, y[place], weights)
+    arguments = y, place.int(), weights, residual
+    found = run(*(each.numpy() for each in arguments)).to_host()
+    if not adds:
+        assert_added_up(found, y[place], weights)
+        return
+    one = torch.ones(2, 1)  # a residual is one more row, of weight 1
+    rows_of_each = torch.cat([y[place].view(2, chosen, -1), residual[:, None]], 1).flatten(0, 1)
+    assert_added_up(found, rows_of_each, torch.cat([weights, one], 1))
 
 
 @pytest.mark.parametrize(("chosen", "columns"), [(8, 1024), (2, 40), (1, 7)])

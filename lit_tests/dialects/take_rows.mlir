@@ -10,7 +10,7 @@
 // LOWER:           %[[ROW:.+]] = arith.index_cast %[[ID]]
 // LOWER:           tensor.extract %arg1[%[[ROW]],
 func.func @take(%ids: tensor<?xi32>, %x: tensor<?x2x32xi8>) -> tensor<?x2x32xi8> {
-  %y = "llmc.take_rows"(%ids, %x) : (tensor<?xi32>, tensor<?x2x32xi8>) -> tensor<?x2x32xi8>
+  %y = "llmc.take_rows"(%ids, %x) {top_k = 1 : i64} : (tensor<?xi32>, tensor<?x2x32xi8>) -> tensor<?x2x32xi8>
   return %y : tensor<?x2x32xi8>
 }
 
@@ -18,7 +18,7 @@ func.func @take(%ids: tensor<?xi32>, %x: tensor<?x2x32xi8>) -> tensor<?x2x32xi8>
 
 func.func @count(%ids: tensor<5xi32>, %x: tensor<3x4xf32>) {
   // CHECK: error: 'llmc.take_rows' op result must have dimension 0 = 5, but has 3
-  %y = "llmc.take_rows"(%ids, %x) : (tensor<5xi32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+  %y = "llmc.take_rows"(%ids, %x) {top_k = 1 : i64} : (tensor<5xi32>, tensor<3x4xf32>) -> tensor<3x4xf32>
   return
 }
 
@@ -26,7 +26,7 @@ func.func @count(%ids: tensor<5xi32>, %x: tensor<3x4xf32>) {
 
 func.func @width(%ids: tensor<5xi32>, %x: tensor<3x4xf32>) {
   // CHECK: error: 'llmc.take_rows' op result must have dimension 1 = 4, but has 3
-  %y = "llmc.take_rows"(%ids, %x) : (tensor<5xi32>, tensor<3x4xf32>) -> tensor<5x3xf32>
+  %y = "llmc.take_rows"(%ids, %x) {top_k = 1 : i64} : (tensor<5xi32>, tensor<3x4xf32>) -> tensor<5x3xf32>
   return
 }
 
@@ -34,7 +34,7 @@ func.func @width(%ids: tensor<5xi32>, %x: tensor<3x4xf32>) {
 
 func.func @element(%ids: tensor<5xi32>, %x: tensor<3x4xf32>) {
   // CHECK: error: 'llmc.take_rows' op result must hold f32, but is tensor<5x4xf16>
-  %y = "llmc.take_rows"(%ids, %x) : (tensor<5xi32>, tensor<3x4xf32>) -> tensor<5x4xf16>
+  %y = "llmc.take_rows"(%ids, %x) {top_k = 1 : i64} : (tensor<5xi32>, tensor<3x4xf32>) -> tensor<5x4xf16>
   return
 }
 
@@ -42,6 +42,14 @@ func.func @element(%ids: tensor<5xi32>, %x: tensor<3x4xf32>) {
 
 func.func @ids(%ids: tensor<5xf32>, %x: tensor<3x4xf32>) {
   // CHECK: error: 'llmc.take_rows' op operand 'ids' must hold integers
-  %y = "llmc.take_rows"(%ids, %x) : (tensor<5xf32>, tensor<3x4xf32>) -> tensor<5x4xf32>
+  %y = "llmc.take_rows"(%ids, %x) {top_k = 1 : i64} : (tensor<5xf32>, tensor<3x4xf32>) -> tensor<5x4xf32>
   return
+}
+
+// -----
+
+func.func @no_row(%ids: tensor<5xi32>, %x: tensor<3x4xf32>) -> tensor<5x4xf32> {
+  // CHECK: error: 'llmc.take_rows' op attribute 'top_k'
+  %y = "llmc.take_rows"(%ids, %x) {top_k = 0 : i64} : (tensor<5xi32>, tensor<3x4xf32>) -> tensor<5x4xf32>
+  return %y : tensor<5x4xf32>
 }

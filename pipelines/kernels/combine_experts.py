@@ -3,7 +3,7 @@
 Where rows were put in order by experts, each is found by its number, as `take_rows` does.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf, vector
@@ -37,8 +37,11 @@ def combine_experts(out: ir.RankedTensorType, lanes: int) -> Kernel:
     return Kernel("combine_experts", lambda _: (parts, rows), build)
 
 
-def combine_grouped_experts(out: ir.RankedTensorType, lanes: int) -> Kernel:
-    """Operands `y [R * C, N]`, `place [R * C]`, `weights [R, C]`, result `[R, N]`, row by row."""
+def combine_grouped_experts(out: ir.RankedTensorType, adds: bool, lanes: int) -> Kernel:
+    """Operands `y [R * C, N]`, `place [R * C]`, `weights [R, C]`, result `[R, N]`, row by row.
+
+    With `adds` the last operand is a residual `[R, N]`, which is added to the sums.
+    """
     _, columns = out.shape
     width = divisor(columns, lanes)
 
@@ -49,10 +52,11 @@ def combine_grouped_experts(out: ir.RankedTensorType, lanes: int) -> Kernel:
         y: ir.Value,
         place: ir.Value,
         weights: ir.Value,
-        sums: ir.Value,
+        *residual_and_sums: ir.Value,
     ) -> None:
+        *residual, sums = residual_and_sums
         ends = index(0), index(columns), width
-        _add_up(y, lambda own: load_index(place, own), weights, sums, row, ends)
+        _add_up(y, lambda own: load_index(place, own), weights, sums, row, ends, residual)
 
     return Kernel("combine_grouped_experts", workgroup_a_row(out), build)
 
@@ -64,10 +68,12 @@ def _add_up(
     sums: ir.Value,
     row: ir.Value,
     columns: tuple[ir.Value, ir.Value, int],
+    residual: Sequence[ir.Value] = (),
 ) -> None:
     """Computes a row of `sums` from the begin to the end of `columns`, so many at once.
 
-    `place` says where in `y` a row is that is of this number among those that were chosen.
+    `place` says where in `y` a row is that is of this number among those that were chosen. What
+    `residual` holds is added.
     """
     begin, end, width = columns
     _, chosen = weights.type.shape
@@ -81,5 +87,7 @@ def _add_up(
         for source, factor in zip(sources, factors, strict=True):
             read = vector.load(type_, y, [source, at])
             total = multiply_add(vector.broadcast(type_, factor), read, total)
+        for added in residual:
+            total = arith.addf(total, vector.load(type_, added, [row, at]))
         vector.store(total, sums, [row, at])
         scf.yield_([])

@@ -301,8 +301,10 @@ def _combine_experts(op: CombineExpertsOp, cpu: CallKernels) -> list[ir.Value]:
 
 
 def _combine_grouped_experts(op: CombineGroupedExpertsOp, cpu: CallKernels) -> list[ir.Value]:
-    kernel, extents = combine_grouped_experts(op.out.type, cpu.lanes), _dynamic_rows(op.weights)
-    return dispatch(kernel, [op.y, op.place, op.weights], [op.out.type], extents)
+    residual = [] if op.residual is None else [op.residual]
+    kernel = combine_grouped_experts(op.out.type, bool(residual), cpu.lanes)
+    operands = [op.y, op.place, op.weights, *residual]
+    return dispatch(kernel, operands, [op.out.type], _dynamic_rows(op.weights))
 
 
 def _has_static_rows(op: CombineExpertsOp) -> bool:
@@ -317,7 +319,7 @@ def _take_rows(op: TakeRowsOp, cpu: CallKernels) -> list[ir.Value]:
     (rows, *extents), of_row = op.out.type.shape, len(op.out.type.shape) - 1
     type_ = ir.RankedTensorType.get([rows, prod(extents)], op.out.type.element_type)
     (taken,) = dispatch(
-        take_rows(type_, _FLOAT_BYTES * cpu.lanes),
+        take_rows(type_, op.top_k.value, _FLOAT_BYTES * cpu.lanes),
         [op.ids, collapse(op.x, [1, of_row])],
         [type_],
         _dynamic_rows(op.ids),

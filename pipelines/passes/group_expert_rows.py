@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith
 
 from llmc.dialects import (
     CombineExpertsOp,
@@ -16,8 +15,11 @@ from llmc.dialects import (
     PackedQuantizedExpertLinearOp,
     TakeRowsOp,
 )
-from llmc.dialects.index_notation import constant, pointwise
+from llmc.dialects.attributes import i64
+from llmc.dialects.index_notation import sizes
+from llmc.dialects.linear_rows import apart, merged
 from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.generics import addition_to, inputs
 from llmc.pipelines.rewriting.linear_epilogue import find_epilogue, no_epilogue
 from llmc.pipelines.rewriting.linear_prologue import read_lengths_before
 from llmc.pipelines.rewriting.operations import made_by
@@ -29,6 +31,9 @@ _LAYERS = ("llmc.packed_expert_linear", "llmc.packed_quantized_expert_linear")
 _EXPERT = 1
 """The number of the operand of a layer that has an integer for each row of its result."""
 
+_WEIGHTS = 2
+"""That of the operand of `llmc.combine_grouped_experts` that has a row for each of its result."""
+
 
 @dataclass(frozen=True)
 class GroupExpertRows(Pass):
@@ -37,7 +42,8 @@ class GroupExpertRows(Pass):
     A static number of rows is one token's: its experts differ, and there is nothing to group. Rows
     are put in the order of the groups before a layer, and back after the elementwise operations
     that follow it; a layer on rows that were put back takes them as they lay, and so does
-    `llmc.combine_experts`. Layers that follow the same choice share one `llmc.group_rows`.
+    `llmc.combine_experts`, which then adds a residual, too. Layers that follow the same choice
+    share one `llmc.group_rows`.
     """
 
     name: ClassVar[str] = "group-expert-rows"
@@ -76,7 +82,7 @@ def _sort(layer: Layer, groups: dict[ir.Value, GroupRowsOp]) -> None:
     result = new.out if is_alone else epilogue.result
     uses = list(result.uses)
     with ir.InsertionPoint.after(result.owner), layer.location:
-        back = TakeRowsOp(group.place, result, result.type).out
+        back = TakeRowsOp(group.place, result, i64(1), result.type).out
     for use in uses:
         use.owner.operation.operands[use.operand_number] = back
     layer.operation.erase()
@@ -95,6 +101,29 @@ def _combine(combine: CombineExpertsOp) -> None:
         new = CombineGroupedExpertsOp(y, place, combine.weights, combine.out.type)
     combine.out.replace_all_uses_with(new.out)
     combine.operation.erase()
+    _add_residual(new)
+
+
+def _add_residual(combine: CombineGroupedExpertsOp) -> None:
+    """Has the sums added to a residual, where nothing else is done with them."""
+    read_lengths_before(combine.operation, _WEIGHTS)
+    sums = _reshaped(combine.out)
+    addition = addition_to(sums)
+    if addition is None:
+        return
+    (residual,) = (value for value in inputs(addition) if value != sums)
+    with ir.InsertionPoint(addition), addition.location:
+        operands = combine.y, combine.place, combine.weights
+        new = CombineGroupedExpertsOp(*operands, combine.out.type, residual=merged(residual))
+        addition.results[0].replace_all_uses_with(apart(new.out, sizes(residual)[:-1]))
+    addition.erase()
+
+
+def _reshaped(rows: ir.Value) -> ir.Value:
+    """What other operations read of `rows`: themselves, or a reshape of them."""
+    users = [use.owner.operation for use in rows.uses]
+    is_reshaped = [user.name for user in users] == ["tensor.expand_shape"]
+    return users[0].results[0] if is_reshaped else rows
 
 
 def _grouped(
@@ -112,9 +141,6 @@ def _sorted(layer: Layer, group: GroupRowsOp) -> ir.Value:
     top_k, put_back = layer.top_k.value, made_by(layer.x, "llmc.take_rows")
     if put_back and top_k == 1 and put_back.operands[0] == group.place:
         return put_back.operands[1]
-    rows = pointwise(
-        "r->r", lambda row, _: arith.divui(row, constant(top_k, row.type)), group.order
-    )
     _, width = layer.x.type.shape
-    shape = [layer.out.type.shape[0], width]
-    return TakeRowsOp(rows, layer.x, ir.RankedTensorType.get(shape, layer.x.type.element_type)).out
+    type_ = ir.RankedTensorType.get([layer.out.type.shape[0], width], layer.x.type.element_type)
+    return TakeRowsOp(group.order, layer.x, layer.top_k, type_).out

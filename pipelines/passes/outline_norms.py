@@ -14,7 +14,7 @@ from llmc.dialects.linear_rows import apart
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.rewriting.extents import takes_whole
 from llmc.pipelines.rewriting.functions import functions
-from llmc.pipelines.rewriting.generics import applied, inputs, is_elementwise
+from llmc.pipelines.rewriting.generics import addition_to, inputs
 from llmc.pipelines.rewriting.head_rows import last_offset
 from llmc.pipelines.rewriting.kernel_functions import KernelFunctions
 from llmc.pipelines.rewriting.kernel_operands import KernelOperands, as_many, as_matrix
@@ -71,7 +71,8 @@ def _is_between_kernels(norm: ir.Operation) -> bool:
     is_given = isinstance(before.owner, ir.Block) or made_by(before, "func.call") is not None
     if not is_given:
         return False
-    return _addition(norm) is not None or all(op.name in _KERNELS for op in _readers(norm))
+    (normed,) = norm.results
+    return addition_to(normed) is not None or all(op.name in _KERNELS for op in _readers(norm))
 
 
 def _columns(rows: ir.Value) -> tuple[ir.Value, int]:
@@ -81,15 +82,6 @@ def _columns(rows: ir.Value) -> tuple[ir.Value, int]:
     if slice_ is None or start is None or not takes_whole(slice_.opview, range(rank - 1)):
         return rows, 0
     return slice_.opview.source, start
-
-
-def _addition(norm: ir.Operation) -> ir.Operation | None:
-    """The addition of a residual that alone reads the norm."""
-    readers = [use.owner.operation for use in norm.results[0].uses]
-    if len(readers) != 1 or applied(readers[0]) != "arith.addf" or not is_elementwise(readers[0]):
-        return None
-    is_alike = all(value.type == norm.results[0].type for value in readers[0].operands)
-    return readers[0] if is_alike else None
 
 
 def _readers(op: ir.Operation) -> Iterator[ir.Operation]:
@@ -103,7 +95,7 @@ def _readers(op: ir.Operation) -> Iterator[ir.Operation]:
 
 
 def _outline(norm: RMSNormOp | LayerNormOp, kernels: KernelFunctions) -> None:
-    addition = _addition(norm.operation)
+    addition = addition_to(norm.out)
     end = norm.operation if addition is None else addition
     with ir.InsertionPoint(end), end.location:
         operands = KernelOperands()

@@ -165,13 +165,14 @@ class _Groups(_Layer):
             return [made.values, made.scales, made.shares]
 
         made = kernels.call(QUANTIZE, operands.values, build)
-        return [_taken(taken.operands[0], each) for each in made] if taken else made
+        return [_taken(taken.opview, each) for each in made] if taken else made
 
 
-def _taken(ids: ir.Value, rows: ir.Value) -> ir.Value:
-    _, *extents = rows.type.shape
+def _taken(as_in: TakeRowsOp, rows: ir.Value) -> ir.Value:
+    """Those of `rows` that `as_in` takes of its own."""
+    ids, (_, *extents) = as_in.ids, rows.type.shape
     type_ = ir.RankedTensorType.get([*ids.type.shape, *extents], rows.type.element_type)
-    return TakeRowsOp(ids, rows, type_).out
+    return TakeRowsOp(ids, rows, as_in.top_k, type_).out
 
 
 _LAYERS: dict[str, type[_Layer]] = {

@@ -1,9 +1,11 @@
 """`settle-extents`: says of what is dispatched how large it is, by what it is made of."""
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import ClassVar
 
 from torch_mlir import ir
+from torch_mlir.dialects import arith
 
 from llmc.dialects.index_notation import as_value, kept_dims, mixed_numbers, size
 from llmc.pipelines.passes.base import Pass
@@ -52,8 +54,8 @@ def _extent(value: ir.Value, dim: int) -> ir.Value | None:
     if op := made_by(value, "tensor.collapse_shape"):
         source = op.operands[0]
         group = [each.value for each in op.opview.reassociation[dim]]
-        merged = [each for each in group if source.type.shape[each] != 1]
-        return _under(source, merged[0]) if len(merged) == 1 else None
+        merged = [each for each in group if source.type.shape[each] != 1] or group[:1]
+        return reduce(arith.muli, (_under(source, each) for each in merged))
     return None
 
 

@@ -46,6 +46,15 @@ def inputs(op: ir.Operation) -> list[ir.Value]:
     return list(op.operands)[:-1]
 
 
+def addition_to(value: ir.Value) -> ir.Operation | None:
+    """The elementwise addition of another tensor of its type that alone reads `value`."""
+    readers = [use.owner.operation for use in value.uses]
+    if len(readers) != 1 or applied(readers[0]) != "arith.addf" or not is_elementwise(readers[0]):
+        return None
+    is_alike = all(operand.type == value.type for operand in readers[0].operands)
+    return readers[0] if is_alike else None
+
+
 def reads_room(op: ir.Operation) -> bool:
     """Whether a linalg.generic reads what its result is written into."""
     *_, old = op.regions[0].blocks[0].arguments

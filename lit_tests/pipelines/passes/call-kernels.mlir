@@ -68,7 +68,7 @@ func.func @combine(%y: tensor<8x32xf32>, %w: tensor<1x8xf32>, %ys: tensor<?x32xf
     -> (tensor<1x32xf32>, tensor<?x32xf32>, tensor<?x32xf32>) {
   %one = "llmc.combine_experts"(%y, %w) : (tensor<8x32xf32>, tensor<1x8xf32>) -> tensor<1x32xf32>
   %many = "llmc.combine_experts"(%ys, %ws) : (tensor<?x32xf32>, tensor<?x8xf32>) -> tensor<?x32xf32>
-  %grouped = "llmc.combine_grouped_experts"(%ys, %place, %ws) : (tensor<?x32xf32>, tensor<?xi32>, tensor<?x8xf32>) -> tensor<?x32xf32>
+  %grouped = "llmc.combine_grouped_experts"(%ys, %place, %ws) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (tensor<?x32xf32>, tensor<?xi32>, tensor<?x8xf32>) -> tensor<?x32xf32>
   return %one, %many, %grouped : tensor<1x32xf32>, tensor<?x32xf32>, tensor<?x32xf32>
 }
 
@@ -78,7 +78,7 @@ func.func @combine(%y: tensor<8x32xf32>, %w: tensor<1x8xf32>, %ys: tensor<?x32xf
 // CHECK:         "flow.dispatch"({{.+}}, %arg0, %[[FLAT]], {{.+}}) {entry_points = [@take_rows_
 // CHECK:         tensor.expand_shape {{.+}} into tensor<?x2x32xi8>
 func.func @take(%ids: tensor<?xi32>, %x: tensor<?x2x32xi8>) -> tensor<?x2x32xi8> {
-  %y = "llmc.take_rows"(%ids, %x) : (tensor<?xi32>, tensor<?x2x32xi8>) -> tensor<?x2x32xi8>
+  %y = "llmc.take_rows"(%ids, %x) {top_k = 1 : i64} : (tensor<?xi32>, tensor<?x2x32xi8>) -> tensor<?x2x32xi8>
   return %y : tensor<?x2x32xi8>
 }
 

@@ -7,9 +7,7 @@
 // CHECK-LABEL: func.func @many_tokens
 // CHECK:         %[[G:.+]]:3 = "llmc.group_rows"(%arg1)
 // CHECK-SAME:      (tensor<?xi64>) -> (tensor<?xi32>, tensor<5xi32>, tensor<?xi32>)
-// CHECK:         %[[TOKENS:.+]] = linalg.generic {{.+}} ins(%[[G]]#0 : tensor<?xi32>)
-// CHECK:           arith.divui %{{.+}}, %c2
-// CHECK:         %[[X:.+]] = "llmc.take_rows"(%[[TOKENS]], %arg0)
+// CHECK-NEXT:    %[[X:.+]] = "llmc.take_rows"(%[[G]]#0, %arg0) {top_k = 2 : i64}
 // CHECK-NEXT:    %[[UP:.+]] = "llmc.grouped_expert_linear"(%[[X]], %[[G]]#1, %arg2)
 // CHECK-SAME:      -> tensor<?x10xf32>
 // CHECK-NEXT:    %[[DOWN:.+]] = "llmc.grouped_expert_linear"(%[[UP]], %[[G]]#1, %arg3)
@@ -39,9 +37,7 @@ func.func @one_token(%x: tensor<1x6xf32>, %expert: tensor<2xi64>, %up: tensor<4x
 // CHECK-LABEL: func.func @blocks
 // CHECK-NOT:     llmc.packed_quantized_expert_linear
 // CHECK:         %[[G:.+]]:3 = "llmc.group_rows"(%arg1)
-// CHECK:         %[[TOKENS:.+]] = linalg.generic {{.+}} ins(%[[G]]#0 : tensor<?xi32>)
-// CHECK:           arith.divui %{{.+}}, %c2
-// CHECK:         %[[X:.+]] = "llmc.take_rows"(%[[TOKENS]], %arg0)
+// CHECK-NEXT:    %[[X:.+]] = "llmc.take_rows"(%[[G]]#0, %arg0) {top_k = 2 : i64}
 // CHECK-NEXT:    %[[Y:.+]] = "llmc.grouped_quantized_expert_linear"(%[[X]], %[[G]]#1, %arg2) {format = "q4_0"}
 // CHECK:         tensor.extract_slice %[[Y]]
 // CHECK:         tensor.extract_slice %[[Y]]
@@ -83,9 +79,35 @@ func.func @combined(%x: tensor<?x6xf32>, %expert: tensor<?xi64>, %up: tensor<4x2
   %y = "llmc.packed_expert_linear"(%x, %expert, %up) {top_k = 2 : i64}
      : (tensor<?x6xf32>, tensor<?xi64>, tensor<4x2x6x8xf32>) -> tensor<?x10xf32>
   %sum = "llmc.combine_experts"(%y, %weights) : (tensor<?x10xf32>, tensor<?x2xf32>) -> tensor<?x10xf32>
-  %put = "llmc.take_rows"(%places, %rows) : (tensor<?xi32>, tensor<?x10xf32>) -> tensor<?x10xf32>
+  %put = "llmc.take_rows"(%places, %rows) {top_k = 1 : i64} : (tensor<?xi32>, tensor<?x10xf32>) -> tensor<?x10xf32>
   %other = "llmc.combine_experts"(%put, %weights) : (tensor<?x10xf32>, tensor<?x2xf32>) -> tensor<?x10xf32>
   return %sum, %other : tensor<?x10xf32>, tensor<?x10xf32>
+}
+
+// The same with a residual of more dimensions, of which it becomes one.
+// CHECK-LABEL: func.func @residual
+// CHECK:         %[[ROWS:.+]] = tensor.collapse_shape %arg4 {{.+}} into tensor<?x10xf32>
+// CHECK:         %[[SUM:.+]] = "llmc.combine_grouped_experts"(%{{.+}}, %{{.+}}#2, %arg3, %[[ROWS]])
+// CHECK:         %[[OUT:.+]] = tensor.expand_shape %[[SUM]]
+// CHECK-NOT:     linalg.generic
+// CHECK:         return %[[OUT]]
+#cube = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+func.func @residual(%x: tensor<?x6xf32>, %expert: tensor<?xi64>, %up: tensor<4x2x6x8xf32>, %weights: tensor<?x2xf32>,
+                    %residual: tensor<?x1x10xf32>) -> tensor<?x1x10xf32> {
+  %c0 = arith.constant 0 : index
+  %y = "llmc.packed_expert_linear"(%x, %expert, %up) {top_k = 2 : i64}
+     : (tensor<?x6xf32>, tensor<?xi64>, tensor<4x2x6x8xf32>) -> tensor<?x10xf32>
+  %sum = "llmc.combine_experts"(%y, %weights) : (tensor<?x10xf32>, tensor<?x2xf32>) -> tensor<?x10xf32>
+  %rows = tensor.dim %sum, %c0 : tensor<?x10xf32>
+  %apart = tensor.expand_shape %sum [[0, 1], [2]] output_shape [%rows, 1, 10] : tensor<?x10xf32> into tensor<?x1x10xf32>
+  %room = tensor.empty(%rows) : tensor<?x1x10xf32>
+  %out = linalg.generic {indexing_maps = [#cube, #cube, #cube], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%residual, %apart : tensor<?x1x10xf32>, tensor<?x1x10xf32>) outs(%room : tensor<?x1x10xf32>) {
+  ^bb0(%a: f32, %b: f32, %old: f32):
+    %s = arith.addf %a, %b : f32
+    linalg.yield %s : f32
+  } -> tensor<?x1x10xf32>
+  return %out : tensor<?x1x10xf32>
 }
 
 // What reads something else of each row needs them put back first.

@@ -51,7 +51,7 @@ func.func @one_token(%x: tensor<2x64xf32>, %expert: tensor<6xi64>, %stack: tenso
 // CHECK:           arith.mulf
 // CHECK:           tensor.parallel_insert_slice %{{.*}} into %{{.*}}[%[[START]], 0, 0] [%[[COUNT]], 2, 16]
 func.func @many_tokens(%x: tensor<?x64xf32>, %ids: tensor<?xi32>, %first: tensor<9xi32>, %w: tensor<8x4x2x288xi8>) -> tensor<?x32xf32> {
-  %rows = "llmc.take_rows"(%ids, %x) : (tensor<?xi32>, tensor<?x64xf32>) -> tensor<?x64xf32>
+  %rows = "llmc.take_rows"(%ids, %x) {top_k = 1 : i64} : (tensor<?xi32>, tensor<?x64xf32>) -> tensor<?x64xf32>
   %y = "llmc.grouped_quantized_expert_linear"(%rows, %first, %w) {format = "q4_0"}
     : (tensor<?x64xf32>, tensor<9xi32>, tensor<8x4x2x288xi8>) -> tensor<?x64xf32>
   %c0 = arith.constant 0 : index

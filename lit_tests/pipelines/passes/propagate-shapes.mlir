@@ -120,8 +120,8 @@ func.func @decode_batch(%ids: tensor<?x1xi64>, %start: tensor<?xi64>, %sequence:
 // CHECK:         "llmc.combine_grouped_experts"
 // CHECK-SAME:      llmc.shape = ["arg3_dim0", "6"]
 func.func @taken(%ids: tensor<?xi32>, %x: tensor<7x2x4xi8>, %y: tensor<?x6xf32>, %weights: tensor<?x2xf32>) -> (tensor<?x2x4xi8>, tensor<?x6xf32>) {
-  %taken = "llmc.take_rows"(%ids, %x) : (tensor<?xi32>, tensor<7x2x4xi8>) -> tensor<?x2x4xi8>
-  %sums = "llmc.combine_grouped_experts"(%y, %ids, %weights) : (tensor<?x6xf32>, tensor<?xi32>, tensor<?x2xf32>) -> tensor<?x6xf32>
+  %taken = "llmc.take_rows"(%ids, %x) {top_k = 1 : i64} : (tensor<?xi32>, tensor<7x2x4xi8>) -> tensor<?x2x4xi8>
+  %sums = "llmc.combine_grouped_experts"(%y, %ids, %weights) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (tensor<?x6xf32>, tensor<?xi32>, tensor<?x2xf32>) -> tensor<?x6xf32>
   return %taken, %sums : tensor<?x2x4xi8>, tensor<?x6xf32>
 }
 

@@ -49,10 +49,11 @@ func.func @arguments(%x: tensor<?x1x4xf32>) -> index {
   return %dim : index
 }
 
-// Several extents that are one are not counted.
+// Several extents that are one are multiplied.
 // CHECK-LABEL: func.func @product(
-// CHECK:         %[[ROWS:.*]] = tensor.collapse_shape
-// CHECK:         tensor.dim %[[ROWS]]
+// CHECK:         %[[DIM:.*]] = tensor.dim %arg0
+// CHECK:         %[[ROWS:.*]] = arith.muli %[[DIM]], %c2
+// CHECK:         return %[[ROWS]]
 func.func @product(%x: tensor<?x2x4xf32>) -> index {
   %c0 = arith.constant 0 : index
   %rows = tensor.collapse_shape %x [[0, 1], [2]] : tensor<?x2x4xf32> into tensor<?x4xf32>
