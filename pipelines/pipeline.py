@@ -291,8 +291,8 @@ class LinalgStage(Stage):
         if isinstance(target, GPUTarget):
             return gpu_linalg(self.target, target)
         return (
-            GroupExpertRows(),
             AddEarly(),
+            GroupExpertRows(),
             AttendInPlace(),
             FuseDecodeAttention(),
             OutlineLinears(),
