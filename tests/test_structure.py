@@ -149,6 +149,19 @@ def test_layers_in_blocks_are_one_kernel_for_a_batch_too():
     assert layers_of(module, abi.PREFILL) == ["func.func"]
 
 
+@pytest.mark.parametrize(
+    ("family", "kinds", "count"),
+    [("qwen3_moe", 1, "num_experts"), ("glm4_moe", 2, "n_routed_experts")],
+)
+def test_experts_in_blocks_are_in_the_kernel_for_a_batch(family, kinds, count):
+    """With a residual that is added to what they make, and to what a shared one makes."""
+    config = tiny_config(family)
+    setattr(config, count, 32)  # two whole panels of the router
+    batch = [each for each in VARIANTS if each.name == abi.DECODE_BATCH]
+    module = lower(imported(config, batch), "q4_0")
+    assert layers_of(module, abi.DECODE_BATCH) == ["stream.executable"] * kinds
+
+
 @pytest.mark.parametrize("experts", [4, 40])
 def test_a_layer_with_experts_is_one_kernel(experts):
     """However few columns the router has, and however many are missing of its last panel."""
