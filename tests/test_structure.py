@@ -153,13 +153,15 @@ def test_layers_in_blocks_are_one_kernel_for_a_batch_too():
     ("family", "kinds", "count"),
     [("qwen3_moe", 1, "num_experts"), ("glm4_moe", 2, "n_routed_experts")],
 )
-def test_experts_in_blocks_are_in_the_kernel_for_a_batch(family, kinds, count):
+def test_experts_are_in_the_one_kernel_for_a_batch(family, kinds, count):
     """With a residual that is added to what they make, and to what a shared one makes."""
     config = tiny_config(family)
     setattr(config, count, 32)  # two whole panels of the router
     batch = [each for each in VARIANTS if each.name == abi.DECODE_BATCH]
-    module = lower(imported(config, batch), "q4_0")
-    assert layers_of(module, abi.DECODE_BATCH) == ["stream.executable"] * kinds
+    module = imported(config, batch)
+    for storage in ("f32", "q4_0"):
+        layers = layers_of(lower(module, storage), abi.DECODE_BATCH)
+        assert layers == ["stream.executable"] * kinds
 
 
 @pytest.mark.parametrize("experts", [4, 40])

@@ -25,7 +25,7 @@ from llmc.pipelines.walks import find
 
 NORM_ROWS = "norm_rows"
 
-_KERNELS = ("func.call", "func.return", "llmc.decode_attention")
+_KERNELS = ("func.call", "func.return", "llmc.decode_attention", "llmc.take_rows")
 _VIEWS = ("tensor.collapse_shape", "tensor.expand_shape", "tensor.cast")
 
 _MOST_DIMENSIONS = 3
