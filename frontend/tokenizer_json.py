@@ -50,9 +50,8 @@ def _with_lines(model: dict[str, Any]) -> dict[str, Any]:
     """
     lines = [" ".join(pair) for pair in model.get("merges", ())]
     # The parts of a line are found by its one space, and a line may be a comment.
-    if any(line.count(" ") != 1 or line.startswith("#version") for line in lines):
-        return model
-    return model | {"merges": lines} if lines else model
+    is_readable = all(line.count(" ") == 1 and not line.startswith("#version") for line in lines)
+    return model | {"merges": lines} if lines and is_readable else model
 
 
 def _undefined_tokens(processor: Any, vocab_size: int) -> Iterator[str]:

@@ -8,7 +8,7 @@ from torch_mlir.dialects import arith
 
 from llmc.dialects.index_notation import letters, pointwise
 from llmc.pipelines.passes.base import Pass
-from llmc.pipelines.rewriting.generics import applied, inputs, is_elementwise
+from llmc.pipelines.rewriting.generics import inputs, is_sum
 from llmc.pipelines.walks import find
 
 
@@ -27,7 +27,7 @@ class AddEarly(Pass):
     def apply(self, module: ir.Module) -> None:
         """Rewrites sum by sum, in order."""
         for op in find(module.operation, "linalg.generic"):
-            if not _is_sum(op):
+            if not is_sum(op):
                 continue
             x, y = inputs(op)
             for inner, other in ((x, y), (y, x)):
@@ -60,15 +60,9 @@ def _sum(x: ir.Value, y: ir.Value) -> ir.Value:
     return pointwise(f"{loops},{loops}->{loops}", lambda x, y, _: arith.addf(x, y), x, y)
 
 
-def _is_sum(op: ir.Operation) -> bool:
-    """Whether `op` adds two tensors of one type."""
-    is_addition = applied(op) == "arith.addf" and is_elementwise(op) and len(inputs(op)) == 2
-    return is_addition and len({value.type for value in op.operands}) == 1
-
-
 def _is_sum_for(value: ir.Value, op: ir.Operation) -> bool:
     """Whether `value` is a sum that `op` alone reads."""
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.operation.block != op.block:
         return False
-    return _is_sum(owner.operation) and len(list(value.uses)) == 1
+    return is_sum(owner.operation) and len(list(value.uses)) == 1

@@ -23,6 +23,7 @@ from llmc.pipelines.rewriting.generics import addition_to, inputs
 from llmc.pipelines.rewriting.linear_epilogue import find_epilogue, no_epilogue
 from llmc.pipelines.rewriting.linear_prologue import read_lengths_before
 from llmc.pipelines.rewriting.operations import made_by
+from llmc.pipelines.rewriting.purity import erase_unread
 from llmc.pipelines.walks import find
 
 Layer: TypeAlias = PackedExpertLinearOp | PackedQuantizedExpertLinearOp
@@ -31,8 +32,8 @@ _LAYERS = ("llmc.packed_expert_linear", "llmc.packed_quantized_expert_linear")
 _EXPERT = 1
 """The number of the operand of a layer that has an integer for each row of its result."""
 
-_WEIGHTS = 2
-"""That of the operand of `llmc.combine_grouped_experts` that has a row for each of its result."""
+_WEIGHTS = 1
+"""That of the operand of `llmc.combine_experts` that has a row for each of its result."""
 
 
 @dataclass(frozen=True)
@@ -97,26 +98,24 @@ def _combine(combine: CombineExpertsOp) -> None:
     group = made_by(place, "llmc.group_rows")
     if group is None or place != group.opview.place:
         return
-    with ir.InsertionPoint(combine), combine.location:
-        new = CombineGroupedExpertsOp(y, place, combine.weights, combine.out.type)
-    combine.out.replace_all_uses_with(new.out)
-    combine.operation.erase()
-    _add_residual(new)
+    _add_up(combine, y, place)
 
 
-def _add_residual(combine: CombineGroupedExpertsOp) -> None:
-    """Has the sums added to a residual, where nothing else is done with them."""
+def _add_up(combine: CombineExpertsOp, y: ir.Value, place: ir.Value) -> None:
+    """Adds up the rows `y` by their `place`, and a residual if that is all that is done then."""
     read_lengths_before(combine.operation, _WEIGHTS)
-    sums = _reshaped(combine.out)
+    sums, operands, type_ = _reshaped(combine.out), (y, place, combine.weights), combine.out.type
     addition = addition_to(sums)
     if addition is None:
-        return
-    (residual,) = (value for value in inputs(addition) if value != sums)
-    with ir.InsertionPoint(addition), addition.location:
-        operands = combine.y, combine.place, combine.weights
-        new = CombineGroupedExpertsOp(*operands, combine.out.type, residual=merged(residual))
-        addition.results[0].replace_all_uses_with(apart(new.out, sizes(residual)[:-1]))
-    addition.erase()
+        with ir.InsertionPoint(combine), combine.location:
+            combine.out.replace_all_uses_with(CombineGroupedExpertsOp(*operands, type_).out)
+    else:
+        (residual,) = (value for value in inputs(addition) if value != sums)
+        with ir.InsertionPoint(addition), addition.location:
+            new = CombineGroupedExpertsOp(*operands, type_, residual=merged(residual))
+            addition.results[0].replace_all_uses_with(apart(new.out, sizes(residual)[:-1]))
+        addition.erase()
+    erase_unread(combine.operation)
 
 
 def _reshaped(rows: ir.Value) -> ir.Value:

@@ -46,13 +46,16 @@ def inputs(op: ir.Operation) -> list[ir.Value]:
     return list(op.operands)[:-1]
 
 
+def is_sum(op: ir.Operation) -> bool:
+    """Whether `op` adds two tensors of one type, element by element."""
+    is_addition = applied(op) == "arith.addf" and is_elementwise(op)
+    return is_addition and len({value.type for value in op.operands}) == 1
+
+
 def addition_to(value: ir.Value) -> ir.Operation | None:
-    """The elementwise addition of another tensor of its type that alone reads `value`."""
+    """The sum of `value` and another tensor, which alone reads it."""
     readers = [use.owner.operation for use in value.uses]
-    if len(readers) != 1 or applied(readers[0]) != "arith.addf" or not is_elementwise(readers[0]):
-        return None
-    is_alike = all(operand.type == value.type for operand in readers[0].operands)
-    return readers[0] if is_alike else None
+    return readers[0] if len(readers) == 1 and is_sum(readers[0]) else None
 
 
 def reads_room(op: ir.Operation) -> bool:

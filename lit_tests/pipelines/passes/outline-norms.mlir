@@ -94,6 +94,16 @@ func.func private @others_around(%x: tensor<?x1x8xf32>, %r: tensor<?x1x8xf32>, %
   return %y, %z : tensor<?x1x8xf32>, tensor<?x1x8xf32>
 }
 
+// What takes rows of it, as experts do, is a kernel too.
+// CHECK-LABEL: func.func private @taken(
+// CHECK:         %[[Y:.*]] = call @norm_rows_
+// CHECK:         "llmc.take_rows"(%arg1, %[[Y]])
+func.func private @taken(%x: tensor<?x8xf32>, %ids: tensor<?xi32>, %layer: index) -> tensor<?x8xf32> attributes {llmc.layer_argument = 2 : index} {
+  %y = "llmc.rms_norm"(%x) {epsilon = 1.0e-5 : f64, offset = 0.0 : f64, operandSegmentSizes = array<i32: 1, 0>} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %rows = "llmc.take_rows"(%ids, %y) {top_k = 2 : i64} : (tensor<?xi32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  return %rows : tensor<?x8xf32>
+}
+
 // That of one row, those of heads, and what is in no layer stay.
 // CHECK-LABEL: func.func private @others(
 // CHECK:         "llmc.rms_norm"
