@@ -32,8 +32,8 @@ class SplitLinears(Pass):
         """Rewrites every slice of outputs."""
         for op in find(module.operation, "tensor.extract_slice"):
             _split(op.opview)
-        # So that a layer that is taken apart can go.
-        for op in find(module.operation, *_LAYERS):
+        # So that a layer that is taken apart can go. Lengths go from the last layer to the first.
+        for op in reversed(find(module.operation, *_LAYERS)):
             read_lengths_before(op, _LAYERS[op.name])
 
 

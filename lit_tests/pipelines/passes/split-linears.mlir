@@ -91,3 +91,19 @@ func.func @beyond(%x: tensor<?x4xf32>, %w: tensor<8x4xf32>) -> (tensor<?x8xf32>,
   %d = tensor.dim %y, %less : tensor<?x8xf32>
   return %y, %d : tensor<?x8xf32>, index
 }
+
+// It is read of what the first of several layers reads, at once.
+// CHECK-LABEL: func.func @size_of_last
+func.func @size_of_last(%x: tensor<1x?x8xf32>) -> (tensor<1x?x8xf32>, index) {
+  // CHECK:      tensor.dim %arg0
+  // CHECK-COUNT-2: "llmc.linear"
+  // CHECK-NOT:  tensor.dim
+  %w = "llmc.parameter"() {sources = ["w"]} : () -> tensor<8x8xf32>
+  %y = "llmc.linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
+      : (tensor<1x?x8xf32>, tensor<8x8xf32>) -> tensor<1x?x8xf32>
+  %z = "llmc.linear"(%y, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
+      : (tensor<1x?x8xf32>, tensor<8x8xf32>) -> tensor<1x?x8xf32>
+  %c1 = arith.constant 1 : index
+  %tokens = tensor.dim %z, %c1 : tensor<1x?x8xf32>
+  return %z, %tokens : tensor<1x?x8xf32>, index
+}
