@@ -50,7 +50,8 @@ def test_random_models(request, tmp_path):
     @given(models, st.sampled_from(["f32", "f16"]))
     def holds(model: Model, storage: str) -> None:
         # Of a width that blocks do not have: a program cannot ask the archive for blocks by name.
-        plan = replace(model, variants=VARIANTS, width=8)
+        # Of several tiles of tokens: IREE 3.13 fails to store two results of a single one.
+        plan = replace(model, variants=VARIANTS, width=8, vocabulary=37)
         steps = [*chain(*plan.kinds), *plan.before]
         # IREE 3.13 has no room on the stack for the scores of a single head in decode.
         assume(all(step.heads > 1 for step in steps if isinstance(step, Attention)))

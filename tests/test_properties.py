@@ -30,7 +30,7 @@ from llmc.pipelines.passes.thread_kv_cache import ELEMENTS
 from llmc.pipelines.pipeline import PIPELINES, Pipeline
 from llmc.pipelines.walks import walk
 from llmc.runtime.errors import UserError
-from tests.programs.blocks import Experts
+from tests.programs.blocks import Experts, Norm
 from tests.programs.functions import Function
 from tests.programs.models import Model
 from tests.programs.observation import EXACT, Program
@@ -192,7 +192,8 @@ def is_comparable(plan: Model | Function, tolerance: float) -> bool:
     They choose experts, and a norm makes their errors large where no residual is added.
     """
     return tolerance <= EXACT or not any(
-        isinstance(step, Experts) or not getattr(step, "residual", True) for step in steps_of(plan)
+        isinstance(step, Experts | Norm) or not getattr(step, "residual", True)
+        for step in steps_of(plan)
     )
 
 

@@ -1,10 +1,11 @@
 """tensor, and bufferization of tensors: shapes, slices and elements."""
 
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 from torch_mlir import ir
+from torch_mlir.dialects import scf
 
 from tests.interpreter.machine import Frame, Values, evaluates
 from tests.interpreter.types import element_of, undefined
@@ -104,6 +105,32 @@ def _insert_slice(frame: Frame, op: ir.Operation) -> Values:
     slices = _slices(frame, view, new)
     new[slices] = frame.values[view.source].reshape(new[slices].shape)
     return [new]
+
+
+@evaluates("scf.forall")
+def _forall(frame: Frame, op: ir.Operation) -> Values:
+    """Runs what may run at once one after the other."""
+    loop = op.opview
+    counts = (range(*bounds) for bounds in zip(*_bounds(frame, loop), strict=True))
+    block = op.regions[0].blocks[0]
+    outs = [frame.values[out].copy() for out in loop.outputs]
+    shared = dict(zip(list(block.arguments)[-len(outs) :], outs, strict=True))
+    for indices in product(*counts):
+        frame.run(block, [*map(np.int64, indices), *outs])
+        for insert in list(block)[-1].regions[0].blocks[0]:
+            slices = _slices(frame, insert, shared[insert.dest])
+            into = shared[insert.dest][slices]
+            into[...] = frame.values[insert.source].reshape(into.shape)
+    return outs
+
+
+def _bounds(frame: Frame, loop: scf.ForallOp) -> tuple[list[int], list[int], list[int]]:
+    """First, end and step of each dimension."""
+    return (
+        mixed(frame, loop.staticLowerBound, list(loop.dynamicLowerBound)),
+        mixed(frame, loop.staticUpperBound, list(loop.dynamicUpperBound)),
+        mixed(frame, loop.staticStep, list(loop.dynamicStep)),
+    )
 
 
 @evaluates("tensor.pad")
