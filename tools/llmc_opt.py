@@ -1,5 +1,6 @@
 """`llmc-opt`: runs passes, ours and MLIR's, on a file of MLIR, as `mlir-opt` does."""
 
+import ctypes
 import os
 import signal
 import sys
@@ -10,6 +11,9 @@ from llmc.tools.terminal import drop, note, write
 
 _ENDING = "SIGHUP", "SIGINT", "SIGTERM"
 """Signals by which somebody ends the command: the child, which does its work, gets them too."""
+
+_PR_SET_PDEATHSIG = 1
+"""Linux's call by which a process asks for a signal at its parent's end: prctl(2)."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -56,6 +60,7 @@ def _survive(arguments: list[str]) -> int:
         return _run(arguments)
     child = os.fork()
     if child == 0:
+        _end_with_parent()
         os._exit(_run(arguments))
     for name in _ENDING:
         signal.signal(signal.Signals[name], lambda number, _frame: os.kill(child, number))
@@ -64,6 +69,12 @@ def _survive(arguments: list[str]) -> int:
         return os.waitstatus_to_exitcode(status)
     number = signal.Signals(os.WTERMSIG(status))
     return 128 + number if number.name in _ENDING else _report_crash(arguments, number)
+
+
+def _end_with_parent() -> None:
+    """Has Linux end the child where its parent is ended at once: MLIR may be at work for long."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _report_crash(arguments: list[str], number: signal.Signals) -> int:
