@@ -40,7 +40,8 @@ class BindParameters(Pass):
     layer's function reads the slice of its `%layer`. Equal expressions share a global. Its
     attribute `llmc.recipe` says how the archive of weights computes it: nothing is computed when
     the module runs. Matrices are stored as `storage` (f32, f16, bf16) and widened where they are
-    used; vectors and rotary tables stay in float32. Storage other than f32 changes numerics.
+    used; vectors, such as a layer of one output has, and rotary tables stay in float32. Storage
+    other than f32 changes numerics.
     """
 
     name: ClassVar[str] = "bind-parameters"
@@ -71,10 +72,14 @@ class BindParameters(Pass):
     def _stored_type(self, op: ir.Operation, recipe: Recipe, stacked: bool) -> ir.RankedTensorType:
         type_ = op.results[0].type
         element = type_.element_type
-        if type_.rank > 1 and element == ir.F32Type.get() and op.name not in _EXACT:
+        if _is_matrix(type_) and element == ir.F32Type.get() and op.name not in _EXACT:
             element = ir.Type.parse(self.storage)
         shape = [recipe.layers, *type_.shape] if stacked else type_.shape
         return ir.RankedTensorType.get(shape, element)
+
+
+def _is_matrix(type_: ir.RankedTensorType) -> bool:
+    return sum(extent > 1 for extent in type_.shape) > 1
 
 
 def _layers(module: ir.Module, function: func.FuncOp) -> int:

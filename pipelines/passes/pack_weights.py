@@ -22,16 +22,23 @@ _LINEARS = {("llmc.linear", 1), ("llmc.expert_linear", 2)}
 _LOOKUPS = {("tensor.extract", 0)}
 _EMBEDDINGS = {("llmc.embedding", 1)}
 
+_FEW = 128
+"""Outputs of which a kernel makes little, so that panels may be narrower than registers."""
+
+_NARROWEST = 4
+"""The fewest columns of such a panel."""
+
 
 @dataclass(frozen=True)
 class PackWeights(Pass):
     """Turns linear layers into packed ones, for weights that nothing else needs as rows.
 
     These are `llmc.packed_linear` and `llmc.packed_expert_linear`. A weight expression becomes the
-    `linalg.pack` of it, `[N/J, K, J]` or `[E, N/J, K, J]`, J being `columns`, as which the archive
-    stores it: nothing is packed when the module runs. Lookups in the same weight (a tied embedding)
-    read the packed form, for which `llmc.embedding` is lowered. `llmc.packed_linear` computes
-    `rows` rows of activations together.
+    `linalg.pack` of it, `[N/J, K, J]` or `[E, N/J, K, J]`, as which the archive stores it: nothing
+    is packed when the module runs. J is `columns`, or, where outputs are as few as experts, what
+    makes several whole panels of them. Lookups in the same weight (a tied embedding) read the
+    packed form, for which `llmc.embedding` is lowered. `llmc.packed_linear` computes `rows` rows of
+    activations together.
     """
 
     name: ClassVar[str] = "pack-weights"
@@ -53,14 +60,25 @@ class PackWeights(Pass):
         if open_ or len(transposed) > 1 or len(linears) + len(others) < len(list(weight.uses)):
             return
         is_transposed = transposed == {1}
+        outputs = weight.type.shape[-1 if is_transposed else -2]
+        if outputs == 1:
+            return  # which is a sum over a row, and no product with a matrix
+        columns = self._columns(outputs)
         with ir.InsertionPoint.after(weight.owner), weight.owner.location:
-            packed = panels_of(weight, self.columns, is_transposed)
+            packed = panels_of(weight, columns, is_transposed)
         for linear in linears:
             self._replace(linear, packed)
         for embedding in _users(weight, _EMBEDDINGS):
             lower(embedding.operation)
         for lookup in _users(weight, _LOOKUPS):
-            self._look_up(lookup, packed, is_transposed)
+            _look_up(lookup, packed, is_transposed)
+
+    def _columns(self, outputs: int) -> int:
+        """Those of a panel of a weight of so many outputs."""
+        halves = range(self.columns.bit_length())
+        narrower = [width for n in halves if (width := self.columns >> n) >= _NARROWEST]
+        whole = (width for width in narrower if outputs % width == 0 and outputs > width)
+        return next(whole, self.columns) if outputs < _FEW else self.columns
 
     def _replace(self, linear: LinearOp | ExpertLinearOp, packed: ir.Value) -> None:
         with ir.InsertionPoint(linear), linear.location:
@@ -75,15 +93,16 @@ class PackWeights(Pass):
         linear.out.replace_all_uses_with(new.out)
         linear.operation.erase()
 
-    def _look_up(self, lookup: tensor.ExtractOp, packed: ir.Value, transposed: bool) -> None:
-        *expert, row, column = lookup.indices
-        if transposed:
-            row, column = column, row
-        with ir.InsertionPoint(lookup), lookup.location:
-            columns = index(self.columns)
-            where = [*expert, arith.divui(row, columns), column, arith.remui(row, columns)]
-            lookup.result.replace_all_uses_with(tensor.extract(packed, where))
-        lookup.operation.erase()
+
+def _look_up(lookup: tensor.ExtractOp, packed: ir.Value, transposed: bool) -> None:
+    *expert, row, column = lookup.indices
+    if transposed:
+        row, column = column, row
+    with ir.InsertionPoint(lookup), lookup.location:
+        columns = index(packed.type.shape[-1])
+        where = [*expert, arith.divui(row, columns), column, arith.remui(row, columns)]
+        lookup.result.replace_all_uses_with(tensor.extract(packed, where))
+    lookup.operation.erase()
 
 
 def _users(weight: ir.Value, places: set[tuple[str, int]]) -> list[Any]:

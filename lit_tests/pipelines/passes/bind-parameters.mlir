@@ -81,6 +81,14 @@ func.func @embed_tokens(%ids: tensor<?xi64>) -> tensor<?x6xf32> {
   return %e : tensor<?x6xf32>
 }
 
+// A layer of one output has a vector.
+// F16-LABEL:   func.func @one_output
+// F16:           ml_program.global_load @gate : tensor<1x6xf32>
+func.func @one_output() -> tensor<1x6xf32> {
+  %w = "llmc.parameter"() {sources = ["gate"]} : () -> tensor<1x6xf32>
+  return %w : tensor<1x6xf32>
+}
+
 // -----
 
 // What differs has a name of its own: two weights in one, the same one in three forms. Equal

@@ -145,3 +145,21 @@ func.func @invalid(%x: tensor<1x?x5xf32>) -> tensor<1x?x10xf32> {
      : (tensor<1x?x5xf32>, tensor<10x6xf32>) -> tensor<1x?x10xf32>
   return %y : tensor<1x?x10xf32>
 }
+
+// -----
+
+// Outputs as few as experts are in panels of fewer columns, so that there are several whole ones. A
+// single output is a sum over a row.
+// CHECK-LABEL: func.func @few
+// CHECK:         linalg.pack {{.*}} inner_tiles = [4] {{.*}} : tensor<12x6xf32> -> tensor<3x6x4xf32>
+// CHECK:         "llmc.packed_linear"
+// CHECK:         "llmc.linear"{{.*}} tensor<1x6xf32>
+func.func @few(%x: tensor<?x6xf32>) -> (tensor<?x12xf32>, tensor<?x1xf32>) {
+  %w = "llmc.parameter"() {sources = ["w"]} : () -> tensor<12x6xf32>
+  %y = "llmc.linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
+      : (tensor<?x6xf32>, tensor<12x6xf32>) -> tensor<?x12xf32>
+  %v = "llmc.parameter"() {sources = ["v"]} : () -> tensor<1x6xf32>
+  %z = "llmc.linear"(%x, %v) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
+      : (tensor<?x6xf32>, tensor<1x6xf32>) -> tensor<?x1xf32>
+  return %y, %z : tensor<?x12xf32>, tensor<?x1xf32>
+}
