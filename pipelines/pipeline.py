@@ -39,7 +39,6 @@ from llmc.pipelines.passes import (
     NumberLayers,
     OutlineExperts,
     OutlineLinears,
-    OutlineNorms,
     OutlineQuantizedExperts,
     OutlineQuantizedLinears,
     OutlineRegions,
@@ -299,8 +298,6 @@ class LinalgStage(Stage):
             OutlineExperts(),
             OutlineQuantizedLinears(target=self.target),
             OutlineQuantizedExperts(target=self.target),
-            _SIMPLIFY,  # for what nothing reads any more seems to read norms
-            OutlineNorms(),
             LowerLlmc(keep_kernels=True),
             _SIMPLIFY,
             "resolve-ranked-shaped-type-result-dims",

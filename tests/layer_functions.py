@@ -1,6 +1,6 @@
 """Builds a function of a layer, makes kernels of it, and runs the result through IREE."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from torch_mlir import ir
@@ -20,16 +20,18 @@ def compute_by_kernels(
     layer: int,
     outline: Sequence[Pass],
     left: Sequence[str],
+    open_dims: Mapping[int, int] | None = None,
 ) -> list[np.ndarray]:
     """What kernels make of a function of `arrays`, f32, and the number of a layer.
 
     `build(*arguments, number)` writes it, `outline` makes the kernels. It must then be nothing but
-    kernels and operations whose names begin with one of `left`.
+    kernels and operations whose names begin with one of `left`. `open_dims` has, by the number of
+    an array, the dimension of which the function does not know the extent.
     """
     with new_context(), ir.Location.unknown():
         module = ir.Module.create()
         types: list[ir.Type] = [
-            ir.RankedTensorType.get(array.shape, ir.F32Type.get()) for array in arrays
+            _type(array, (open_dims or {}).get(number)) for number, array in enumerate(arrays)
         ]
         types.append(ir.IndexType.get())
         with ir.InsertionPoint(module.body):
@@ -48,3 +50,10 @@ def compute_by_kernels(
         names = {op.name for op in walk(layer_function.operation)}
         assert not [name for name in names if not name.startswith(tuple(left))]
         return call(module, "layer", [*arrays, layer])
+
+
+def _type(array: np.ndarray, open_dim: int | None) -> ir.RankedTensorType:
+    shape = list(array.shape)
+    if open_dim is not None:
+        shape[open_dim] = ir.ShapedType.get_dynamic_size()
+    return ir.RankedTensorType.get(shape, ir.F32Type.get())

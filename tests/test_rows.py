@@ -1,4 +1,4 @@
-"""Kernels of a row compute what a layer does between its other kernels, whatever the row."""
+"""Kernels of rows compute what a layer does between its other kernels, whatever the rows."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math
 
-from llmc.dialects.index_notation import collapse, constant, expand, pointwise, reduce, slice_of
+from llmc.dialects.index_notation import (
+    collapse,
+    constant,
+    expand,
+    pointwise,
+    reduce,
+    size,
+    slice_of,
+    slice_of_rows,
+)
 from llmc.pipelines.passes import OutlineRows
 from tests.layer_functions import compute_by_kernels
 
@@ -53,37 +62,45 @@ def _softmax(x: ir.Value, _: ir.Value) -> ir.Value:
 
 
 def _reshaped(x: ir.Value, _: ir.Value) -> ir.Value:
-    row = expand(x, [[1], [1, x.type.shape[1]]])
+    row = expand(x, [[size(x, 0)], [1, x.type.shape[1]]])
     return collapse(pointwise("btn->btn", lambda x, _: arith.negf(x), row), [1, 2])
 
 
 def _from_last(x: ir.Value, _: ir.Value) -> ir.Value:
     """A part that is a single element."""
     last = slice_of(x, [0, x.type.shape[1] - 1], [1, 1], [1])
-    return pointwise("tn,t->tn", lambda x, last, _: arith.subf(x, last), x, last)
+    return pointwise("tn,t->tn", _minus, x, last)
+
+
+def _from_last_of_each(x: ir.Value, _: ir.Value) -> ir.Value:
+    return pointwise("tn,t1->tn", _minus, x, slice_of_rows(x, x.type.shape[1] - 1, 1))
+
+
+def _minus(a: ir.Value, b: ir.Value, _: ir.Value) -> ir.Value:
+    return arith.subf(a, b)
 
 
 def _parts(x: ir.Value, _: ir.Value) -> ir.Value:
     """Each element but the first minus the one before."""
-    extents = [1, x.type.shape[1] - 1]
-    before, after = (slice_of(x, [0, at], extents, extents) for at in (0, 1))
+    before, after = (slice_of_rows(x, at, x.type.shape[1] - 1) for at in (0, 1))
     return pointwise("tn,tn->tn", lambda a, b, _: arith.subf(b, a), before, after)
 
 
 def _normed(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    centred = x - x.mean()
-    return centred / np.sqrt((centred**2).mean() + 1) * weights[_LAYER]
+    centred = x - x.mean(-1, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1) * weights[_LAYER]
 
 
 def _shares(x: np.ndarray, _: np.ndarray) -> np.ndarray:
-    powers = np.exp(x - x.max())
-    return powers / powers.sum()
+    powers = np.exp(x - x.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
 
 
 _TWINS: dict[Callable, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     _layer_norm: _normed,
     _softmax: _shares,
     _reshaped: lambda x, _: -x,
+    _from_last_of_each: lambda x, _: x - x[:, -1:],
     _from_last: lambda x, _: x - x[:, -1:],
 }
 
@@ -97,8 +114,25 @@ _TWINS: dict[Callable, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 @example(steps=[_softmax], length=3)
 @example(steps=[_reshaped, _from_last], length=40)
 def test_values_of_random_steps(steps, length):
+    _check(steps, length, rows=1, open_dims={})
+
+
+@settings(max_examples=6, derandomize=True)
+@given(
+    steps=st.lists(st.sampled_from(list(_TWINS)[:-1]), min_size=1, max_size=4),
+    length=st.integers(3, 200),
+    rows=st.integers(1, 9),
+)
+@example(steps=[_layer_norm, _softmax], length=640, rows=5)
+@example(steps=[_reshaped, _from_last_of_each, _softmax], length=40, rows=3)
+def test_values_of_several_rows(steps, length, rows):
+    """Where none is dropped that is but one element of each."""
+    _check(steps, length, rows, open_dims={0: 0})
+
+
+def _check(steps: list[Callable], length: int, rows: int, open_dims: dict[int, int]) -> None:
     random = np.random.default_rng(length)
-    x, weights = (random.standard_normal((rows, length)).astype(np.float32) for rows in (1, 3))
+    x, weights = (random.standard_normal((count, length)).astype(np.float32) for count in (rows, 3))
 
     def build(x: ir.Value, weights: ir.Value, _: ir.Value) -> list[ir.Value]:
         made = [x]
@@ -110,6 +144,6 @@ def test_values_of_random_steps(steps, length):
     expected = [x.astype(np.float64)]
     for step in steps:
         expected.append(_TWINS[step](expected[-1], weights.astype(np.float64)))
-    actual = compute_by_kernels(build, [x, weights], _LAYER, [OutlineRows()], _LEFT)
+    actual = compute_by_kernels(build, [x, weights], _LAYER, [OutlineRows()], _LEFT, open_dims)
     for found, right in zip(actual, [*expected[2::2], np.diff(expected[-1])], strict=True):
         np.testing.assert_allclose(found, right, rtol=0, atol=1e-5)

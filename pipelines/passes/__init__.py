@@ -34,7 +34,6 @@ from llmc.pipelines.passes.number_layers import NumberLayers
 from llmc.pipelines.passes.outline_experts import OutlineExperts
 from llmc.pipelines.passes.outline_kernels import OutlineKernels
 from llmc.pipelines.passes.outline_linears import OutlineLinears
-from llmc.pipelines.passes.outline_norms import OutlineNorms
 from llmc.pipelines.passes.outline_quantized_experts import OutlineQuantizedExperts
 from llmc.pipelines.passes.outline_quantized_linears import OutlineQuantizedLinears
 from llmc.pipelines.passes.outline_regions import OutlineRegions
@@ -106,7 +105,6 @@ PASSES: dict[str, type[Pass]] = {
         OutlineExperts,
         OutlineKernels,
         OutlineLinears,
-        OutlineNorms,
         OutlineQuantizedExperts,
         OutlineQuantizedLinears,
         OutlineRegions,

@@ -5,32 +5,26 @@ from typing import ClassVar
 
 from torch_mlir import ir
 
-from llmc.dialects.index_notation import slice_of
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.rewriting.functions import functions
 from llmc.pipelines.rewriting.kernel_functions import KernelFunctions
-from llmc.pipelines.rewriting.kernel_operands import KernelOperands, Reader
+from llmc.pipelines.rewriting.kernel_operands import KernelOperands, Reader, stack_and_number
 from llmc.pipelines.rewriting.layers import LAYER
-from llmc.pipelines.rewriting.row_expressions import (
-    RowExpression,
-    as_vector,
-    length_of,
-    part_of_row,
-    reshaped,
-    row_results,
-)
+from llmc.pipelines.rewriting.row_expressions import RowExpression, row_results
+from llmc.pipelines.rewriting.row_forms import as_loops, cut_row, from_loops, length_of, part_of_row
 
-ROW = "row"
+ROW, ROWS = "row", "rows"
 
 
 @dataclass(frozen=True)
 class OutlineRows(Pass):
-    """Turns elementwise operations and reductions of one row into calls of kernels.
+    """Turns elementwise operations and reductions of rows into calls of kernels.
 
     Each row that other operations read is one `row` kernel, which computes all that it needs from
-    rows that are there: a norm, a residual that is added to a norm, and so on. It is so in numbered
-    layer functions, of which `persist-layers` makes one kernel where they are nothing but kernels.
-    Rows hold f32. What is read no more is left for others to remove.
+    rows that are there: a norm, a residual that is added to a norm, and so on. Several rows, as
+    many as tokens or sequences, are one `rows` kernel where they stand between kernels. It is so in
+    numbered layer functions, of which `persist-layers` makes one kernel where they are nothing but
+    kernels. Rows hold f32. What is read no more is left for others to remove.
     """
 
     name: ClassVar[str] = "outline-rows"
@@ -53,17 +47,16 @@ def _outline(row: ir.Value, kernels: KernelFunctions) -> None:
         def build(*arguments: ir.Value) -> list[ir.Value]:
             return [expression.build({leaf: read(arguments) for leaf, read in readers.items()})]
 
-        (result,) = kernels.call(ROW, operands.values, build)
-        row.replace_all_uses_with(reshaped(result, row.type))
+        kind = ROWS if expression.is_several else ROW
+        (result,) = kernels.call(kind, operands.values, build)
+        row.replace_all_uses_with(from_loops(result, row.type))
 
 
 def _read(operands: KernelOperands, leaf: ir.Value) -> Reader:
-    """How the kernel reads a leaf as a vector: a part of a row from all of it."""
+    """How the kernel reads a leaf by its loops: a part of a row from all of it."""
     row, start = part_of_row(leaf)
-    # One element of a stack's row is read as such, too.
-    read = operands.read(row if row.type.rank == 1 else as_vector(row))
+    _, number = stack_and_number(row)
+    read = operands.read(as_loops(row) if number is None else row)
     if row == leaf:
-        return lambda arguments: as_vector(read(arguments))
-    length = length_of(leaf.type)
-    shape = [] if length == 1 else [length]
-    return lambda arguments: slice_of(read(arguments), [start], [length], shape)
+        return lambda arguments: as_loops(read(arguments))
+    return lambda arguments: cut_row(read(arguments), start, length_of(leaf))

@@ -12,7 +12,6 @@ from llmc.pipelines.schedules.elementwise import elementwise
 from llmc.pipelines.schedules.matmul import matmul
 from llmc.pipelines.schedules.matvec import matvec
 from llmc.pipelines.schedules.matvec_q4 import matvec_q4
-from llmc.pipelines.schedules.norm_rows import norm_rows
 from llmc.pipelines.schedules.panel_experts import panel_expert_matmul, panel_expert_matvec
 from llmc.pipelines.schedules.panel_matmul import panel_matmul
 from llmc.pipelines.schedules.panel_matvec import panel_matvec, single_panel
@@ -26,6 +25,7 @@ from llmc.pipelines.schedules.quantized_matvec import quantized_matvec, quantize
 from llmc.pipelines.schedules.reduction import reduction
 from llmc.pipelines.schedules.region import region
 from llmc.pipelines.schedules.row import row
+from llmc.pipelines.schedules.rows import rows
 from llmc.pipelines.schedules.schedule import PythonSchedule
 from llmc.runtime.errors import UserError
 
@@ -39,7 +39,6 @@ SCHEDULES: dict[str, Callable[..., None]] = {
         matmul,
         matvec,
         matvec_q4,
-        norm_rows,
         panel_expert_matmul,
         panel_expert_matvec,
         panel_matmul,
@@ -53,6 +52,7 @@ SCHEDULES: dict[str, Callable[..., None]] = {
         reduction,
         region,
         row,
+        rows,
         single_panel,
     )
 }

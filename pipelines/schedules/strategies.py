@@ -13,7 +13,6 @@ from llmc.pipelines.schedules.attention_choices import (
     choose_byte_attention,
     choose_decode_attention,
 )
-from llmc.pipelines.schedules.norm_rows import NormRowsParameters, norm_rows
 from llmc.pipelines.schedules.outlined_choices import (
     choose_elementwise,
     choose_matmul,
@@ -46,6 +45,7 @@ from llmc.pipelines.schedules.quantized_matvec import (
 from llmc.pipelines.schedules.region import RegionParameters, region
 from llmc.pipelines.schedules.result_extents import last_extents
 from llmc.pipelines.schedules.row import RowParameters, row
+from llmc.pipelines.schedules.rows import RowsParameters, rows
 from llmc.pipelines.schedules.schedule import MOST, PythonSchedule
 from llmc.pipelines.schedules.workgroups import panels_of_workgroup
 from llmc.pipelines.targets.cpu import CPUTarget
@@ -157,9 +157,9 @@ def _region(_kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
     return PythonSchedule(region, RegionParameters())
 
 
-def _norm_rows(kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
-    (length,) = last_extents(kernel, 1) or fail(kernel, "a kernel of norms returns rows")
-    return PythonSchedule(norm_rows, NormRowsParameters(divisor(length, _LANES)))
+def _rows(kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
+    (length,) = last_extents(kernel, 1) or fail(kernel, "a kernel of rows returns rows")
+    return PythonSchedule(rows, RowsParameters(divisor(length, _LANES)))
 
 
 def _row(kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
@@ -193,7 +193,6 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "matmul": (choose_matmul,),
     "matvec": (choose_matvec,),
     "matvec_q4": (choose_matvec_q4,),
-    "norm_rows": (_norm_rows,),
     "panel_expert_matmul": (choose_panel_expert_matmul,),
     "panel_expert_matvec": (choose_panel_expert_matvec,),
     "panel_matmul": (choose_panel_matmul,),
@@ -208,6 +207,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "single_panel": (choose_single_panel,),
     "region": (_region,),
     "row": (_row,),
+    "rows": (_rows,),
 }
 """The rules for each kind of kernel, in the order in which they are tried."""
 

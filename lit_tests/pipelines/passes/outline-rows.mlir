@@ -181,9 +181,9 @@ func.func private @copies(%x: tensor<8xf32>, %layer: index) -> (tensor<8xf32>, t
 
 // -----
 
-// Left alone: rows by a number each, an open number of them, other numbers than f32, one element, the
-// place of an element, one number of many, read in a branch, rows made of truths that are there, those
-// that are read in another order or are a part of each; and functions of no layer.
+// Left alone: rows by a number each, other numbers than f32, one element, the place of an element, one
+// number of many, read in a branch, rows made of truths that are there, those that are read in another
+// order or are a part of each; and functions of no layer.
 // CHECK-LABEL: func.func private @by_a_number_each(
 // CHECK-NOT:     call
 #n = affine_map<(n) -> (n)>
@@ -197,14 +197,6 @@ func.func private @by_a_number_each(%x: tensor<2x8xf32>, %each: tensor<2xf32>, %
     linalg.yield %y : f32
   } -> tensor<2x8xf32>
   return %y : tensor<2x8xf32>
-}
-func.func private @open(%x: tensor<?x8xf32>, %layer: index) -> tensor<?x8xf32> attributes {llmc.layer_argument = 1 : index} {
-  %y = linalg.generic {indexing_maps = [#tn, #tn], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<?x8xf32>) outs(%x : tensor<?x8xf32>) {
-  ^bb0(%e: f32, %old: f32):
-    %y = math.exp %e : f32
-    linalg.yield %y : f32
-  } -> tensor<?x8xf32>
-  return %y : tensor<?x8xf32>
 }
 func.func private @wide(%x: tensor<8xf64>, %layer: index) -> tensor<8xf64> attributes {llmc.layer_argument = 1 : index} {
   %y = linalg.generic {indexing_maps = [#n, #n], iterator_types = ["parallel"]} ins(%x : tensor<8xf64>) outs(%x : tensor<8xf64>) {

@@ -1,4 +1,4 @@
-"""`norm_rows`: norms of many rows, with their reductions."""
+"""`rows`: what is done to each of several rows, as `row` does it to one."""
 
 from dataclasses import dataclass
 
@@ -9,13 +9,13 @@ from llmc.pipelines.schedules.verbs import distribute
 
 
 @dataclass(frozen=True)
-class NormRowsParameters(Parameters):
+class RowsParameters(Parameters):
     """`lanes` elements of a row are computed at once."""
 
     lanes: int = 16
 
 
-def norm_rows(payload: Handle, parameters: NormRowsParameters) -> None:
+def rows(payload: Handle, parameters: RowsParameters) -> None:
     """A row for each workgroup. Changes numerics: the order of sums."""
-    with each(kernels(payload, "norm_rows")) as kernel:
+    with each(kernels(payload, "rows")) as kernel:
         compute_row(kernel, distribute(returned(kernel, "tn"), t=1), parameters.lanes)

@@ -1,8 +1,8 @@
-// RUN: llmc-opt %s --outline-norms --lower-llmc='{keep-kernels=true}' --canonicalize --schedule='norm_rows{lanes=8}' | filecheck %s
+// RUN: llmc-opt %s --lower-llmc='{keep-kernels=true}' --canonicalize --cse --outline-rows --canonicalize --schedule='rows{lanes=8}' | filecheck %s
 
 // A workgroup has a row: it is read once for the sum, in 8 partial ones that stay in a register, and
 // again for the result. Nothing of linalg is left.
-// CHECK-LABEL: func.func private @norm_rows_0
+// CHECK-LABEL: func.func private @rows_0
 // CHECK-NOT:     linalg
 // CHECK:         scf.forall (%[[ROW:.*]]) in (%{{.*}}) shared_outs
 // CHECK:           %[[PARTIAL:.*]] = scf.for {{.*}} to %c64 step %c8 iter_args({{.*}}) -> (vector<1x8xf32>)
@@ -18,5 +18,5 @@ func.func private @layer(%x: tensor<?x1x64xf32>, %weight: tensor<64xf32>, %layer
 }
 
 // The lanes divide the row, and are 64 at most.
-// RUN: llmc-opt %s --outline-norms --lower-llmc='{keep-kernels=true}' --canonicalize --schedule-kernels --dump-schedule | filecheck %s --check-prefix=CHOSEN
-// CHOSEN: // norm_rows{lanes=64}
+// RUN: llmc-opt %s --lower-llmc='{keep-kernels=true}' --canonicalize --cse --outline-rows --canonicalize --schedule-kernels --dump-schedule | filecheck %s --check-prefix=CHOSEN
+// CHOSEN: // rows{lanes=64}

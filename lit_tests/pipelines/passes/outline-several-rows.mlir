@@ -1,10 +1,10 @@
-// RUN: llmc-opt %s --outline-norms --canonicalize --cse | filecheck %s
+// RUN: llmc-opt %s --lower-llmc='{keep-kernels=true}' --canonicalize --cse --outline-rows --canonicalize --cse | filecheck %s
 
-// A norm of several rows is a kernel, which reads a weight from the stack of all layers', and is the
-// same for all numbers of rows.
+// A norm of several rows, which are as many as are not known, is a kernel. It reads a weight from the
+// stack of all layers'.
 // CHECK-LABEL: func.func private @several(
 // CHECK:         %[[X:.*]] = tensor.collapse_shape %arg0 {{.*}} into tensor<?x8xf32>
-// CHECK:         %[[Y:.*]] = call @norm_rows_0(%[[X]], %arg1, %arg2) : (tensor<?x8xf32>, tensor<3x8xf32>, index) -> tensor<?x8xf32>
+// CHECK:         %[[Y:.*]] = call @rows_0(%[[X]], %arg1, %arg2) : (tensor<?x8xf32>, tensor<3x8xf32>, index) -> tensor<?x8xf32>
 // CHECK:         %[[OUT:.*]] = tensor.expand_shape %[[Y]] {{.*}} : tensor<?x8xf32> into tensor<?x1x8xf32>
 // CHECK:         return %[[OUT]]
 func.func private @several(%x: tensor<?x1x8xf32>, %weights: tensor<3x8xf32>, %layer: index) -> tensor<?x1x8xf32> attributes {llmc.layer_argument = 2 : index} {
@@ -13,18 +13,8 @@ func.func private @several(%x: tensor<?x1x8xf32>, %weights: tensor<3x8xf32>, %la
   return %y : tensor<?x1x8xf32>
 }
 
-// CHECK-LABEL: func.func private @four(
-// CHECK:         tensor.cast {{.*}} : tensor<4x8xf32> to tensor<?x8xf32>
-// CHECK:         call @norm_rows_0(
-// CHECK:         tensor.cast {{.*}} : tensor<?x8xf32> to tensor<4x8xf32>
-func.func private @four(%x: tensor<2x2x8xf32>, %weights: tensor<3x8xf32>, %layer: index) -> tensor<2x2x8xf32> attributes {llmc.layer_argument = 2 : index} {
-  %weight = tensor.extract_slice %weights[%layer, 0] [1, 8] [1, 1] : tensor<3x8xf32> to tensor<8xf32>
-  %y = "llmc.rms_norm"(%x, %weight) {epsilon = 1.0e-5 : f64, offset = 0.0 : f64, operandSegmentSizes = array<i32: 1, 1>} : (tensor<2x2x8xf32>, tensor<8xf32>) -> tensor<2x2x8xf32>
-  return %y : tensor<2x2x8xf32>
-}
-
 // CHECK-LABEL: func.func private @layer_norm(
-// CHECK:         call @norm_rows_1(
+// CHECK:         call @rows_1(
 func.func private @layer_norm(%x: tensor<1x?x8xf32>, %bias: tensor<8xf32>, %layer: index) -> tensor<1x?x8xf32> attributes {llmc.layer_argument = 2 : index} {
   %y = "llmc.layer_norm"(%x, %bias, %bias) {epsilon = 1.0e-5 : f64, operandSegmentSizes = array<i32: 1, 1, 1>} : (tensor<1x?x8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<1x?x8xf32>
   return %y : tensor<1x?x8xf32>
@@ -34,9 +24,9 @@ func.func private @layer_norm(%x: tensor<1x?x8xf32>, %bias: tensor<8xf32>, %laye
 // CHECK-LABEL: func.func private @residual(
 // CHECK-DAG:     %[[X:.*]] = tensor.collapse_shape %arg0
 // CHECK-DAG:     %[[R:.*]] = tensor.collapse_shape %arg1
-// CHECK:         %[[SUM:.*]] = call @norm_rows_2(%[[X]], %[[R]])
+// CHECK:         %[[SUM:.*]] = call @rows_2(%[[X]], %[[R]])
 // CHECK-NOT:     linalg
-// CHECK:         call @norm_rows_3(%[[SUM]])
+// CHECK:         call @rows_3(%[[SUM]])
 #id = affine_map<(b, t, n) -> (b, t, n)>
 func.func private @residual(%x: tensor<?x1x8xf32>, %r: tensor<?x1x8xf32>, %layer: index) -> (tensor<?x1x8xf32>, tensor<?x1x8xf32>) attributes {llmc.layer_argument = 2 : index} {
   %n = "llmc.rms_norm"(%x) {epsilon = 1.0e-5 : f64, offset = 0.0 : f64, operandSegmentSizes = array<i32: 1, 0>} : (tensor<?x1x8xf32>) -> tensor<?x1x8xf32>
@@ -52,9 +42,9 @@ func.func private @residual(%x: tensor<?x1x8xf32>, %r: tensor<?x1x8xf32>, %layer
 // Of wider rows it takes some columns in the kernel; columns of a part of the rows are computed first.
 // CHECK-LABEL: func.func private @columns(
 // CHECK:         %[[WIDE:.*]] = tensor.collapse_shape %arg0 {{.*}} into tensor<?x24xf32>
-// CHECK:         call @norm_rows_4(%[[WIDE]])
+// CHECK:         call @rows_4(%[[WIDE]])
 // CHECK:         tensor.extract_slice %arg0[0, 0, 0] [%arg1,
-// CHECK:         "llmc.rms_norm"
+// CHECK:         math.rsqrt
 func.func private @columns(%x: tensor<?x1x24xf32>, %rows: index, %layer: index) -> (tensor<?x1x8xf32>, tensor<?x1x8xf32>) attributes {llmc.layer_argument = 2 : index} {
   %c0 = arith.constant 0 : index
   %all = tensor.dim %x, %c0 : tensor<?x1x24xf32>
@@ -65,11 +55,12 @@ func.func private @columns(%x: tensor<?x1x24xf32>, %rows: index, %layer: index) 
   return %y, %z : tensor<?x1x8xf32>, tensor<?x1x8xf32>
 }
 
-// An addition is not the kernel's where others read the norm, too. Halves have no kernel.
+// What others than kernels read is theirs to compute. Halves have no kernel.
 // CHECK-LABEL: func.func private @other_readers(
-// CHECK:         "llmc.rms_norm"
-// CHECK:         arith.addf
-// CHECK:         "llmc.rms_norm"{{.*}}tensor<?x1x8xf16>
+// CHECK:         math.rsqrt {{.*}} : f32
+// CHECK:         arith.mulf {{.*}} : tensor<?x1x8xf32>
+// CHECK:         call @rows_5(
+// CHECK:         math.rsqrt {{.*}} : f16
 func.func private @other_readers(%x: tensor<?x1x8xf32>, %h: tensor<?x1x8xf16>, %layer: index) -> (tensor<?x1x8xf32>, tensor<?x1x8xf32>, tensor<?x1x8xf16>) attributes {llmc.layer_argument = 2 : index} {
   %n = "llmc.rms_norm"(%x) {epsilon = 1.0e-5 : f64, offset = 0.0 : f64, operandSegmentSizes = array<i32: 1, 0>} : (tensor<?x1x8xf32>) -> tensor<?x1x8xf32>
   %product = arith.mulf %x, %n : tensor<?x1x8xf32>
@@ -84,8 +75,7 @@ func.func private @other_readers(%x: tensor<?x1x8xf32>, %h: tensor<?x1x8xf16>, %
 
 // IREE fuses it with other computation before it, or after it.
 // CHECK-LABEL: func.func private @others_around(
-// CHECK:         "llmc.rms_norm"
-// CHECK:         "llmc.rms_norm"
+// CHECK-NOT:     call
 func.func private @others_around(%x: tensor<?x1x8xf32>, %r: tensor<?x1x8xf32>, %layer: index) -> (tensor<?x1x8xf32>, tensor<?x1x8xf32>) attributes {llmc.layer_argument = 2 : index} {
   %sum = arith.mulf %x, %r : tensor<?x1x8xf32>
   %y = "llmc.rms_norm"(%sum) {epsilon = 1.0e-5 : f64, offset = 0.0 : f64, operandSegmentSizes = array<i32: 1, 0>} : (tensor<?x1x8xf32>) -> tensor<?x1x8xf32>
@@ -96,7 +86,7 @@ func.func private @others_around(%x: tensor<?x1x8xf32>, %r: tensor<?x1x8xf32>, %
 
 // What takes rows of it, as experts do, is a kernel too.
 // CHECK-LABEL: func.func private @taken(
-// CHECK:         %[[Y:.*]] = call @norm_rows_
+// CHECK:         %[[Y:.*]] = call @rows_
 // CHECK:         "llmc.take_rows"(%arg1, %[[Y]])
 func.func private @taken(%x: tensor<?x8xf32>, %ids: tensor<?xi32>, %layer: index) -> tensor<?x8xf32> attributes {llmc.layer_argument = 2 : index} {
   %y = "llmc.rms_norm"(%x) {epsilon = 1.0e-5 : f64, offset = 0.0 : f64, operandSegmentSizes = array<i32: 1, 0>} : (tensor<?x8xf32>) -> tensor<?x8xf32>
@@ -104,24 +94,41 @@ func.func private @taken(%x: tensor<?x8xf32>, %ids: tensor<?xi32>, %layer: index
   return %rows : tensor<?x8xf32>
 }
 
-// That of one row, those of heads, and what is in no layer stay.
-// CHECK-LABEL: func.func private @others(
-// CHECK:         "llmc.rms_norm"
-// CHECK:         "llmc.rms_norm"
-func.func private @others(%x: tensor<1x1x8xf32>, %heads: tensor<1x?x4x8xf32>, %layer: index) -> (tensor<1x1x8xf32>, tensor<1x?x4x8xf32>) attributes {llmc.layer_argument = 2 : index} {
-  %y = "llmc.rms_norm"(%x) {epsilon = 1.0e-5 : f64, offset = 0.0 : f64, operandSegmentSizes = array<i32: 1, 0>} : (tensor<1x1x8xf32>) -> tensor<1x1x8xf32>
+// Rows of which a token has several, as heads are, stay, and what is in no layer.
+// CHECK-LABEL: func.func private @heads(
+// CHECK-NOT:     call
+func.func private @heads(%heads: tensor<1x?x4x8xf32>, %layer: index) -> tensor<1x?x4x8xf32> attributes {llmc.layer_argument = 1 : index} {
   %z = "llmc.rms_norm"(%heads) {epsilon = 1.0e-5 : f64, offset = 0.0 : f64, operandSegmentSizes = array<i32: 1, 0>} : (tensor<1x?x4x8xf32>) -> tensor<1x?x4x8xf32>
-  return %y, %z : tensor<1x1x8xf32>, tensor<1x?x4x8xf32>
+  return %z : tensor<1x?x4x8xf32>
 }
 
 // CHECK-LABEL: func.func @no_layer(
-// CHECK:         "llmc.rms_norm"
+// CHECK-NOT:     call
 func.func @no_layer(%x: tensor<1x?x8xf32>) -> tensor<1x?x8xf32> {
   %y = "llmc.rms_norm"(%x) {epsilon = 1.0e-5 : f64, offset = 0.0 : f64, operandSegmentSizes = array<i32: 1, 0>} : (tensor<1x?x8xf32>) -> tensor<1x?x8xf32>
   return %y : tensor<1x?x8xf32>
 }
 
-// CHECK-LABEL: func.func private @norm_rows_0(
-// CHECK-SAME:    attributes {llmc.kernel = "norm_rows"}
+// A gate of one number for each row is computed where rows are multiplied by it.
+// CHECK-LABEL: func.func private @gate(
+// CHECK:         %[[Y:.*]] = call @rows_6(%arg0, %arg1, %arg2, %{{.*}}) : (tensor<?x8xf32>, tensor<3x1x8xf32>, index, tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK:         return %[[Y]]
+#tn = affine_map<(t, n) -> (t, n)>
+#t1 = affine_map<(t, n) -> (t, 0)>
+func.func private @gate(%x: tensor<?x8xf32>, %weights: tensor<3x1x8xf32>, %layer: index, %rows: tensor<?x1x8xf32>) -> tensor<?x8xf32> attributes {llmc.layer_argument = 2 : index} {
+  %weight = tensor.extract_slice %weights[%layer, 0, 0] [1, 1, 8] [1, 1, 1] : tensor<3x1x8xf32> to tensor<1x8xf32>
+  %flat = tensor.collapse_shape %rows [[0], [1, 2]] : tensor<?x1x8xf32> into tensor<?x8xf32>
+  %gate = "llmc.linear"(%x, %weight) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64} : (tensor<?x8xf32>, tensor<1x8xf32>) -> tensor<?x1xf32>
+  %y = linalg.generic {indexing_maps = [#tn, #t1, #tn], iterator_types = ["parallel", "parallel"]} ins(%flat, %gate : tensor<?x8xf32>, tensor<?x1xf32>) outs(%x : tensor<?x8xf32>) {
+  ^bb0(%a: f32, %g: f32, %old: f32):
+    %p = arith.mulf %a, %g : f32
+    linalg.yield %p : f32
+  } -> tensor<?x8xf32>
+  return %y : tensor<?x8xf32>
+}
+
+// CHECK-LABEL: func.func private @rows_0(
+// CHECK-SAME:    attributes {llmc.kernel = "rows"}
 // CHECK:         tensor.extract_slice %arg1[%arg2, 0] [1, 8]
-// CHECK:         "llmc.rms_norm"
+// CHECK:         linalg.generic {{.*}} iterator_types = ["parallel", "reduction"]
+// CHECK:         linalg.generic {{.*}} iterator_types = ["parallel", "parallel"]
