@@ -7,7 +7,7 @@ import iree.compiler
 import iree.compiler.ir as iree_ir
 import pytest
 from torch_mlir import ir
-from transformers import PreTrainedConfig
+from transformers import AutoConfig, PreTrainedConfig
 
 from llmc.frontend.importer import import_programs
 from llmc.frontend.interception import IMPLEMENTATION
@@ -162,6 +162,33 @@ def test_experts_are_in_the_one_kernel_for_a_batch(family, kinds, count):
     for storage in ("f32", "q4_0"):
         layers = layers_of(lower(module, storage), abi.DECODE_BATCH)
         assert layers == ["stream.executable"] * kinds
+
+
+_SMALL = {
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "moe_intermediate_size": 32,
+    "shared_expert_intermediate_size": 32,
+    "vocab_size": 320,
+}
+
+
+@pytest.mark.parametrize(
+    ("family", "special"),
+    [
+        ("mixtral", {"num_local_experts": 8}),
+        ("granitemoe", {"num_local_experts": 40, "residual_multiplier": 0.22}),
+        ("qwen2_moe", {"num_experts": 8}),
+    ],
+)
+def test_experts_are_so_whatever_is_around_them(family, special):
+    """Routers of few columns, residuals that are scaled, and gates of what a shared expert makes."""
+    config = AutoConfig.for_model(family, **_SMALL, **special)
+    batch = [each for each in VARIANTS if each.name == abi.DECODE_BATCH]
+    layers = layers_of(lower(imported(config, batch), "q4_0"), abi.DECODE_BATCH)
+    assert layers == ["stream.executable"]
 
 
 @pytest.mark.parametrize("experts", [4, 40])

@@ -30,7 +30,7 @@ _DECODER: dict[str, Any] = {
     "num_key_value_heads": 2,
     "max_position_embeddings": 128,
 }
-_EXPERTS: dict[str, Any] = {"num_experts": 4, "num_experts_per_tok": 2}
+_EXPERTS: dict[str, Any] = {"num_experts": 8, "num_experts_per_tok": 2}
 _LATENT: dict[str, Any] = {
     "num_key_value_heads": 4,
     "q_lora_rank": 16,
