@@ -184,7 +184,7 @@ _SMALL = {
     ],
 )
 def test_experts_are_so_whatever_is_around_them(family, special):
-    """Routers of few columns, residuals that are scaled, and gates of what a shared expert makes."""
+    """Routers of few columns, scaled residuals, and gates of what a shared expert makes."""
     config = AutoConfig.for_model(family, **_SMALL, **special)
     batch = [each for each in VARIANTS if each.name == abi.DECODE_BATCH]
     layers = layers_of(lower(imported(config, batch), "q4_0"), abi.DECODE_BATCH)
