@@ -60,7 +60,6 @@ class Case:
 CASES = [
     Case("llama", "Q4_1"),
     Case("qwen3_moe", "Q8_0"),
-    Case("llama", "gptq", group=128),
 ]
 
 # Of formats and layers that those have one by one.
@@ -70,6 +69,7 @@ MIXED = [
     Case("llama", "F32", dtype="q4_0"),
     Case("llama", "F32", dtype="int4_g128"),  # and int4_g64 where rows are of 64
     Case("mixtral", "F32", dtype="q4_1"),
+    Case("llama", "gptq", group=128),
     Case("qwen2", "awq", group=64),
 ]
 

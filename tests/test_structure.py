@@ -150,16 +150,19 @@ def test_layers_in_blocks_are_one_kernel_for_a_batch_too():
 
 
 @pytest.mark.parametrize(
-    ("family", "kinds", "count"),
-    [("qwen3_moe", 1, "num_experts"), ("glm4_moe", 2, "n_routed_experts")],
+    ("family", "kinds", "count", "storages"),
+    [
+        ("qwen3_moe", 1, "num_experts", ("f32", "q4_0")),
+        ("glm4_moe", 2, "n_routed_experts", ("q4_0",)),
+    ],
 )
-def test_experts_are_in_the_one_kernel_for_a_batch(family, kinds, count):
+def test_experts_are_in_the_one_kernel_for_a_batch(family, kinds, count, storages):
     """With a residual that is added to what they make, and to what a shared one makes."""
     config = tiny_config(family)
     setattr(config, count, 32)  # two whole panels of the router
     batch = [each for each in VARIANTS if each.name == abi.DECODE_BATCH]
     module = imported(config, batch)
-    for storage in ("f32", "q4_0"):
+    for storage in storages:
         layers = layers_of(lower(module, storage), abi.DECODE_BATCH)
         assert layers == ["stream.executable"] * kinds
 
@@ -178,13 +181,12 @@ _SMALL = {
 @pytest.mark.parametrize(
     ("family", "special"),
     [
-        ("mixtral", {"num_local_experts": 8}),
         ("granitemoe", {"num_local_experts": 40, "residual_multiplier": 0.22}),
         ("qwen2_moe", {"num_experts": 8}),
     ],
 )
 def test_experts_are_so_whatever_is_around_them(family, special):
-    """Routers of few columns, scaled residuals, and gates of what a shared expert makes."""
+    """Routers without whole panels of 16 columns, scaled residuals, gates of shared experts."""
     config = AutoConfig.for_model(family, **_SMALL, **special)
     batch = [each for each in VARIANTS if each.name == abi.DECODE_BATCH]
     layers = layers_of(lower(imported(config, batch), "q4_0"), abi.DECODE_BATCH)
