@@ -11,7 +11,7 @@ from llmc.pipelines.passes import DispatchKernels, ScheduleKernels
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.rewriting.layers import LAYER
 from llmc.pipelines.walks import walk
-from tests.scheduled import call, new_context
+from tests.scheduled import call, new_context, type_of
 
 
 def compute_by_kernels(
@@ -31,7 +31,7 @@ def compute_by_kernels(
     with new_context(), ir.Location.unknown():
         module = ir.Module.create()
         types: list[ir.Type] = [
-            _type(array, (open_dims or {}).get(number)) for number, array in enumerate(arrays)
+            type_of(array, (open_dims or {}).get(number)) for number, array in enumerate(arrays)
         ]
         types.append(ir.IndexType.get())
         with ir.InsertionPoint(module.body):
@@ -50,10 +50,3 @@ def compute_by_kernels(
         names = {op.name for op in walk(layer_function.operation)}
         assert not [name for name in names if not name.startswith(tuple(left))]
         return call(module, "layer", [*arrays, layer])
-
-
-def _type(array: np.ndarray, open_dim: int | None) -> ir.RankedTensorType:
-    shape = list(array.shape)
-    if open_dim is not None:
-        shape[open_dim] = ir.ShapedType.get_dynamic_size()
-    return ir.RankedTensorType.get(shape, ir.F32Type.get())

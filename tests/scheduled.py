@@ -68,11 +68,15 @@ class KernelCase:
             return result
 
     def _type(self, number: int) -> ir.Type:
-        argument = self.arguments[number]
-        shape = list(argument.shape)
-        if number == 0 and self.dynamic is not None:
-            shape[self.dynamic] = ir.ShapedType.get_dynamic_size()
-        return ir.RankedTensorType.get(shape, ir.Type.parse(_ELEMENTS[argument.dtype.name]))
+        return type_of(self.arguments[number], self.dynamic if number == 0 else None)
+
+
+def type_of(array: np.ndarray, dynamic: int | None = None) -> ir.RankedTensorType:
+    """That of tensors like `array`, the dimension `dynamic` of any extent."""
+    shape = list(array.shape)
+    if dynamic is not None:
+        shape[dynamic] = ir.ShapedType.get_dynamic_size()
+    return ir.RankedTensorType.get(shape, ir.Type.parse(_ELEMENTS[array.dtype.name]))
 
 
 def into_dispatches(module: ir.Module, dynamic: int | None = None) -> None:

@@ -7,7 +7,7 @@ from torch_mlir import ir
 
 from llmc.dialects import AddRMSNormOp, RMSNormOp
 from llmc.pipelines.passes.base import Pass
-from llmc.pipelines.rewriting.generics import applied, is_elementwise
+from llmc.pipelines.rewriting.generics import is_sum
 from llmc.pipelines.rewriting.operations import ancestor_in
 from llmc.pipelines.walks import find
 
@@ -36,11 +36,10 @@ def _terms(value: ir.Value) -> tuple[ir.Value, ir.Value] | None:
     if isinstance(value.owner, ir.Block):
         return None
     op = value.owner.operation
-    adds = applied(op) == "arith.addf" and is_elementwise(op)
-    if not adds and op.name != "arith.addf":
+    if not is_sum(op) and op.name != "arith.addf":
         return None
-    x, residual = list(op.operands)[:2]
-    return (x, residual) if x.type == residual.type == value.type else None
+    x, residual, *_ = op.operands
+    return x, residual
 
 
 def _is_first_use(norm: ir.Operation) -> bool:

@@ -11,7 +11,7 @@ from llmc.pipelines.rewriting.kernel_functions import KernelFunctions
 from llmc.pipelines.rewriting.kernel_operands import KernelOperands, Reader, stack_and_number
 from llmc.pipelines.rewriting.layers import LAYER
 from llmc.pipelines.rewriting.row_expressions import RowExpression, row_results
-from llmc.pipelines.rewriting.row_forms import as_loops, cut_row, from_loops, length_of, part_of_row
+from llmc.pipelines.rewriting.row_forms import as_loops, cut_row, from_loops, part_of_row, row_form
 
 ROW, ROWS = "row", "rows"
 
@@ -59,4 +59,4 @@ def _read(operands: KernelOperands, leaf: ir.Value) -> Reader:
     read = operands.read(as_loops(row) if number is None else row)
     if row == leaf:
         return lambda arguments: as_loops(read(arguments))
-    return lambda arguments: cut_row(read(arguments), start, length_of(leaf))
+    return lambda arguments: cut_row(read(arguments), start, row_form(leaf).length)

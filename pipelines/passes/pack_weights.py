@@ -75,10 +75,12 @@ class PackWeights(Pass):
 
     def _columns(self, outputs: int) -> int:
         """Those of a panel of a weight of so many outputs."""
-        halves = range(self.columns.bit_length())
-        narrower = [width for n in halves if (width := self.columns >> n) >= _NARROWEST]
-        whole = (width for width in narrower if outputs % width == 0 and outputs > width)
-        return next(whole, self.columns) if outputs < _FEW else self.columns
+        width = self.columns
+        while outputs < _FEW and width >= _NARROWEST:
+            if outputs % width == 0 and outputs > width:
+                return width
+            width //= 2
+        return self.columns
 
     def _replace(self, linear: LinearOp | ExpertLinearOp, packed: ir.Value) -> None:
         with ir.InsertionPoint(linear), linear.location:

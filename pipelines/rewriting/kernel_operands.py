@@ -89,7 +89,7 @@ def stack_and_place(value: ir.Value) -> tuple[ir.Value, ir.Value]:
     return expand(stack, [[1, stack.type.shape[0]]]), index(0)
 
 
-def as_many(rows: ir.Value, leading: list[Size]) -> ir.Value:
+def _as_many(rows: ir.Value, leading: list[Size]) -> ir.Value:
     """`rows [T, N]`, T being the product of `leading`, as many as are known of."""
     if not all(isinstance(extent, int) for extent in leading):
         return rows
@@ -102,7 +102,7 @@ def from_panels(y: ir.Value, leading: list[Size], outputs: int, bias: ir.Value |
 
     `leading` are the extents of T.
     """
-    y = as_many(collapse(y, [1, 2]), leading)
+    y = _as_many(collapse(y, [1, 2]), leading)
     if outputs < y.type.shape[1]:
         y = slice_of_rows(y, 0, outputs)
     return apart(y, leading, bias)

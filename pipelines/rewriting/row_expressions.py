@@ -20,12 +20,12 @@ from llmc.pipelines.rewriting.generics import (
 )
 from llmc.pipelines.rewriting.operations import made_by
 from llmc.pipelines.rewriting.row_forms import (
-    RowForm,
     form_of,
     is_of_truths,
     is_reshape,
     long_dims,
     part_of_row,
+    row_form,
     under_reshapes,
 )
 from llmc.pipelines.walks import find
@@ -48,7 +48,7 @@ def row_results(block: ir.Block) -> list[ir.Value]:
     rows stand between kernels: with other computation around them IREE fuses it.
     """
     computed = [op.operation.results[0] for op in block if _is_elementwise(op.operation)]
-    rows = [row for row in computed if _form(row).length > 1 and not is_of_truths(row.type)]
+    rows = [row for row in computed if row_form(row).length > 1 and not is_of_truths(row.type)]
     found = [row for row in rows if not _is_copy(row) and _is_read_outside(row)]
     for row in reversed(rows):
         users = [other for other in found if row in _on_the_way(other, found)]
@@ -68,7 +68,7 @@ class RowExpression:
     @property
     def is_several(self) -> bool:
         """Whether there are several rows."""
-        return _form(self._end.results[0]).is_several
+        return row_form(self._end.results[0]).is_several
 
     @property
     def leaves(self) -> list[ir.Value]:
@@ -77,12 +77,10 @@ class RowExpression:
         return [value for value in dict.fromkeys(reads) if not _is_reduction(value.owner)]
 
     def build(self, known: dict[ir.Value, ir.Value]) -> ir.Value:
-        """The row `[N]`, computed here; `known` has the leaves, as `as_loops` gives them.
+        """The row `[N]`, computed here, or several as `[T, N]`.
 
-        Of several rows it is `[T, N]`.
-
-        Each reduction is a loop over the row. What is computed element by element is so in all
-        loops that read it.
+        `known` has the leaves, as `as_loops` gives them. Each reduction is a loop over the row.
+        What is computed element by element is so in all loops that read it.
         """
         for op in self._reductions:
             known = {**known, op.results[0]: _loop(op, known)}
@@ -99,8 +97,8 @@ def _loop(op: ir.Operation, known: dict[ir.Value, ir.Value]) -> ir.Value:
     """One loop over what `op` reads, be it through what is computed element by element."""
     sources = _sources(op)
     loops = [known[source] for source in sources]
-    reads = ",".join(_form(value).letters for value in loops)
-    forms = [_form(operand) for operand in op.operands]
+    reads = ",".join(row_form(value).letters for value in loops)
+    forms = [row_form(operand) for operand in op.operands]
     length = max(form.length for form in forms)
     rows = "t" if any(form.is_several for form in forms) else ""
 
@@ -164,9 +162,9 @@ def _is_copy(row: ir.Value) -> bool:
 
 def _can_be_kernel(row: ir.Value) -> bool:
     """Whether `row` is one, or several that stand between kernels."""
-    if not _form(row).is_several:
+    if not row_form(row).is_several:
         return True
-    several = [leaf for leaf in RowExpression(row).leaves if _form(leaf).is_several]
+    several = [leaf for leaf in RowExpression(row).leaves if row_form(leaf).is_several]
     are_given = all(_is_given(part_of_row(leaf)[0]) for leaf in several)
     return are_given and all(_is_kernel(op) or _takes_part(op) for op in _readers(row))
 
@@ -214,7 +212,7 @@ def _is_elementwise(op: ir.Operation | ir.OpView | ir.Block) -> bool:
 
 def _is_reduction(op: ir.Operation | ir.OpView | ir.Block) -> bool:
     """Whether `op` folds a row to one element, by an operation that MLIR can do in parts."""
-    if not _is_of_rows(op) or _form(op.operation.results[0]).length != 1:
+    if not _is_of_rows(op) or row_form(op.operation.results[0]).length != 1:
         return False
     block = op.operation.regions[0].blocks[0]
     *_, old = block.arguments
@@ -241,14 +239,14 @@ def _is_of_rows(op: ir.Operation | ir.OpView | ir.Block) -> bool:
     return (
         len(op.operands) > 1
         and all(_is_elementwise(each.owner) for each in truths)
-        and not any(map(_is_part_of_rows, inputs(op)))
+        and not any(map(_may_have_gaps, inputs(op)))
         and _loops_over_rows(op)
         and not find(op, "linalg.index")
         and captures_constants(op)
     )
 
 
-def _is_part_of_rows(value: ir.Value) -> bool:
+def _may_have_gaps(value: ir.Value) -> bool:
     """Whether `value` is cut from something so that its elements may not follow each other."""
     value = under_reshapes(value)
     is_cut = made_by(value, "tensor.extract_slice") is not None
@@ -264,13 +262,13 @@ def _loops_over_rows(op: ir.Operation) -> bool:
     over_rows, over_elements = set(), set()
     for operand, map_ in zip(op.operands, maps(op), strict=True):
         loops = tuple(map_.results[dim] for dim in long_dims(operand.type))
-        if _form(operand).is_several:
+        if row_form(operand).is_several:
             over_rows.add(loops[:1])
             loops = loops[1:]
         over_elements.add(loops)
     over_elements.discard(())
     all_loops = [loop for each in (*over_rows, *over_elements) for loop in each]
-    *read, out = (_form(operand).is_several for operand in op.operands)
+    *read, out = (row_form(operand).is_several for operand in op.operands)
     return (
         len(over_rows) <= 1
         and len(over_elements) <= 1
@@ -278,14 +276,6 @@ def _loops_over_rows(op: ir.Operation) -> bool:
         and len({*all_loops}) == len(all_loops)
         and out == any(read)
     )
-
-
-def _form(row: ir.Value) -> RowForm:
-    """That of an operand of a row operation."""
-    form = form_of(row.type)
-    if form is None:
-        raise ValueError(f"{row.type} is that of no row")
-    return form
 
 
 def _start(op: ir.Operation | ir.OpView) -> ir.Value:

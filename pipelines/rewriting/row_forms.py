@@ -45,6 +45,14 @@ def form_of(type_: ir.Type) -> RowForm | None:
     return None if _OPEN in extents else RowForm(is_several, prod(extents))
 
 
+def row_form(row: ir.Value) -> RowForm:
+    """As `form_of`, of what is known to be a row; ValueError where it is none."""
+    form = form_of(row.type)
+    if form is None:
+        raise ValueError(f"{row.type} is that of no row")
+    return form
+
+
 def is_of_truths(type_: ir.RankedTensorType) -> bool:
     """Whether tensors of `type_` hold i1."""
     return type_.element_type == ir.IntegerType.get_signless(1)
@@ -57,7 +65,7 @@ def long_dims(type_: ir.RankedTensorType) -> list[int]:
 
 def as_loops(row: ir.Value) -> ir.Value:
     """A row as `[N]`, or `[]` where that is one element; several as `[T, N]` or `[T]`."""
-    rank, letters = row.type.rank, _letters(row)
+    rank, letters = row.type.rank, row_form(row).letters
     if rank == len(letters):
         return row
     if letters != "tn":
@@ -71,21 +79,10 @@ def from_loops(loops: ir.Value, type_: ir.RankedTensorType) -> ir.Value:
     if loops.type == type_:
         return loops
     shape: list[Size] = list(type_.shape)
-    if _letters(loops) != "tn":
+    if row_form(loops).letters != "tn":
         return expand(loops, [shape])
     first = shape.index(_OPEN) + 1
     return expand(loops, [[*shape[: first - 1], size(loops, 0)], shape[first:]])
-
-
-def length_of(row: ir.Value) -> int:
-    """How many elements a row has, or each of several."""
-    form = form_of(row.type)
-    return form.length if form else 0
-
-
-def _letters(row: ir.Value) -> str:
-    form = form_of(row.type)
-    return form.letters if form else ""
 
 
 def part_of_row(row: ir.Value) -> tuple[ir.Value, int]:
@@ -109,7 +106,7 @@ def part_of_row(row: ir.Value) -> tuple[ir.Value, int]:
 
 def cut_row(loops: ir.Value, start: int, length: int) -> ir.Value:
     """`length` elements, from number `start` on, of a row as `as_loops` has it, or of each."""
-    if _letters(loops) == "tn":
+    if row_form(loops).letters == "tn":
         return as_loops(slice_of_rows(loops, start, length))
     return slice_of(loops, [start], [length], [] if length == 1 else [length])
 
