@@ -28,6 +28,10 @@ UNVERIFIED = "--verify=false"
 OPTIONS = ["--iree-opt-level=O3", UNVERIFIED]
 
 _NO_ROOM = re.compile("failed to generate temporary file|No space left on device")
+# IREE 3.13 may fuse what it then cannot share out among workgroups, as an elementwise operation
+# that a softmax reads and others too.
+_BADLY_FUSED = "failed on workgroup distribution verification"
+_FUSE_LESS = "--iree-dispatch-creation-enable-aggressive-fusion=false"
 
 
 def compile_module(module: ir.Module, target: Target, output: Path) -> dict[str, int]:
@@ -46,7 +50,16 @@ def compiled(module: ir.Module, target: Target) -> tuple[bytes, dict[str, int]]:
 
     Raises IREEError, and UserError where IREE has no room for temporary files.
     """
-    flow = form_dispatches(module, target)
+    try:
+        return _code(form_dispatches(module, target), target)
+    except IREEError as error:
+        if _BADLY_FUSED not in str(error):
+            raise
+    return _code(form_dispatches(module, target, _FUSE_LESS), target)
+
+
+def _code(flow: iree_ir.Module, target: Target) -> tuple[bytes, dict[str, int]]:
+    """As `compiled`, of a module whose dispatches are formed."""
     if isinstance(target, GPUTarget):
         commands = record_commands(flow, target)
         code = _compile(_text(commands.operation), target, "--compile-from=hal")
@@ -55,15 +68,15 @@ def compiled(module: ir.Module, target: Target) -> tuple[bytes, dict[str, int]]:
     return code, count_dispatches(flow)
 
 
-def form_dispatches(module: ir.Module, target: Target) -> iree_ir.Module:
+def form_dispatches(module: ir.Module, target: Target, *options: str) -> iree_ir.Module:
     """`module` in IREE's flow dialect, its kernels formed and each kept once. Raises IREEError.
 
-    Layers are inlined only now that their kernels are shared, because IREE submits the work of
-    every function by itself, at tens of microseconds a call; and on CUDA the host waits for all
-    that was submitted whenever it allocates.
+    `options` are more of iree-compile's. Layers are inlined only now that their kernels are shared,
+    because IREE submits the work of every function by itself, at tens of microseconds a call; and
+    on CUDA the host waits for all that was submitted whenever it allocates.
     """
     target.mark(module)
-    text = _compile(_text(module.operation), target, "--compile-to=flow")
+    text = _compile(_text(module.operation), target, "--compile-to=flow", *options)
     flow = iree_ir.Module.parse(text, iree_ir.Context())
     prompts = TILE if isinstance(target, GPUTarget) else abi.PREFILL
     inline(flow, _layers(module, prompts, abi.DECODE, abi.DECODE_BATCH))

@@ -91,6 +91,7 @@ _FAMILIES: dict[str, dict[str, Any]] = {
         "logit_scale": 1.0,
     },
     "mixtral": {**_DECODER, **_EXPERTS, "num_local_experts": 4},
+    "phimoe": {**_DECODER, "num_local_experts": 16, "num_experts_per_tok": 2},
     "qwen3_moe": {
         **_DECODER,
         **_EXPERTS,
