@@ -18,15 +18,16 @@ def compute_by_kernels(
     build: Callable[..., list[ir.Value]],
     arrays: Sequence[np.ndarray],
     layer: int,
-    outline: Sequence[Pass],
+    outline: Sequence[Pass | str],
     left: Sequence[str],
     open_dims: Mapping[int, int] | None = None,
 ) -> list[np.ndarray]:
     """What kernels make of a function of `arrays`, f32, and the number of a layer.
 
-    `build(*arguments, number)` writes it, `outline` makes the kernels. It must then be nothing but
-    kernels and operations whose names begin with one of `left`. `open_dims` has, by the number of
-    an array, the dimension of which the function does not know the extent.
+    `build(*arguments, number)` writes it, `outline` makes the kernels, by passes of ours or MLIR's.
+    It must then be nothing but kernels and operations whose names begin with one of `left`.
+    `open_dims` has, by the number of an array, the dimension of which the function does not know
+    the extent.
     """
     with new_context(), ir.Location.unknown():
         module = ir.Module.create()
@@ -43,7 +44,10 @@ def compute_by_kernels(
         whole = ir.FunctionType.get(types, [result.type for result in results])
         function.attributes["function_type"] = ir.TypeAttr.get(whole)
         for pass_ in (*outline, ScheduleKernels(), DispatchKernels()):
-            pass_.apply(module)
+            if isinstance(pass_, str):
+                PassManager.parse(f"builtin.module({pass_})").run(module.operation)
+            else:
+                pass_.apply(module)
             module.operation.verify()
         PassManager.parse("builtin.module(canonicalize)").run(module.operation)
         (layer_function,) = (op for op in module.body if isinstance(op, func.FuncOp))

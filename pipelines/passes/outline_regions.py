@@ -14,7 +14,7 @@ from llmc.pipelines.rewriting.layers import LAYER
 from llmc.pipelines.rewriting.operations import needed_for
 from llmc.pipelines.rewriting.regions import Region, regions
 
-REGION = "region"
+REGION, REGIONS = "region", "regions"
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,9 @@ class OutlineRegions(Pass):
     """Turns what else a layer computes of small tensors into calls of kernels, as few as can be.
 
     A `region` is all that can be computed between the same two kernels: of latent attention, say,
-    how a part of each head is turned and put beside the rest. It is so in numbered layer functions,
-    of which `persist-layers` makes one kernel where they are nothing but kernels. Those that a
-    region waits for run before it.
+    how a part of each head is turned and put beside the rest. Of several sequences `regions` is the
+    same for each. It is so in numbered layer functions, of which `persist-layers` makes one kernel
+    where they are nothing but kernels. Those that a region waits for run before it.
     """
 
     name: ClassVar[str] = "outline-regions"
@@ -49,7 +49,8 @@ def _outline(region: Region, kernels: KernelFunctions) -> None:
         def build(*arguments: ir.Value) -> list[ir.Value]:
             return region.build({leaf: read(arguments) for leaf, read in readers.items()})
 
-        made = kernels.call(REGION, operands.values, build)
+        kind = REGIONS if region.is_of_rows else REGION
+        made = kernels.call(kind, operands.values, build)
     for old, new in zip(results, made, strict=True):
         old.replace_all_uses_with(new)
         _move_views(new, first)

@@ -33,7 +33,11 @@ from llmc.runtime.errors import UserError
 TUNED = "llmc.tuned"
 """The attribute of a kernel, or of an operation, whose schedule tuning found."""
 
-_GRIDS = ("transform.structured.tile_using_forall", "llmc_transform.one_workgroup")
+_GRIDS = (
+    "transform.structured.tile_using_forall",
+    "llmc_transform.one_workgroup",
+    "llmc_transform.workgroup_for_each_row",
+)
 """What makes a grid of workgroups in a script, beside what says `use_forall`."""
 
 

@@ -15,11 +15,11 @@ from llmc.pipelines.walks import find
 
 @dataclass(frozen=True)
 class SimplifyReshapes(Pass):
-    """Turns `tensor.reshape` into `tensor.expand_shape` or `tensor.collapse_shape`.
+    """Turns `tensor.reshape` into `tensor.collapse_shape`, `tensor.expand_shape`, or both.
 
-    Only where the types prove it: at most one dimension on either side is dynamic, and each
-    dimension of the one shape is the product of neighbours in the other. What computed the shape
-    is left to canonicalisation. A `tensor.extract_slice` of all that there is goes, even where an
+    Only where the types prove it: at most one dimension on either side is dynamic, and neighbours
+    in the one shape have the product of neighbours in the other. What computed the shape is left to
+    canonicalisation. A `tensor.extract_slice` of all that there is goes, even where an
     extent is dynamic.
     """
 

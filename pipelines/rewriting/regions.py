@@ -1,4 +1,8 @@
-"""What a layer computes between its kernels, in regions that can be a kernel each."""
+"""What a layer computes between its kernels, in regions that can be a kernel each.
+
+A region is of small tensors whose extents are known; or of several rows, as many as sequences, of
+which each is small and computed by itself.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -9,24 +13,27 @@ from math import prod
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, tensor
 
-from llmc.dialects.index_notation import collapse, expand
+from llmc.dialects.index_notation import collapse, expand, size
 from llmc.pipelines.clones import clone_with
 from llmc.pipelines.rewriting.dispatch_chain import is_view
 from llmc.pipelines.rewriting.kernel_kinds import SUMS_OF_PRODUCTS, kernel_kind
 from llmc.pipelines.rewriting.operations import ancestor_in, made_by, read_from_outside
 from llmc.pipelines.rewriting.purity import is_pure
+from llmc.pipelines.rewriting.row_by_row import is_row_by_row, shows_rows
+from llmc.pipelines.several_rows import has_rows
 from llmc.pipelines.type_bytes import bytes_of
 
 _LARGEST = 2**15
-"""Elements of a tensor in a region, at most."""
+"""Elements of a tensor in a region, or of one row of it, at most."""
 
 _MOST_BYTES = 2**19
-"""What may lie on the stack: all that a region computes but its results."""
+"""What may lie on the stack: all that a region computes, of one row, but its results."""
 
 _COMPUTING = ("tensor.concat", "tensor.extract_slice", "tensor.insert_slice")
 _LOAD = "ml_program.global_load"
+_DIM = "tensor.dim"
 # Each region has those that it reads to itself.
-_REPEATED = ("arith.constant", "tensor.empty", "linalg.fill")
+_REPEATED = ("arith.constant", "tensor.empty", "linalg.fill", _DIM)
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,11 @@ class Region:
     """Operations of a block, in their order, with no kernel between one and another."""
 
     ops: list[ir.Operation]
+
+    @property
+    def is_of_rows(self) -> bool:
+        """Whether it computes several rows, each by itself."""
+        return has_rows(self.ops[0].results[0].type)
 
     @property
     def leaves(self) -> list[ir.Value]:
@@ -51,6 +63,11 @@ class Region:
         """Whether the stack has room for what it computes beside the results."""
         made = (value for op in self.ops for value in op.results if value not in self.results)
         return sum(bytes_of(value.type) for value in made) <= _MOST_BYTES
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether what it reads says how many rows there are, if it computes any."""
+        return not self.is_of_rows or any(has_rows(leaf.type) for leaf in self.leaves)
 
     @property
     def first_user(self) -> ir.Operation:
@@ -74,7 +91,7 @@ class Region:
             op.erase()
 
     def _makes(self, value: ir.Value) -> bool:
-        return made_by(value, *_REPEATED) is not None or value.owner in self.ops
+        return _is_repeated(value) or value.owner in self.ops
 
     def _users(self, value: ir.Value) -> Iterator[ir.Operation]:
         """The operations outside that read `value`, be it reshaped."""
@@ -97,7 +114,28 @@ def regions(block: ir.Block) -> list[Region]:
     for op in (op.operation for op in block):
         if _is_computing(op) and (at := _first(op, due)) is not None:
             found[at].append(op)
-    return [region for at in sorted(found) if (region := Region(found[at])).is_small]
+    made = (Region(ops) for at in sorted(found) for ops in _apart(found[at]))
+    return [region for region in made if region.is_small and region.is_measured]
+
+
+def _apart(ops: list[ir.Operation]) -> Iterator[list[ir.Operation]]:
+    """Those whose extents are known, and those of rows that are seen to be as many.
+
+    That is so of what is computed of the same. There are other rows than sequences, of experts.
+    """
+    if known := [op for op in ops if not has_rows(op.results[0].type)]:
+        yield known
+    groups: list[tuple[list[ir.Operation], set[ir.Value]]] = []
+    for op in ops:
+        if op not in known:
+            tensors = {_under_views(value) for value in (*read_from_outside(op), *op.results)}
+            rows = {value for value in tensors if has_rows(value.type)}
+            same = [group for group in groups if not rows.isdisjoint(group[1])]
+            groups = [group for group in groups if group not in same]
+            joined = [each for members, _ in same for each in members]
+            groups.append(([*joined, op], rows.union(*(values for _, values in same))))
+    for members, _ in groups:
+        yield [op for op in ops if op in members]
 
 
 def _when_needed(block: ir.Block) -> dict[ir.Value, int]:
@@ -105,7 +143,7 @@ def _when_needed(block: ir.Block) -> dict[ir.Value, int]:
     there = _when_there(block)
     due: dict[ir.Value, int] = {}
     for op in reversed([op.operation for op in block]):
-        reads = read_from_outside(op)
+        reads = _waits_for(op)
         at: int | None
         if _runs(op) or not op.results:
             at = max((there[value] for value in reads), default=0)
@@ -125,63 +163,89 @@ def _when_there(block: ir.Block) -> dict[ir.Value, int]:
     """After how many kernels, that wait for each other, a value is there."""
     there = dict.fromkeys(block.arguments, 0)
     for op in (op.operation for op in block):
-        begin = max((there[value] for value in read_from_outside(op)), default=0)
+        begin = max((there[value] for value in _waits_for(op)), default=0)
         there.update(dict.fromkeys(op.results, begin + _runs(op)))
     return there
 
 
+def _waits_for(op: ir.Operation) -> list[ir.Value]:
+    """What must be there before `op` is. An extent is known before the tensor is."""
+    return [] if op.name == _DIM else read_from_outside(op)
+
+
 def _runs(op: ir.Operation) -> bool:
     """Whether `op` is a kernel, or may be one."""
-    is_free = is_view(op) or _is_computing(op) or op.name in _REPEATED
+    is_free = is_view(op) or _is_computing(op) or any(map(_is_repeated, op.results))
     return not is_free and not _shows_weight(op)
 
 
-def _shows_weight(op: ir.Operation) -> bool:
+def _is_repeated(value: ir.Value) -> bool:
+    """Whether each region that reads `value` has it to itself: a constant, numbers of elements."""
+    if made_by(value, *_REPEATED):
+        return True
+    loops = made_by(value, "linalg.generic")
+    return loops is not None and all(
+        made_by(read, "tensor.empty", "arith.constant") for read in read_from_outside(loops)
+    )
+
+
+def _shows_weight(op: ir.Operation | ir.OpView) -> bool:
     """Whether `op` loads a weight, or is the part of one that is a layer's."""
+    op = op.operation
     if op.name in ("tensor.extract_slice", "llmc.bitcast"):
         return made_by(op.operands[0], _LOAD) is not None
     return op.name == _LOAD
 
 
-def _is_of_weight(value: ir.Value) -> bool:
-    """Whether `value` is a weight, or neither that nor computed."""
-    owner = _under_views(value).owner
-    if isinstance(owner, ir.Block):
-        return False
-    return owner.name in _REPEATED or _shows_weight(owner.operation)
+def _are_weights(values: list[ir.Value]) -> bool:
+    """Whether `values` are weights, but for what is not computed."""
+    computed = [each for each in map(_under_views, values) if not _is_repeated(each)]
+    are_made = not any(isinstance(each.owner, ir.Block) for each in computed)
+    return bool(computed) and are_made and all(_shows_weight(each.owner) for each in computed)
 
 
 def _is_computing(op: ir.Operation) -> bool:
     """Whether `op` is what regions consist of: it computes one small tensor from others.
 
-    What is computed of weights alone is left to whoever multiplies by it.
+    Or several small rows. What is computed of weights alone is left to whoever multiplies by it.
     """
-    if is_view(op) or op.name in _REPEATED:
+    if is_view(op) or any(map(_is_repeated, op.results)):
         return False
     is_linalg = op.name.startswith("linalg.") and kernel_kind(op) not in SUMS_OF_PRODUCTS
     reads = read_from_outside(op)
+    values = [*reads, *op.results]
     return (
         (is_linalg or op.name in _COMPUTING)
         and is_pure(op)
-        and all(map(_is_small, (*reads, *op.results)))
-        and not all(map(_is_of_weight, reads))
+        and all(map(_is_small, values))
+        and not _are_weights(reads)
+        and (not any(has_rows(value.type) for value in values) or _computes_rows(op))
     )
+
+
+def _computes_rows(op: ir.Operation) -> bool:
+    """Whether `op` computes rows of which nobody asks here how many they are."""
+    asked = any(use.owner.operation.name == _DIM for value in op.results for use in value.uses)
+    return is_row_by_row(op) and not asked
 
 
 def _is_small(value: ir.Value) -> bool:
     type_, constant = value.type, made_by(value, "arith.constant")
     if not isinstance(type_, ir.RankedTensorType):
-        return constant is not None
+        return made_by(value, "arith.constant", _DIM) is not None
     if constant is not None and not constant.attributes["value"].is_splat:
         return False
-    return type_.has_static_shape and prod(type_.shape) <= _LARGEST
+    of_one = type_.shape[has_rows(type_) :]
+    return (type_.has_static_shape or has_rows(type_)) and prod(of_one) <= _LARGEST
 
 
 def _under_views(value: ir.Value) -> ir.Value:
     while not isinstance(value.owner, ir.Block) and is_view(value.owner):
-        if not value.owner.operands[0].type.has_static_shape:
+        source = value.owner.operands[0]
+        are_known = value.type.has_static_shape and source.type.has_static_shape
+        if not are_known and not shows_rows(value.owner):
             break
-        value = value.owner.operands[0]
+        value = source
     return value
 
 
@@ -196,14 +260,25 @@ def _repeat(value: ir.Value, known: dict[ir.Value, ir.Value]) -> None:
     if value in known:
         return
     op = value.owner.operation
-    for operand in op.operands:
-        _repeat(operand, known)
+    if op.name == _DIM:
+        rows = next(each for each in known.values() if has_rows(each.type))
+        known[value] = size(rows, 0)
+        return
+    for each in read_from_outside(op):
+        _repeat(each, known)
     if op.name == "arith.constant" and isinstance(value.type, ir.RankedTensorType):
         splat = arith.ConstantOp(value.type.element_type, op.attributes["value"].get_splat_value())
         room = tensor.empty(value.type.shape, value.type.element_type)
         known[value] = linalg.fill(splat.result, outs=[room])
     elif op.name == "linalg.transpose":
-        row = collapse(known[op.operands[0]], [len(value.type.shape)])
-        known[value] = expand(row, [list(value.type.shape)])
+        known[value] = _as_shaped(known[op.operands[0]], value.type)
     else:
         clone_with(op, known)
+
+
+def _as_shaped(value: ir.Value, type_: ir.RankedTensorType) -> ir.Value:
+    """`value` in another shape: of several rows each, else the whole."""
+    rows = [size(value, 0)] if has_rows(type_) else []
+    extents = list(type_.shape[len(rows) :])
+    flat = collapse(value, [*(1 for _ in rows), type_.rank - len(rows)])
+    return expand(flat, [*([row] for row in rows), extents])

@@ -1,5 +1,6 @@
-"""Reshapes whose types prove that they merge dimensions or split them."""
+"""Reshapes whose types prove how they merge dimensions and split them."""
 
+from itertools import product
 from math import prod
 
 from torch_mlir import ir
@@ -21,11 +22,14 @@ def simplify_reshape(reshape: tensor.ReshapeOp) -> bool:
     total = _product(before)
     if total and None in after:
         after[after.index(None)] = total // _product_of_static(after)
-    merged, split = _groups(before, after), _groups(after, before)
-    if not merged and not split:
+    groups = _groups(before, after)
+    if not groups:
         return False
+    merged, split = (list(counts) for counts in zip(*groups, strict=True))
     with ir.InsertionPoint(reshape), reshape.location:
-        new = collapse(source, merged) if merged else expand(source, _split(source, after, split))
+        new = collapse(source, merged) if len(merged) < len(before) else source
+        if len(split) < len(after):
+            new = expand(new, _split(new, after, split))
         if new.type != old:
             new = tensor.cast(old, new)
     reshape.result.replace_all_uses_with(new)
@@ -37,18 +41,20 @@ def _extents(type_: ir.RankedTensorType) -> _Extents:
     return [None if type_.is_dynamic_dim(d) else type_.get_dim_size(d) for d in range(type_.rank)]
 
 
-def _groups(fine: _Extents, coarse: _Extents) -> list[int]:
-    """How many neighbours in `fine` make up each dimension of `coarse`; empty where they do not.
+def _groups(before: _Extents, after: _Extents) -> list[tuple[int, int]] | None:
+    """How many neighbours of the one shape are as many of the other, group by group, the smallest.
 
-    A dynamic dimension is made up of the dynamic one and any others: as many elements are on both
-    sides, so that what the rest of the shape leaves for them is the same.
+    None where there are no such groups. What has a dynamic extent is the same as what has one: as
+    many elements are on both sides, so that what the rest of the shape leaves for them is the same.
     """
-    if len(coarse) <= 1:
-        return [len(fine)] if fine and [_product(fine)] == coarse else []
-    for count in range(1, len(fine) - len(coarse) + 2):
-        if _product(fine[:count]) == coarse[0] and (rest := _groups(fine[count:], coarse[1:])):
-            return [count, *rest]
-    return []
+    if not before or not after:
+        return None if before or after else []
+    for count, others in product(range(1, len(before) + 1), range(1, len(after) + 1)):
+        if _product(before[:count]) == _product(after[:others]):
+            rest = _groups(before[count:], after[others:])
+            if rest is not None:
+                return [(count, others), *rest]
+    return None
 
 
 def _product(extents: _Extents) -> int | None:

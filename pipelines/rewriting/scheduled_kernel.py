@@ -18,8 +18,10 @@ from llmc.pipelines.walks import find
 # Bytes of a buffer that goes on a workgroup's stack, at most.
 _STACK = 256 * 1024
 
+# Computes a result where it belongs. Of several, MLIR may compute one where another belongs, and
+# overwrite it: where both begin as one tensor, such as one that is filled.
+_IN_PLACE = "eliminate-empty-tensors"
 _INTO_BUFFERS = (
-    "eliminate-empty-tensors",
     "one-shot-bufferize{bufferize-function-boundaries"
     " function-boundary-type-conversion=identity-layout-map}",
     "drop-equivalent-buffer-results",
@@ -136,7 +138,9 @@ def _in_buffers(function: func.FuncOp) -> ir.Module:
     module = copied_alone(function)
     _leave_out_best(_kernel_of(module))
     _take_destinations(_kernel_of(module))
-    PassManager.parse(f"builtin.module({','.join(_INTO_BUFFERS)})").run(module.operation)
+    in_place = [_IN_PLACE] if len(function.type.results) == 1 else []
+    steps = ",".join([*in_place, *_INTO_BUFFERS])
+    PassManager.parse(f"builtin.module({steps})").run(module.operation)
     for op in find(module.operation, "memref.alloca"):
         # IREE 3.13 parses this attribute otherwise than this MLIR prints it.
         if "alignment" in op.attributes:

@@ -24,6 +24,7 @@ from llmc.pipelines.schedules.quantized_matmul import quantized_matmul
 from llmc.pipelines.schedules.quantized_matvec import quantized_matvec, quantized_panel
 from llmc.pipelines.schedules.reduction import reduction
 from llmc.pipelines.schedules.region import region
+from llmc.pipelines.schedules.regions import regions
 from llmc.pipelines.schedules.row import row
 from llmc.pipelines.schedules.rows import rows
 from llmc.pipelines.schedules.schedule import PythonSchedule
@@ -51,6 +52,7 @@ SCHEDULES: dict[str, Callable[..., None]] = {
         quantized_panel,
         reduction,
         region,
+        regions,
         row,
         rows,
         single_panel,

@@ -43,6 +43,7 @@ from llmc.pipelines.schedules.quantized_matvec import (
     quantized_panel,
 )
 from llmc.pipelines.schedules.region import RegionParameters, region
+from llmc.pipelines.schedules.regions import RegionsParameters, regions
 from llmc.pipelines.schedules.result_extents import last_extents
 from llmc.pipelines.schedules.row import RowParameters, row
 from llmc.pipelines.schedules.rows import RowsParameters, rows
@@ -157,6 +158,10 @@ def _region(_kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
     return PythonSchedule(region, RegionParameters())
 
 
+def _regions(_kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
+    return PythonSchedule(regions, RegionsParameters())
+
+
 def _rows(kernel: func.FuncOp, _target: CPUTarget) -> PythonSchedule:
     (length,) = last_extents(kernel, 1) or fail(kernel, "a kernel of rows returns rows")
     return PythonSchedule(rows, RowsParameters(divisor(length, _LANES)))
@@ -206,6 +211,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "reduction": (choose_reduction,),
     "single_panel": (choose_single_panel,),
     "region": (_region,),
+    "regions": (_regions,),
     "row": (_row,),
     "rows": (_rows,),
 }

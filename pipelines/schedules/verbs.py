@@ -28,6 +28,7 @@ from llmc.pipelines.schedules.transform_ops.sum_apart import SumApartOp
 from llmc.pipelines.schedules.transform_ops.vectorize_late import VectorizeLateOp
 from llmc.pipelines.schedules.transform_ops.whole_rounds import WholeRoundsOp
 from llmc.pipelines.schedules.transform_ops.widen_operand import WidenOperandOp
+from llmc.pipelines.schedules.transform_ops.workgroup_for_each_row import WorkgroupForEachRowOp
 
 _LARGEST_SIZE = 2**63 - 1
 
@@ -119,6 +120,13 @@ def one_workgroup(kernel: Handle) -> None:
     """Has one workgroup compute all that a function returns."""
     load(kernel.value.context)
     OneWorkgroupOp(kernel.value)
+
+
+@verb
+def workgroup_for_each_row(kernel: Handle) -> None:
+    """Has a workgroup compute each row that a function returns, from that row of what it reads."""
+    load(kernel.value.context)
+    WorkgroupForEachRowOp(kernel.value)
 
 
 @verb

@@ -120,7 +120,63 @@ func.func private @constant(%x: tensor<2x4xf32>, %layer: index) -> tensor<4x4xf3
 
 // -----
 
-// Left alone: sums of products, what is computed of weights alone, an open number of rows, tensors
+// Of several rows each is computed by itself: what is looked up is of its own row, and numbers of
+// elements each kernel has to itself.
+// CHECK-LABEL: func.func private @rows(
+// CHECK:         %[[R:.*]] = call @regions_0(%arg0, %arg1) : (tensor<?x4xf32>, tensor<?x1xi64>) -> tensor<?x5xf32>
+// CHECK-NEXT:    return %[[R]]
+// CHECK:       func.func private @regions_0(%[[X:.*]]: tensor<?x4xf32>, %{{.*}}: tensor<?x1xi64>) -> tensor<?x5xf32> attributes {llmc.kernel = "regions"}
+// CHECK:         tensor.dim %[[X]]
+// CHECK:         linalg.index 0
+// CHECK:         tensor.extract
+// CHECK:         tensor.concat
+#hd = affine_map<(h, d) -> (h, d)>
+#d = affine_map<(h, d) -> (d)>
+func.func private @rows(%x: tensor<?x4xf32>, %places: tensor<?x1xi64>, %layer: index) -> tensor<?x5xf32> attributes {llmc.layer_argument = 2 : index} {
+  %c0 = arith.constant 0 : index
+  %rows = tensor.dim %x, %c0 : tensor<?x4xf32>
+  %four = tensor.empty() : tensor<4xf32>
+  %numbers = linalg.generic {indexing_maps = [affine_map<(d) -> (d)>], iterator_types = ["parallel"]} outs(%four : tensor<4xf32>) {
+  ^bb0(%old: f32):
+    %i = linalg.index 0 : index
+    %n = arith.index_cast %i : index to i32
+    %f = arith.sitofp %n : i32 to f32
+    linalg.yield %f : f32
+  } -> tensor<4xf32>
+  %room = tensor.empty(%rows) : tensor<?x4xf32>
+  %y = linalg.generic {indexing_maps = [#hd, #d, #hd], iterator_types = ["parallel", "parallel"]} ins(%x, %numbers : tensor<?x4xf32>, tensor<4xf32>) outs(%room : tensor<?x4xf32>) {
+  ^bb0(%e: f32, %n: f32, %old: f32):
+    %s = arith.addf %e, %n : f32
+    linalg.yield %s : f32
+  } -> tensor<?x4xf32>
+  %one = tensor.empty(%rows) : tensor<?x1xf32>
+  %found = linalg.generic {indexing_maps = [#hd, #hd], iterator_types = ["parallel", "parallel"]} ins(%places : tensor<?x1xi64>) outs(%one : tensor<?x1xf32>) {
+  ^bb0(%place: i64, %old: f32):
+    %row = linalg.index 0 : index
+    %at = arith.index_cast %place : i64 to index
+    %e = tensor.extract %y[%row, %at] : tensor<?x4xf32>
+    linalg.yield %e : f32
+  } -> tensor<?x1xf32>
+  %both = tensor.concat dim(1) %y, %found : (tensor<?x4xf32>, tensor<?x1xf32>) -> tensor<?x5xf32>
+  return %both : tensor<?x5xf32>
+}
+
+// -----
+
+// Rows of which it is not seen that they are as many are in kernels of their own.
+// CHECK-LABEL: func.func private @others(
+// CHECK-DAG:     call @regions_0(%arg0) : (tensor<?x4xf32>) -> tensor<?x8xf32>
+// CHECK-DAG:     call @regions_0(%arg1) : (tensor<?x4xf32>) -> tensor<?x8xf32>
+// CHECK:       func.func private @regions_0(
+func.func private @others(%x: tensor<?x4xf32>, %y: tensor<?x4xf32>, %layer: index) -> (tensor<?x8xf32>, tensor<?x8xf32>) attributes {llmc.layer_argument = 2 : index} {
+  %a = tensor.concat dim(1) %x, %x : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x8xf32>
+  %b = tensor.concat dim(1) %y, %y : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x8xf32>
+  return %a, %b : tensor<?x8xf32>, tensor<?x8xf32>
+}
+
+// -----
+
+// Left alone: sums of products, what is computed of weights alone, rows that depend on others, tensors
 // that are too large, or too many for a stack, constants of many numbers; and functions of no layer.
 // CHECK-NOT: @region
 #hd = affine_map<(h, d) -> (h, d)>
@@ -138,9 +194,39 @@ func.func private @product(%x: tensor<4x4xf32>, %layer: index) -> tensor<4x4xf32
   %y = linalg.matmul ins(%x, %wide : tensor<4x4xf32>, tensor<4x4xf32>) outs(%start : tensor<4x4xf32>) -> tensor<4x4xf32>
   return %y : tensor<4x4xf32>
 }
-func.func private @open(%x: tensor<?x4xf32>, %layer: index) -> tensor<?x8xf32> attributes {llmc.layer_argument = 1 : index} {
-  %both = tensor.concat dim(1) %x, %x : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x8xf32>
-  return %both : tensor<?x8xf32>
+func.func private @stacked(%x: tensor<?x4xf32>, %layer: index) -> tensor<?x4xf32> attributes {llmc.layer_argument = 1 : index} {
+  %both = tensor.concat dim(0) %x, %x : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x4xf32>
+  return %both : tensor<?x4xf32>
+}
+func.func private @later(%x: tensor<?x4xf32>, %n: index, %layer: index) -> tensor<?x4xf32> attributes {llmc.layer_argument = 2 : index} {
+  %rest = tensor.extract_slice %x[1, 0] [%n, 4] [1, 1] : tensor<?x4xf32> to tensor<?x4xf32>
+  return %rest : tensor<?x4xf32>
+}
+func.func private @first(%x: tensor<?x4xf32>, %layer: index) -> tensor<?x4xf32> attributes {llmc.layer_argument = 1 : index} {
+  %c0 = arith.constant 0 : index
+  %rows = tensor.dim %x, %c0 : tensor<?x4xf32>
+  %room = tensor.empty(%rows) : tensor<?x4xf32>
+  %y = linalg.generic {indexing_maps = [#hd], iterator_types = ["parallel", "parallel"]} outs(%room : tensor<?x4xf32>) {
+  ^bb0(%old: f32):
+    %at = linalg.index 1 : index
+    %e = tensor.extract %x[%c0, %at] : tensor<?x4xf32>
+    linalg.yield %e : f32
+  } -> tensor<?x4xf32>
+  return %y : tensor<?x4xf32>
+}
+func.func private @number(%x: tensor<?x4xf32>, %layer: index) -> tensor<?x4xf32> attributes {llmc.layer_argument = 1 : index} {
+  %c0 = arith.constant 0 : index
+  %rows = tensor.dim %x, %c0 : tensor<?x4xf32>
+  %room = tensor.empty(%rows) : tensor<?x4xf32>
+  %y = linalg.generic {indexing_maps = [#hd, #hd], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<?x4xf32>) outs(%room : tensor<?x4xf32>) {
+  ^bb0(%e: f32, %old: f32):
+    %row = linalg.index 0 : index
+    %n = arith.index_cast %row : index to i32
+    %f = arith.sitofp %n : i32 to f32
+    %s = arith.addf %e, %f : f32
+    linalg.yield %s : f32
+  } -> tensor<?x4xf32>
+  return %y : tensor<?x4xf32>
 }
 func.func private @large(%x: tensor<2x20000xf32>, %layer: index) -> tensor<4x20000xf32> attributes {llmc.layer_argument = 1 : index} {
   %both = tensor.concat dim(0) %x, %x : (tensor<2x20000xf32>, tensor<2x20000xf32>) -> tensor<4x20000xf32>

@@ -68,20 +68,29 @@ func.func @same(%x: tensor<1x5x6xf32>, %shape: tensor<3xi64>) -> tensor<1x?x6xf3
   return %y : tensor<1x?x6xf32>
 }
 
-// Two dynamic dimensions tell nothing of each other, dimensions may be cut across, an empty tensor
-// has any shape, and one without a rank none.
+// Dimensions that are cut across are merged, and then split: no more of them than need be.
+// CHECK-LABEL: func.func @across
+// CHECK:         %[[FLAT:.+]] = tensor.collapse_shape %arg0 {{\[\[}}0], [1], [2, 3]] : tensor<?x1x6x4xf32> into tensor<?x1x24xf32>
+// CHECK:         tensor.expand_shape %[[FLAT]] {{\[\[}}0], [1], [2, 3]] output_shape [%{{.*}}, 1, 8, 3]
+// CHECK-NOT:     tensor.reshape
+func.func @across(%x: tensor<?x1x6x4xf32>, %shape: tensor<4xi64>) -> tensor<?x1x8x3xf32> {
+  %y = tensor.reshape %x(%shape) : (tensor<?x1x6x4xf32>, tensor<4xi64>) -> tensor<?x1x8x3xf32>
+  return %y : tensor<?x1x8x3xf32>
+}
+
+// Two dynamic dimensions tell nothing of each other, an empty tensor has any shape, and one without a
+// rank none.
 // CHECK-LABEL: func.func @unproved
-// CHECK-COUNT-5: tensor.reshape
-func.func @unproved(%x: tensor<?x?x6xf32>, %y: tensor<6x4xf32>, %z: tensor<0x?xf32>, %u: tensor<*xf32>, %s: tensor<3xi64>, %t: tensor<2xi64>)
-    -> (tensor<?x?x6xf32>, tensor<4x6xf32>, tensor<0x?x1xf32>, tensor<?x1xf32>, tensor<*xf32>) {
+// CHECK-COUNT-4: tensor.reshape
+func.func @unproved(%x: tensor<?x?x6xf32>, %z: tensor<0x?xf32>, %u: tensor<*xf32>, %s: tensor<3xi64>, %t: tensor<2xi64>)
+    -> (tensor<?x?x6xf32>, tensor<0x?x1xf32>, tensor<?x1xf32>, tensor<*xf32>) {
   %0 = tensor.reshape %x(%s) : (tensor<?x?x6xf32>, tensor<3xi64>) -> tensor<?x?x6xf32>
-  %1 = tensor.reshape %y(%t) : (tensor<6x4xf32>, tensor<2xi64>) -> tensor<4x6xf32>
-  %2 = tensor.reshape %z(%s) : (tensor<0x?xf32>, tensor<3xi64>) -> tensor<0x?x1xf32>
-  %3 = tensor.reshape %u(%t) : (tensor<*xf32>, tensor<2xi64>) -> tensor<?x1xf32>
+  %1 = tensor.reshape %z(%s) : (tensor<0x?xf32>, tensor<3xi64>) -> tensor<0x?x1xf32>
+  %2 = tensor.reshape %u(%t) : (tensor<*xf32>, tensor<2xi64>) -> tensor<?x1xf32>
   %any = arith.constant dense<[2, 3]> : tensor<2xi64>
   %unknown = tensor.cast %any : tensor<2xi64> to tensor<?xi64>
-  %4 = tensor.reshape %u(%unknown) : (tensor<*xf32>, tensor<?xi64>) -> tensor<*xf32>
-  return %0, %1, %2, %3, %4 : tensor<?x?x6xf32>, tensor<4x6xf32>, tensor<0x?x1xf32>, tensor<?x1xf32>, tensor<*xf32>
+  %3 = tensor.reshape %u(%unknown) : (tensor<*xf32>, tensor<?xi64>) -> tensor<*xf32>
+  return %0, %1, %2, %3 : tensor<?x?x6xf32>, tensor<0x?x1xf32>, tensor<?x1xf32>, tensor<*xf32>
 }
 
 // Scalars have no dimension to split.
