@@ -154,10 +154,14 @@ def test_layers_in_blocks_are_one_kernel_for_a_batch_too():
     [
         ("qwen3_moe", 1, "num_experts", ("f32", "q4_0")),
         ("glm4_moe", 2, "n_routed_experts", ("q4_0",)),
+        ("phimoe", 1, "num_local_experts", ("f32",)),
     ],
 )
 def test_experts_are_in_the_one_kernel_for_a_batch(family, kinds, count, storages):
-    """With a residual that is added to what they make, and to what a shared one makes."""
+    """With a residual that is added to what they make, and to what a shared one makes.
+
+    Behind a router too that is like no operation of ours.
+    """
     config = tiny_config(family)
     setattr(config, count, 32)  # two whole panels of the router
     batch = [each for each in VARIANTS if each.name == abi.DECODE_BATCH]
@@ -211,6 +215,14 @@ def test_a_layer_with_latent_attention_is_one_kernel():
     config = tiny_config("deepseek_v3")
     config.n_group = config.topk_group = 1
     assert layers_of(lower(imported(config, DECODE))) == ["stream.executable"] * 2
+
+
+def test_so_it_is_for_a_batch():
+    config = tiny_config("deepseek_v3")
+    config.n_routed_experts = config.q_lora_rank = config.kv_lora_rank = 32
+    batch = [each for each in VARIANTS if each.name == abi.DECODE_BATCH]
+    layers = layers_of(lower(imported(config, batch), "q4_0"), abi.DECODE_BATCH)
+    assert layers == ["stream.executable"] * 2
 
 
 @pytest.mark.parametrize("family", ["llama", "phi3", "qwen3_moe", "deepseek_v3"])

@@ -193,7 +193,8 @@ def _shows_weight(op: ir.Operation | ir.OpView) -> bool:
     """Whether `op` loads a weight, or is the part of one that is a layer's."""
     op = op.operation
     if op.name in ("tensor.extract_slice", "llmc.bitcast"):
-        return made_by(op.operands[0], _LOAD) is not None
+        source = op.operands[0].owner
+        return not isinstance(source, ir.Block) and _shows_weight(source)
     return op.name == _LOAD
 
 
