@@ -17,7 +17,7 @@ from llmc.frontend.output_folder import appearing, check_free, writing
 from llmc.frontend.toolchain import versions
 from llmc.frontend.work import Work, module_text
 from llmc.pipelines.parameters import stored_parameters
-from llmc.pipelines.passes.thread_kv_cache import kv_bytes_per_token
+from llmc.pipelines.passes.thread_kv_cache import kv_bytes_per_token, kv_columns
 from llmc.pipelines.pipeline import SHARDED_STAGE_NAMES, STAGE_NAMES
 from llmc.pipelines.sharding.plan import read_plan
 from llmc.pipelines.stored_types import bytes_by_type
@@ -98,6 +98,7 @@ def _compile_for(
         weight_bytes=bytes_by_type(stored, started.model.formats),
         integers=target.integers,
         kv_bytes_per_token=kv_bytes_per_token(module),
+        kv_columns=kv_columns(module),
         dispatches=code.dispatches,
     )
 

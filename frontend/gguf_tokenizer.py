@@ -98,7 +98,7 @@ def read_tokenizer(file: GgufFile, vocab_size: int) -> tuple[str, TokenizerFacts
         eos_token=None if eos is None else tokens[eos],
         bos_token_id=bos,
         eos_token_ids=known_ids([eos, *turn_ends], vocab_size),
-        chat_template=template if isinstance(template, str) else None,
+        chat_template=template if isinstance(template, str) and template else None,
     )
 
 

@@ -75,4 +75,4 @@ def _chat_template(tokenizer: PreTrainedTokenizerBase) -> str | None:
     template = tokenizer.chat_template
     if isinstance(template, dict):  # several, by name
         template = template.get("default")
-    return template if isinstance(template, str) else None
+    return template if isinstance(template, str) and template else None

@@ -15,6 +15,7 @@ from llmc.frontend.stage_file import check_fits, read_stage
 from llmc.frontend.tuned import database_path
 from llmc.frontend.work import Work, module_text
 from llmc.pipelines.driver.execution import run
+from llmc.pipelines.errors import PassError
 from llmc.pipelines.passes.schedule_kernels import TUNED
 from llmc.pipelines.pipeline import (
     SHARDED_STAGE_NAMES,
@@ -22,13 +23,14 @@ from llmc.pipelines.pipeline import (
     TORCH,
     LinalgStage,
     ShardStage,
+    Stage,
     stages,
 )
 from llmc.pipelines.targets.gpu import GPUTarget
 from llmc.pipelines.targets.gpu_storage import check_storage
 from llmc.pipelines.targets.parse import parse_target, split_targets
 from llmc.pipelines.walks import walk
-from llmc.runtime.errors import UserError
+from llmc.runtime.errors import UserError, one_line
 
 
 @dataclass(frozen=True)
@@ -64,13 +66,24 @@ class Lowering:
                 if done == stop_after:
                     break
                 with work.stage(stage.stage):
-                    run(stage.steps(), module)
+                    _run_stage(stage, module)
                 if isinstance(stage, LinalgStage):
                     tuned_kernels = (TUNED in op.attributes for op in walk(module.operation))
                     work.tuned_kernels += sum(tuned_kernels)
                 work.dump(stage.stage, module)
                 done = stage.stage
         return module
+
+
+def _run_stage(stage: Stage, module: ir.Module) -> None:
+    """UserError where the module is none that a pass can work on, as one that was edited."""
+    try:
+        run(stage.steps(), module)
+    except PassError as error:
+        raise UserError(f"the stage {stage.stage} fails: {one_line(error)}") from error
+    except ir.MLIRError as error:
+        reason = one_line("; ".join(each.message for each in error.error_diagnostics))
+        raise UserError(f"the stage {stage.stage} fails: {reason}") from error
 
 
 def start_lowering(

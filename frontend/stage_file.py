@@ -42,9 +42,11 @@ def read_stage(path: Path) -> tuple[str, ir.Module]:
         return named[1], ir.Module.parse(text, context)
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
-    except (UnicodeDecodeError, ir.MLIRError) as error:
-        reason = one_line(str(error).removeprefix("Unable to parse module assembly:"))
-        raise UserError(f"cannot read {path}: {reason}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"cannot read {path}: {error}") from error
+    except ir.MLIRError as error:
+        reasons = [each.message for each in error.error_diagnostics]
+        raise UserError(f"cannot read {path}: {one_line('; '.join(reasons))}") from error
 
 
 def check_fits(

@@ -30,19 +30,22 @@ _DECLARATION = re.compile(
 
 @dataclass(frozen=True)
 class Memory:
-    """What a device has and what a model takes of it, in bytes; None where that is unknown."""
+    """What a device has and what a model takes of it, in bytes; None where that is unknown.
+
+    `kv_bytes` is what a KV cache takes of one sequence, by its tokens.
+    """
 
     device: int | None
     weights: int
-    kv_per_token: int
+    kv_bytes: Callable[[int], int]
 
     def require(self, sequences: int, capacity: int) -> None:
         """UserError where a KV cache for so many sequences of so many tokens does not fit."""
-        needed = self.weights + sequences * capacity * self.kv_per_token
+        needed = self.weights + sequences * self.kv_bytes(capacity)
         if self.device is not None and needed > self.device:
             raise UserError(
                 f"{sequences * capacity} tokens need {needed >> 20} MiB of the device's memory, of "
-                f"{self.device >> 20}: give a smaller --context or --dtype"
+                f"{self.device >> 20}: give fewer, or compile with a smaller --context or --dtype"
             )
 
 

@@ -20,7 +20,7 @@ _PAUSE = 16
 
 @dataclass(frozen=True)
 class GenerationOptions:
-    """When to stop and how to choose a token. `stop` holds strings that end the text."""
+    """When to stop and how to choose a token. `stop` is a string that ends the text, or several."""
 
     max_new_tokens: int = 256
     stop: tuple[str, ...] = ()
@@ -30,10 +30,10 @@ class GenerationOptions:
         set_number(self, "max_new_tokens", Integral)
         if self.max_new_tokens < 1:
             raise UserError(f"max_new_tokens must be at least 1, not {self.max_new_tokens}")
-        if not isinstance(self.stop, list | tuple) or not all(
-            isinstance(each, str) for each in self.stop
-        ):
+        stop = (self.stop,) if isinstance(self.stop, str) else self.stop
+        if not isinstance(stop, list | tuple) or not all(isinstance(each, str) for each in stop):
             raise UserError(f"stop must be a string or several, not {self.stop!r}")
+        object.__setattr__(self, "stop", tuple(stop))
 
 
 @dataclass
@@ -208,12 +208,14 @@ def generate(
         first = time.perf_counter()
         result.prefill_s = first - begin
         steps = [[writer.choose(output, 0)]]
+    since = first
     while True:
         for (token,) in steps:
             length += 1
             piece = writer.write(token, context - length)
-            result.decode_s = time.perf_counter() - first
+            result.decode_s += time.perf_counter() - since
             yield piece, result
+            since = time.perf_counter()  # the reader took the time between
             if writer.done:
                 return
         with engine.turn(claim):

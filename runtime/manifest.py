@@ -21,7 +21,7 @@ from llmc.runtime.abi import GREEDY
 from llmc.runtime.errors import UserError
 from llmc.runtime.fields import Count, PositiveCount, Rule, Seconds, Text, brief, converted, one_of
 
-SCHEMA = 7
+SCHEMA = 8
 CPU_ARCHS = ("x86_64", "aarch64")
 MANIFEST = "manifest.json"
 # Those of the first target, on one device.
@@ -123,8 +123,8 @@ class ModuleFacts:
     `rank` is its index in the grid, of which the last axis runs fastest. `weight_bytes` maps an
     element type, or a format of blocks, to the bytes of the archive that are so. `integers` is the
     type that its functions take and return integers in. `kv_bytes_per_token` is what a token takes
-    in the KV cache. `dispatches` maps a function of the module (abi.py) to the number of kernels
-    that a call of it runs.
+    in the KV cache, which has room for a multiple of `kv_columns` tokens. `dispatches` maps a
+    function of the module (abi.py) to the number of kernels that a call of it runs.
     """
 
     target: TargetFacts
@@ -134,12 +134,17 @@ class ModuleFacts:
     weight_bytes: dict[Text, Count]
     integers: Annotated[str, one_of("i32", "i64")]
     kv_bytes_per_token: Count
+    kv_columns: PositiveCount
     dispatches: dict[Text, Count]
 
     @property
     def types_by_bytes(self) -> list[tuple[str, int]]:
         """What weights are stored as, and the bytes of each, most bytes first."""
         return sorted(self.weight_bytes.items(), key=lambda item: -item[1])
+
+    def kv_bytes(self, tokens: int) -> int:
+        """What a KV cache of one sequence takes that has room for so many tokens."""
+        return -(-tokens // self.kv_columns) * self.kv_columns * self.kv_bytes_per_token
 
 
 @dataclass(frozen=True)

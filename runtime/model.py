@@ -3,6 +3,7 @@
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import nullcontext
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ from llmc.runtime.sampling import SamplingOptions
 from llmc.runtime.tokenizer import Tokenizer
 
 Message = dict[str, str]
+
+# Of GenerationOptions.
+_GENERAL = ("max_new_tokens", "stop")
 
 
 class Model:
@@ -43,8 +47,8 @@ class Model:
         begin = time.perf_counter()
         with agreement(communicator, folder) if communicator else nullcontext():
             self.manifest, self.placement = find_module(folder, device, communicator)
-            if threads is not None and threads < 1:
-                raise UserError(f"threads must be at least 1, not {threads}")
+            if threads is not None and (not isinstance(threads, int) or threads < 1):
+                raise UserError(f"threads must be a whole number of at least 1, not {threads!r}")
             self.tokenizer = Tokenizer(folder / TOKENIZER, self.manifest.tokenizer)
             return_freed_memory()  # Parsing takes several times what it leaves.
             self.engine = open_engine(self.manifest, self.placement, folder, threads, communicator)
@@ -75,8 +79,9 @@ class Model:
     ) -> Iterator[tuple[str, Generation]]:
         """Yields the answer to `prompt` piece by piece, each with the generation so far.
 
-        `options` are the fields of GenerationOptions and of SamplingOptions. UserError for the next
-        piece once the model is asked for something else: there is one KV cache.
+        `options` are `max_new_tokens` and `stop` of GenerationOptions, and the fields of
+        SamplingOptions. UserError for others, and for the next piece once the model is asked for
+        something else: there is one KV cache.
         """
         return self.stream_tokens(self.encode(prompt, raw), _options(options))
 
@@ -93,6 +98,8 @@ class Model:
         self, prompts: Sequence[str], raw: bool = False, **options: Any
     ) -> list[Generation]:
         """The answers to several prompts, decoded together."""
+        if isinstance(prompts, str):
+            raise UserError("generate_batch takes a list of prompts: generate takes one")
         chosen = _options(options)
         if not prompts:
             return []
@@ -226,8 +233,10 @@ def load(
 
 
 def _options(options: dict[str, Any]) -> GenerationOptions:
-    """Sorts flat options into those of generation and those of sampling."""
-    general = {name: options.pop(name) for name in ("max_new_tokens", "stop") if name in options}
-    if isinstance(general.get("stop"), str):
-        general["stop"] = (general["stop"],)
+    """Sorts flat options into those of generation and those of sampling; UserError for others."""
+    known = [*_GENERAL, *(field.name for field in fields(SamplingOptions))]
+    for name in options:
+        if name not in known:
+            raise UserError(f"there is no option {name}: there are {', '.join(known)}")
+    general = {name: options.pop(name) for name in _GENERAL if name in options}
     return GenerationOptions(**general, sampling=SamplingOptions(**options))

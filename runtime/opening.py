@@ -57,7 +57,7 @@ def open_engine(
         device=place.memory_bytes,
         # A CPU maps them: the system drops what it needs room for.
         weights=manifest.files[code.parameters].size if place.gpu else 0,
-        kv_per_token=code.kv_bytes_per_token,
+        kv_bytes=code.kv_bytes,
     )
     with communicator.cpus.kept() if communicator else nullcontext():
         device = _open_device(place, threads, is_rank=communicator is not None)

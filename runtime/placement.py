@@ -58,7 +58,7 @@ def place_module(manifest: Manifest, folder: Path, wanted: str | None, rank: int
     """
     modules = [code for code in manifest.modules if code.rank == rank]
     kinds = {code.target.device for code in modules}
-    places = list(_automatic(kinds)) if wanted is None else [_named(wanted)]
+    places = list(_automatic(kinds)) if wanted is None else [named_place(wanted)]
     refusals: list[str] = []
     for place in places:
         codes = [code for code in modules if code.target.device == place.kind]
@@ -83,7 +83,8 @@ def _automatic(kinds: set[str]) -> Iterator[Place]:
     yield from (place for place in gpus if place.gpu and place.gpu.is_cpu)
 
 
-def _named(text: str) -> Place:
+def named_place(text: str) -> Place:
+    """The device `text`, as `cuda` or `vulkan:1`. UserError where it is not here."""
     kind, _, number = text.partition(":")
     if kind not in KINDS or (number and (kind == "cpu" or not number.isdecimal())):
         raise UserError(

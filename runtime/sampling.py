@@ -88,7 +88,10 @@ def set_number(options: object, name: str, kind: type[Real] | type[Integral]) ->
         what = "a whole number" if kind is Integral else "a number"
         raise UserError(f"{name} must be {what}, not {value!r}")
     number: Callable[[Any], int | float] = int if kind is Integral else float
-    object.__setattr__(options, name, number(value))
+    try:
+        object.__setattr__(options, name, number(value))
+    except OverflowError as error:
+        raise UserError(f"{name} must be a number that a float can be") from error
 
 
 def _require(holds: bool, name: str, value: object, rule: str) -> None:

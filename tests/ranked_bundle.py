@@ -196,4 +196,6 @@ def _write_part(folder: Path, rank: int) -> facts.ModuleFacts:
     index.add_buffer("factors", np.array(FACTORS[rank], np.float32).tobytes())
     index.create_archive_file(str(folder / parameters))
     target = facts.TargetFacts("cpu", host_arch(), "generic", ())
-    return facts.ModuleFacts(target, rank, module, parameters, {"f32": 4}, "i64", 0, {"greedy": 1})
+    return facts.ModuleFacts(
+        target, rank, module, parameters, {"f32": 4}, "i64", 0, 1, {"greedy": 1}
+    )

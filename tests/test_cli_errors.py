@@ -119,6 +119,13 @@ SHARDED = ("FOLDER", "--grid", "tp=2", "--stop-after", "shard")
         (("run", "BUNDLE", "--prompt", "x", "--device", "zork"), "zork"),
         (("run", "BUNDLE", "--prompt", "x", "--device", "cpu:1"), "cpu:1"),
         (("run", "BUNDLE", "--prompt", "x", "--device", "cuda"), "CUDA"),
+        (("run", "BUNDLE", "--prompt", "x", "--overlap"), "--overlap"),
+        # Before they compile.
+        (("run", "FOLDER", "--prompt", "x", "--device", "cuda"), "CUDA"),
+        (("chat", "FOLDER", "--local"), "--grid"),
+        (("run", "FOLDER", "--prompt", "x", "--grid", "tp=2"), "--local"),
+        (("compile", "FOLDER", "--grid", ""), "--grid"),
+        (("compile", "FOLDER", "--plan", ""), "--plan"),
         (("compile", "FOLDER", "-o", "OUT", "--context", "-3"), "--context"),
         (("compile", "FOLDER", "-o", "OUT", "--context", "40000"), "32768"),
         (("compile", "FOLDER", "-o", "OUT", "--layers", "0"), "--layers"),
@@ -252,6 +259,16 @@ def test_bundle_without_chat_template(refusal, tiny_bundle, tmp_path):
     tokenizer = json.loads((folder / "manifest.json").read_text())["tokenizer"]
     edit(folder / "manifest.json", tokenizer={**tokenizer, "chat_template": None})
     assert "template" in refusal("chat", folder)
+
+
+def test_nowhere_to_keep_a_cache(refusal, tiny_folder, monkeypatch):
+    def nowhere() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("LLMC_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", nowhere)
+    assert "LLMC_CACHE" in refusal("run", tiny_folder, "--prompt", "x")
 
 
 def test_unusable_cache(refusal, tiny_folder, tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ import pytest
 import llmc.runtime
 from llmc.frontend.compile import compile_model
 from llmc.frontend.options import CompileOptions
+from llmc.runtime import generation
 from llmc.runtime.abi import CANDIDATES, UNDECIDED
 from llmc.runtime.errors import UserError
 from llmc.runtime.generation import GenerationOptions, _Writer, generate, generate_batch
@@ -351,9 +352,40 @@ def test_a_thread_that_streams_is_told_of_another_that_takes_the_cache(model):
 
 
 @pytest.mark.parametrize(
-    "options", [{"max_new_tokens": 2.5}, {"temperature": -1}, {"stop": 5}, {"stop": ["a", 5]}]
+    "options",
+    [
+        {"max_new_tokens": 2.5},
+        {"temperature": -1},
+        {"temperature": 10**400},
+        {"stop": 5},
+        {"stop": ["a", 5]},
+        {"tokens": 5},
+        {"sampling": SamplingOptions()},
+    ],
 )
 def test_options_are_refused_where_there_are_no_prompts_too(model, options):
     for prompts in ([], PROMPTS):
         with pytest.raises(UserError, match=next(iter(options))):
             model.generate_batch(prompts, **options)
+
+
+def test_a_batch_is_of_a_list(model):
+    with pytest.raises(UserError, match="list of prompts"):
+        model.generate_batch(PROMPTS[0])
+
+
+def test_the_time_of_who_reads_a_stream_is_not_that_of_decoding(model, monkeypatch):
+    seconds = 0.0
+
+    def passing() -> float:
+        nonlocal seconds
+        seconds += 1e-3
+        return seconds
+
+    monkeypatch.setattr(generation.time, "perf_counter", passing)
+    results = []
+    for _, result in model.stream(PROMPTS[0], max_new_tokens=5):
+        results.append(result)
+        seconds += 1e6
+    assert len(results[-1].token_ids) == 5
+    assert 0 < results[-1].decode_s < 1

@@ -219,8 +219,9 @@ def test_chat_template_in_a_file_or_in_the_configuration(llama: Path) -> None:
     named = [{"name": "tool_use", "template": "t"}, {"name": "default", "template": "d"}]
     edit(llama / "tokenizer_config.json", chat_template=named)
     assert open_model(llama).tokenizer.chat_template == "d"
-    edit(llama / "tokenizer_config.json", chat_template=None)
-    assert open_model(llama).tokenizer.chat_template is None
+    for nothing in ("", None):
+        edit(llama / "tokenizer_config.json", chat_template=nothing)
+        assert open_model(llama).tokenizer.chat_template is None
 
 
 def test_added_token_without_a_row_is_left_out(llama: Path) -> None:

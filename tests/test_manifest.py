@@ -44,6 +44,7 @@ def make_bundle(folder: Path) -> Manifest:
                 {"q4_1": 80_000, "f32": 20_000},
                 "i64",
                 23040,
+                512,
                 {"prefill": 728, "greedy": 516},
             ),
         ),
@@ -88,6 +89,13 @@ def test_what_is_written_is_read(tmp_path):
     assert "SmolLM2 é" in text
     keys = list(json.loads(text))
     assert keys == sorted(keys)
+
+
+def test_a_cache_has_room_for_whole_cells(tmp_path):
+    (code,) = make_bundle(tmp_path).modules
+    assert [code.kv_bytes(tokens) for tokens in (1, 512, 513)] == [
+        columns * code.kv_bytes_per_token for columns in (512, 512, 1024)
+    ]
 
 
 def test_undamaged_files_pass(bundle):
@@ -162,6 +170,7 @@ def test_every_field_is_required(bundle):
         ("context", 2**63),
         ("context", "9" * 1000),
         ("modules.0.kv_bytes_per_token", -1),
+        ("modules.0.kv_columns", 0),
         ("modules.0.dispatches", {"greedy": -1}),
         ("modules.0.weight_bytes", {"f32": -1}),
         ("modules.0.dispatches", {"prefill": 1}),

@@ -173,6 +173,18 @@ def test_what_iree_refuses_is_told_in_a_line_below_its_diagnostics(
     assert not (tmp_path / "bundle").exists()
 
 
+def test_a_pass_that_an_edited_stage_stops_is_told_of(dumps, tiny_folder, tmp_path, capfd):
+    edited = tmp_path / "state.mlir"
+    text = dumps[2].read_text()
+    for name in ("sources", "llmc.stored"):  # of one layer in the place of two
+        text = re.sub(rf'({name} = \["[^"]*"), "[^"]*"\]', r"\1]", text, count=1)
+    edited.write_text(text)
+    assert main(["compile", str(tiny_folder), "--start-from", str(edited), "-o", "x"]) == 2
+    *_, last = capfd.readouterr().err.splitlines()
+    assert last.startswith("llmc: error: the stage ")
+    assert "2 needed" in last
+
+
 def test_what_is_wrong_with_a_stage_is_said_in_one_line(dumps, tiny_folder, tmp_path, capfd):
     broken, strange = tmp_path / "state.mlir", tmp_path / "mine.mlir"
     broken.write_text("func.func @f(")

@@ -144,7 +144,7 @@ def test_targets_are_separated_by_commas():
 
 def code(device: str, arch: str, *features: str) -> ModuleFacts:
     target = TargetFacts(device, arch, arch, features)
-    return ModuleFacts(target, 0, f"{arch}.vmfb", "params.irpa", {}, "i64", 1, {"decode": 1})
+    return ModuleFacts(target, 0, f"{arch}.vmfb", "params.irpa", {}, "i64", 1, 1, {"decode": 1})
 
 
 @pytest.fixture
@@ -205,7 +205,7 @@ def test_what_does_not_fit_is_told(place):
 
 
 def test_memory_is_checked_before_it_is_used():
-    memory = Memory(device=1000, weights=600, kv_per_token=2)
+    memory = Memory(device=1000, weights=600, kv_bytes=lambda tokens: 2 * tokens)
     memory.require(2, 100)
     with pytest.raises(UserError, match="2 tokens need"):
         dataclasses.replace(memory, weights=999).require(1, 2)

@@ -68,7 +68,7 @@ def unicode_text(text: str) -> str:
     return text
 
 
-def stop_string(text: str) -> str:
+def some_text(text: str) -> str:
     """An argument that is text and not empty."""
     if not text:
         raise argparse.ArgumentTypeError("must not be empty")
@@ -112,12 +112,14 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--layers", type=positive, metavar="N", help="keep the first N layers only")
     group.add_argument(
         "--grid",
+        type=some_text,
         metavar="AXIS=N,...",
         help="split the model among ranks: tp=2 heads and MLPs, pp=2 layers, dp=2 sequences, ep=2 "
         "experts, sp=2 columns of the KV cache, or several, as dp=2,tp=2",
     )
     group.add_argument(
         "--plan",
+        type=some_text,
         metavar="FILE",
         help="split the model as the plan in FILE says",
     )
@@ -204,12 +206,23 @@ def add_generation_options(parser: argparse.ArgumentParser) -> None:
         metavar="T",
         help=f"randomness: {usual.temperature:g}, the default, takes the likeliest token",
     )
-    group.add_argument("--top-k", type=int, metavar="K", help="draw from the K likeliest tokens")
     group.add_argument(
-        "--top-p", type=float, metavar="P", help="draw from the likeliest that sum to P"
+        "--top-k",
+        type=int,
+        metavar="K",
+        help="with a temperature, draw from the K likeliest tokens",
     )
     group.add_argument(
-        "--min-p", type=float, metavar="P", help="draw from those at least P times the likeliest"
+        "--top-p",
+        type=float,
+        metavar="P",
+        help="with a temperature, draw from the likeliest that sum to P",
+    )
+    group.add_argument(
+        "--min-p",
+        type=float,
+        metavar="P",
+        help="with a temperature, draw from those at least P times the likeliest",
     )
     group.add_argument(
         "--repetition-penalty",
@@ -217,11 +230,16 @@ def add_generation_options(parser: argparse.ArgumentParser) -> None:
         metavar="R",
         help="above 1 makes tokens that were seen less likely",
     )
-    group.add_argument("--seed", type=int, metavar="S", help="the same seed draws the same text")
+    group.add_argument(
+        "--seed",
+        type=int,
+        metavar="S",
+        help="with a temperature, the same seed draws the same text",
+    )
     group.add_argument(
         "--stop",
         action="append",
-        type=stop_string,
+        type=some_text,
         metavar="STR",
         help="end the text before STR; may be given more than once",
     )

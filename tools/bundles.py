@@ -21,9 +21,9 @@ def find_bundle(arguments: argparse.Namespace) -> tuple[Path, float]:
 
     Raises UserError, IREEError.
     """
-    options = compile_options(arguments)
     if is_bundle(arguments):
         return Path(arguments.model), 0.0
+    options = compile_options(arguments)
     # Here, for who runs a bundle needs none of it, and `filelock` comes with the compiler.
     from llmc.frontend.toolchain import needing_compiler
 

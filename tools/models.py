@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from llmc.runtime import Model, UserError, load
+from llmc.runtime.placement import named_place
 from llmc.runtime.ranks.communicator import Communicator
 from llmc.runtime.ranks.launcher import connect
 from llmc.tools.bundles import find_bundle, is_bundle
@@ -26,6 +27,8 @@ def load_model(arguments: argparse.Namespace) -> tuple[Model, float]:
     if communicator is not None:
         model, compile_s = _load_together(arguments, communicator)
     else:
+        if not is_bundle(arguments):
+            _require_place(arguments)
         folder, compile_s = find_bundle(arguments)
         model = load(
             folder,
@@ -37,6 +40,16 @@ def load_model(arguments: argparse.Namespace) -> tuple[Model, float]:
     if arguments.verbose:
         note(f"{model.folder}: loaded in {model.load_s:.2f} s")
     return model, compile_s
+
+
+def _require_place(arguments: argparse.Namespace) -> None:
+    """UserError where what is to be compiled could not run here, whatever becomes of it."""
+    if arguments.device is not None:
+        named_place(arguments.device)
+    if arguments.local and not (arguments.grid or arguments.plan):
+        raise UserError("--local is for several ranks: give a --grid")
+    if arguments.grid and not arguments.local:
+        raise UserError("--grid is for several ranks: give --local too, or start it by mpiexec")
 
 
 def _load_together(

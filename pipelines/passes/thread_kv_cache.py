@@ -120,6 +120,12 @@ def kv_bytes_per_token(module: ir.Module) -> int:
     return total
 
 
+def kv_columns(module: ir.Module) -> int:
+    """A multiple of how many tokens the KV cache of `module` has room for, whatever its stage."""
+    types = [op.attributes["type"].value for op in globals_with(module, CACHE)]
+    return COLUMNS if any(map(holds_cells, types)) else 1
+
+
 def _sharers(cache: ir.Operation) -> int:
     attribute = cache.attributes.get(SHARERS, None)
     sharers = attribute.value if isinstance(attribute, ir.IntegerAttr) else 1

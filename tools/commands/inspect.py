@@ -70,7 +70,7 @@ def _facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
         if manifest.grid:
             yield "  rank", f"{code.rank}"
         yield "  code", f"{code.module} with {code.parameters}"
-        context_bytes = manifest.context * code.kv_bytes_per_token
+        context_bytes = code.kv_bytes(manifest.context)
         weights = decimal(manifest.files[code.parameters].size)
         yield "  memory", f"{weights} for weights, {decimal(context_bytes)} for a full KV cache"
         types = (f"{decimal(count)} in {type_}" for type_, count in code.types_by_bytes)
