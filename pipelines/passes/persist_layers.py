@@ -20,6 +20,9 @@ from llmc.pipelines.rewriting.generics import integer_constant
 from llmc.pipelines.rewriting.layer_phases import LayerPhases
 from llmc.pipelines.rewriting.layers import LAYER, layer_argument, trunks
 
+# What may not be moved over: a run of calls is one dispatch.
+_EFFECTS = ("func.call", "util.global.store")
+
 
 @dataclass(frozen=True)
 class PersistLayers(Pass):
@@ -117,14 +120,17 @@ def _runs(
 ) -> Iterator[list[func.CallOp]]:
     """Calls of layers that can persist, those together that follow each other."""
     run: list[func.CallOp] = []
-    for call in [op for op in trunk.entry_block if isinstance(op, func.CallOp)]:
-        layer = persistent.get(call.callee.value)
-        if layer is None or layer.number(call) is None:
-            continue
-        if run and not layer.follows(call, run[-1]):
+    for op in list(trunk.entry_block):
+        layer = persistent.get(op.callee.value) if isinstance(op, func.CallOp) else None
+        if layer is None or layer.number(op) is None:
+            ends, joins = op.operation.name in _EFFECTS, False
+        else:
+            ends, joins = bool(run) and not layer.follows(op, run[-1]), True
+        if run and ends:
             yield run
             run = []
-        run.append(call)
+        if joins:
+            run.append(op)
     if run:
         yield run
 

@@ -84,7 +84,7 @@ def dispatch_chain(function: func.FuncOp) -> DispatchChain | None:
     if len(function.type.results) != 1 or len(function.body.blocks) != 1:
         return None
     symbols = ir.SymbolTable(function.operation.parent)
-    chain = DispatchChain()
+    chain, overwritten = DispatchChain(), set[ir.Value]()
     for op in (op.operation for op in function.entry_block):
         if any(name not in op.attributes for name in _ATTRIBUTES.get(op.name, ())):
             return None
@@ -97,8 +97,11 @@ def dispatch_chain(function: func.FuncOp) -> DispatchChain | None:
             chain.updated.append(name)
         elif op.name == DISPATCH:
             dispatch = _dispatch(chain, op)
-            if not _is_executable(symbols, dispatch.symbol):
+            read = [_under_views(value) for value in _segments(op)[1]]
+            if not _is_executable(symbols, dispatch.symbol) or overwritten.intersection(read):
                 return None
+            ties = [tie.value for tie in op.attributes["tied_operands"]]
+            overwritten.update(read[tie] for tie in ties if tie >= 0)
             chain.dispatches.append(dispatch)
         elif not _is_unread(op) and not _shows_or_measures(op):
             return None

@@ -59,6 +59,7 @@ class LayerPhases:
         extents = {value: op.extents[value] for op in chain.dispatches for value in op.results}
         extents.pop(self._out, None)
         self.room = PhaseRoom(extents)
+        self._own = {*self.updated, *made}
         used = (v for op in chain.dispatches for v in (*op.arguments, *op.grid))
         own = (self._layer, *self.updated, *made)
         given = [v for v in dict.fromkeys((*used, *self.room.extents)) if v not in own]
@@ -75,6 +76,7 @@ class LayerPhases:
             self._out in last.results
             and self.hidden not in last.arguments
             and all(self.hidden not in op.updated for op in before)
+            and self._own.issuperset(root for op in self._chain.dispatches for root in op.updated)
             and (self._has_static_shapes() or self._is_of_rows())
             and not any(map(self._depends_on_layer, self._chain.dispatches, self._code))
             and sum(code.stack for code in self._code) <= MOST_STACK_BYTES

@@ -498,3 +498,71 @@ func.func @misnumbered(%x: tensor<4xf32>) -> tensor<4xf32> {
   %a = call @misnumbered.layer0(%x, %c0) : (tensor<4xf32>, index) -> tensor<4xf32>
   return %a : tensor<4xf32>
 }
+
+// -----
+
+// Layers are apart where a global is written between them. A layer stays as it is that reads what a
+// dispatch has overwritten, or overwrites a global without a store.
+// CHECK-LABEL: func.func private @stale.layer0(
+// CHECK-LABEL: func.func private @unstored.layer0(
+// CHECK-LABEL: func.func @decode(
+// CHECK:         "flow.dispatch"(%c2{{.*}}, %c1{{[^,]*}},
+// CHECK:         "util.global.store"(%arg1) {global = @weight}
+// CHECK:         "flow.dispatch"(%c3{{.*}}, %c1{{[^,]*}},
+"stream.executable"() ({
+  "stream.executable.export"() ({
+    %c1 = arith.constant 1 : index
+    "stream.return"(%c1, %c1, %c1) : (index, index, index) -> ()
+  }) {function_ref = @add, sym_name = "add"} : () -> ()
+  builtin.module {
+    func.func @add(%in: !stream.binding, %weight: !stream.binding, %out: !stream.binding) {
+      return
+    }
+  }
+  "stream.executable.end"() : () -> ()
+}) {sym_name = "add", sym_visibility = "private"} : () -> ()
+"stream.executable"() ({
+  "stream.executable.export"() ({
+    %c1 = arith.constant 1 : index
+    "stream.return"(%c1, %c1, %c1) : (index, index, index) -> ()
+  }) {function_ref = @bump, sym_name = "bump"} : () -> ()
+  builtin.module {
+    func.func @bump(%in: !stream.binding) {
+      return
+    }
+  }
+  "stream.executable.end"() : () -> ()
+}) {sym_name = "bump", sym_visibility = "private"} : () -> ()
+"util.global"() {is_mutable, sym_name = "weight", sym_visibility = "private", type = tensor<4xf32>} : () -> ()
+func.func private @stale.layer0(%x: tensor<4xf32>, %layer: index) -> tensor<4xf32> attributes {llmc.layer_argument = 1 : index} {
+  %old = "util.global.load"() {global = @weight} : () -> tensor<4xf32>
+  %new = "flow.dispatch"(%old) {entry_points = [@bump::@bump], operandSegmentSizes = array<i32: 0, 1, 0, 0>, tied_operands = [0 : index]} : (tensor<4xf32>) -> tensor<4xf32>
+  %a = "flow.dispatch"(%x, %old) {entry_points = [@add::@add], operandSegmentSizes = array<i32: 0, 2, 0, 0>, tied_operands = [-1 : index]} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %b = "flow.dispatch"(%a, %new) {entry_points = [@add::@add], operandSegmentSizes = array<i32: 0, 2, 0, 0>, tied_operands = [-1 : index]} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  "util.global.store"(%new) {global = @weight} : (tensor<4xf32>) -> ()
+  return %b : tensor<4xf32>
+}
+func.func private @unstored.layer0(%x: tensor<4xf32>, %layer: index) -> tensor<4xf32> attributes {llmc.layer_argument = 1 : index} {
+  %old = "util.global.load"() {global = @weight} : () -> tensor<4xf32>
+  %new = "flow.dispatch"(%old) {entry_points = [@bump::@bump], operandSegmentSizes = array<i32: 0, 1, 0, 0>, tied_operands = [0 : index]} : (tensor<4xf32>) -> tensor<4xf32>
+  %a = "flow.dispatch"(%x, %new) {entry_points = [@add::@add], operandSegmentSizes = array<i32: 0, 2, 0, 0>, tied_operands = [-1 : index]} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %b = "flow.dispatch"(%a, %new) {entry_points = [@add::@add], operandSegmentSizes = array<i32: 0, 2, 0, 0>, tied_operands = [-1 : index]} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %b : tensor<4xf32>
+}
+func.func private @decode.layer0(%x: tensor<4xf32>, %layer: index) -> tensor<4xf32> attributes {llmc.layer_argument = 1 : index} {
+  %weight = "util.global.load"() {global = @weight} : () -> tensor<4xf32>
+  %a = "flow.dispatch"(%x, %weight) {entry_points = [@add::@add], operandSegmentSizes = array<i32: 0, 2, 0, 0>, tied_operands = [-1 : index]} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %b = "flow.dispatch"(%a, %weight) {entry_points = [@add::@add], operandSegmentSizes = array<i32: 0, 2, 0, 0>, tied_operands = [-1 : index]} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %b : tensor<4xf32>
+}
+func.func @decode(%x: tensor<4xf32>, %new: tensor<4xf32>) -> tensor<4xf32> {
+  %c0 = arith.constant 0 : index
+  %c2 = arith.constant 2 : index
+  %c3 = arith.constant 3 : index
+  %s = call @stale.layer0(%x, %c0) : (tensor<4xf32>, index) -> tensor<4xf32>
+  %u = call @unstored.layer0(%s, %c0) : (tensor<4xf32>, index) -> tensor<4xf32>
+  %a = call @decode.layer0(%u, %c2) : (tensor<4xf32>, index) -> tensor<4xf32>
+  "util.global.store"(%new) {global = @weight} : (tensor<4xf32>) -> ()
+  %b = call @decode.layer0(%a, %c3) : (tensor<4xf32>, index) -> tensor<4xf32>
+  return %b : tensor<4xf32>
+}
