@@ -12,7 +12,7 @@ from llmc.pipelines.rewriting.kernel_functions import KernelFunctions
 from llmc.pipelines.rewriting.kernel_operands import KernelOperands
 from llmc.pipelines.rewriting.layers import LAYER
 from llmc.pipelines.rewriting.operations import needed_for
-from llmc.pipelines.rewriting.regions import Region, regions
+from llmc.pipelines.rewriting.regions import LOAD, Region, regions
 
 REGION, REGIONS = "region", "regions"
 
@@ -41,6 +41,8 @@ class OutlineRegions(Pass):
 def _outline(region: Region, kernels: KernelFunctions) -> None:
     """Replaces the results of a region by those of a kernel."""
     leaves, results, first = region.leaves, region.results, region.first_user
+    if not _are_before_stores(leaves, first):
+        return
     _move_up(leaves, first)
     with ir.InsertionPoint(first), region.ops[0].location:
         operands = KernelOperands()
@@ -55,6 +57,15 @@ def _outline(region: Region, kernels: KernelFunctions) -> None:
         old.replace_all_uses_with(new)
         _move_views(new, first)
     region.erase()
+
+
+def _are_before_stores(values: list[ir.Value], before: ir.Operation) -> bool:
+    """Whether none of `values` needs a global that is written from an operation on."""
+    ops = [op.operation for op in before.block]
+    rest = ops[ops.index(before) :]
+    written = {op.attributes["global"] for op in rest if op.name == "ml_program.global_store"}
+    needed = needed_for(values, rest)
+    return not any(op.attributes["global"] in written for op in needed if op.name == LOAD)
 
 
 def _move_views(value: ir.Value, before: ir.Operation) -> None:

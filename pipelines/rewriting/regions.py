@@ -30,7 +30,7 @@ _MOST_BYTES = 2**19
 """What may lie on the stack: all that a region computes, of one row, but its results."""
 
 _COMPUTING = ("tensor.concat", "tensor.extract_slice", "tensor.insert_slice")
-_LOAD = "ml_program.global_load"
+LOAD = "ml_program.global_load"
 _DIM = "tensor.dim"
 # Each region has those that it reads to itself.
 _REPEATED = ("arith.constant", "tensor.empty", "linalg.fill", _DIM)
@@ -195,7 +195,7 @@ def _shows_weight(op: ir.Operation | ir.OpView) -> bool:
     if op.name in ("tensor.extract_slice", "llmc.bitcast"):
         source = op.operands[0].owner
         return not isinstance(source, ir.Block) and _shows_weight(source)
-    return op.name == _LOAD
+    return op.name == LOAD
 
 
 def _are_weights(values: list[ir.Value]) -> bool:

@@ -163,6 +163,35 @@ func.func private @rows(%x: tensor<?x4xf32>, %places: tensor<?x1xi64>, %layer: i
 
 // -----
 
+// What is read of a global after it is written is not read before.
+// CHECK-LABEL: func.func private @written(
+// CHECK:         ml_program.global_store @state
+// CHECK:         ml_program.global_load @state
+// CHECK:         linalg.generic
+#hd = affine_map<(h, d) -> (h, d)>
+ml_program.global private mutable @state(dense<1.0> : tensor<2x4xf32>) : tensor<2x4xf32>
+func.func private @project(tensor<2x4xf32>) -> tensor<2x4xf32>
+func.func private @written(%x: tensor<2x4xf32>, %layer: index) -> tensor<2x4xf32> attributes {llmc.layer_argument = 1 : index} {
+  %room = tensor.empty() : tensor<2x4xf32>
+  %a = linalg.generic {indexing_maps = [#hd, #hd], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<2x4xf32>) outs(%room : tensor<2x4xf32>) {
+  ^bb0(%e: f32, %old: f32):
+    %n = arith.negf %e : f32
+    linalg.yield %n : f32
+  } -> tensor<2x4xf32>
+  %y = call @project(%a) : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  ml_program.global_store @state = %y : tensor<2x4xf32>
+  %new = ml_program.global_load @state : tensor<2x4xf32>
+  %b = linalg.generic {indexing_maps = [#hd, #hd, #hd], iterator_types = ["parallel", "parallel"]} ins(%x, %new : tensor<2x4xf32>, tensor<2x4xf32>) outs(%room : tensor<2x4xf32>) {
+  ^bb0(%e: f32, %f: f32, %old: f32):
+    %n = arith.mulf %e, %f : f32
+    linalg.yield %n : f32
+  } -> tensor<2x4xf32>
+  %z = call @project(%b) : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  return %z : tensor<2x4xf32>
+}
+
+// -----
+
 // Rows of which it is not seen that they are as many are in kernels of their own.
 // CHECK-LABEL: func.func private @others(
 // CHECK-DAG:     call @regions_0(%arg0) : (tensor<?x4xf32>) -> tensor<?x8xf32>
