@@ -16,6 +16,7 @@ _OPERATIONS = {
     "bufferization.alloc_tensor": "flow.tensor.alloca",
     "llmc.bitcast": "flow.tensor.bitcast",
     "ml_program.global_load": "util.global.load",
+    "ml_program.global_load_const": "util.global.load",
     "ml_program.global_store": "util.global.store",
 }
 """What takes the place of operations, with the same operands and results."""
@@ -48,17 +49,24 @@ class ToIREE(Pass):
 def _replace_global(op: ir.Operation) -> None:
     kept = ("sym_name", "sym_visibility", "type", RECIPE, CACHE, SHARERS)
     attributes = {name: op.attributes[name] for name in kept if name in op.attributes}
-    if RECIPE in op.attributes:
-        scope, name = ir.StringAttr.get(PARAMETER_SCOPE), op.attributes["sym_name"]
-        type_ = op.attributes["type"].value
-        attributes["initial_value"] = ir.Attribute.parse(
-            f"#flow.parameter.named<{scope}::{name}> : {type_}"
-        )
-    else:
+    initial_value = _initial_value(op)
+    if initial_value is not None:
+        attributes["initial_value"] = initial_value
+    if initial_value is None or "is_mutable" in op.attributes:
         attributes["is_mutable"] = ir.UnitAttr.get()
     with ir.InsertionPoint(op), op.location:
         ir.Operation.create("util.global", attributes=attributes)
     op.erase()
+
+
+def _initial_value(op: ir.Operation) -> ir.Attribute | None:
+    """What a global begins as: a parameter of the archive, a constant, or None for anything."""
+    if RECIPE in op.attributes:
+        scope, name = ir.StringAttr.get(PARAMETER_SCOPE), op.attributes["sym_name"]
+        type_ = op.attributes["type"].value
+        return ir.Attribute.parse(f"#flow.parameter.named<{scope}::{name}> : {type_}")
+    value = op.attributes.get("value", None)
+    return value if isinstance(value, ir.DenseElementsAttr) else None
 
 
 def _replace(op: ir.Operation) -> None:

@@ -9,6 +9,19 @@ ml_program.global private @norm(#ml_program.extern : tensor<2x6xf32>) : tensor<2
     {llmc.recipe = ["layers.0.norm", "layers.1.norm"]}
 ml_program.global private mutable @layer0.0.keys : tensor<2x?x2x?x8xf32> {llmc.kv_cache}
 
+// A global begins as what it is said to be, and one that nothing writes is a constant.
+// CHECK:      "util.global"() {initial_value = dense<7> : tensor<i64>, is_mutable, sym_name = "counter"
+// CHECK:      "util.global"() {initial_value = dense<[1.000000e+00, 2.000000e+00]> : tensor<2xf32>, sym_name = "table", sym_visibility = "private", type = tensor<2xf32>}
+ml_program.global private mutable @counter(dense<7> : tensor<i64>) : tensor<i64>
+ml_program.global private @table(dense<[1.0, 2.0]> : tensor<2xf32>) : tensor<2xf32>
+
+// CHECK-LABEL: func.func private @looks_up
+// CHECK-NEXT:    "util.global.load"() {global = @table} : () -> tensor<2xf32>
+func.func private @looks_up() -> tensor<2xf32> {
+  %t = ml_program.global_load_const @table : tensor<2xf32>
+  return %t : tensor<2xf32>
+}
+
 // CHECK-LABEL: func.func private @decode.layer0
 // CHECK-SAME:    attributes {noinline}
 func.func private @decode.layer0(%x: tensor<6xf32>) -> tensor<2x6xf32> {
