@@ -28,6 +28,9 @@ from llmc.pipelines.walks import find
 
 Layer: TypeAlias = PackedExpertLinearOp | PackedQuantizedExpertLinearOp
 
+_Groups: TypeAlias = "dict[tuple[ir.Value, int, ir.Block], GroupRowsOp]"
+"""By the rows' experts, of how many, where."""
+
 _LAYERS = ("llmc.packed_expert_linear", "llmc.packed_quantized_expert_linear")
 _EXPERT = 1
 """The number of the operand of a layer that has an integer for each row of its result."""
@@ -51,7 +54,7 @@ class GroupExpertRows(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rewrites every layer whose number of rows is dynamic."""
-        groups: dict[ir.Value, GroupRowsOp] = {}
+        groups: _Groups = {}
         for op in find(module.operation, *_LAYERS):
             if op.opview.out.type.is_dynamic_dim(0):
                 _sort(op.opview, groups)
@@ -66,16 +69,17 @@ def _groups(layer: Layer) -> GroupRowsOp:
     return GroupRowsOp(layer.expert, order, ir.RankedTensorType.get([experts + 1], i32), order)
 
 
-def _sort(layer: Layer, groups: dict[ir.Value, GroupRowsOp]) -> None:
+def _sort(layer: Layer, groups: _Groups) -> None:
     """Multiplies rows in the order of their groups; `groups` has those that are known."""
     read_lengths_before(layer.operation, _EXPERT)
     epilogue = find_epilogue(layer.out)
     if epilogue.others():
         epilogue = no_epilogue(layer.out)
     with ir.InsertionPoint(layer), layer.location:
-        if layer.expert not in groups:
-            groups[layer.expert] = _groups(layer)
-        group = groups[layer.expert]
+        key = layer.expert, layer.weight.type.shape[0], layer.operation.block
+        if key not in groups:
+            groups[key] = _groups(layer)
+        group = groups[key]
         x = _sorted(layer, group)
         new = _grouped(layer, x, group)
     is_alone = epilogue.result == layer.out
@@ -119,10 +123,12 @@ def _add_up(combine: CombineExpertsOp, y: ir.Value, place: ir.Value) -> None:
 
 
 def _reshaped(rows: ir.Value) -> ir.Value:
-    """What other operations read of `rows`: themselves, or a reshape of them."""
+    """What other operations read of `rows`: themselves, or a reshape that keeps each row."""
     users = [use.owner.operation for use in rows.uses]
-    is_reshaped = [user.name for user in users] == ["tensor.expand_shape"]
-    return users[0].results[0] if is_reshaped else rows
+    if [user.name for user in users] != ["tensor.expand_shape"]:
+        return rows
+    (reshape,) = users[0].results
+    return reshape if reshape.type.shape[-1] == rows.type.shape[-1] else rows
 
 
 def _grouped(

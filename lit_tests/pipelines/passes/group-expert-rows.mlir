@@ -162,3 +162,37 @@ func.func @numbered(%x: tensor<?x6xf32>, %expert: tensor<?xi64>, %up: tensor<4x2
   } -> tensor<?x10xf32>
   return %h : tensor<?x10xf32>
 }
+
+// -----
+
+// Rows are grouped anew for a layer of other experts.
+// CHECK-LABEL: func.func @of_more
+// CHECK:         "llmc.group_rows"(%arg1) : (tensor<?xi64>) -> (tensor<?xi32>, tensor<5xi32>, tensor<?xi32>)
+// CHECK:         "llmc.group_rows"(%arg1) : (tensor<?xi64>) -> (tensor<?xi32>, tensor<9xi32>, tensor<?xi32>)
+func.func @of_more(%x: tensor<?x6xf32>, %expert: tensor<?xi64>, %a: tensor<4x1x6x8xf32>, %b: tensor<8x1x6x8xf32>) -> (tensor<?x6xf32>, tensor<?x6xf32>) {
+  %y = "llmc.packed_expert_linear"(%x, %expert, %a) {top_k = 2 : i64} : (tensor<?x6xf32>, tensor<?xi64>, tensor<4x1x6x8xf32>) -> tensor<?x6xf32>
+  %z = "llmc.packed_expert_linear"(%x, %expert, %b) {top_k = 2 : i64} : (tensor<?x6xf32>, tensor<?xi64>, tensor<8x1x6x8xf32>) -> tensor<?x6xf32>
+  return %y, %z : tensor<?x6xf32>, tensor<?x6xf32>
+}
+
+// -----
+
+// A residual of the parts of a row is added as before.
+// CHECK-LABEL: func.func @in_parts
+// CHECK:         "llmc.combine_grouped_experts"{{.*}} {operandSegmentSizes = array<i32: 1, 1, 1, 0>}
+// CHECK:         arith.addf
+#m = affine_map<(a, b, c) -> (a, b, c)>
+func.func @in_parts(%x: tensor<?x8xf32>, %expert: tensor<?xi64>, %a: tensor<4x1x8x8xf32>, %w: tensor<?x2xf32>, %residual: tensor<?x2x4xf32>) -> tensor<?x2x4xf32> {
+  %c0 = arith.constant 0 : index
+  %y = "llmc.packed_expert_linear"(%x, %expert, %a) {top_k = 2 : i64} : (tensor<?x8xf32>, tensor<?xi64>, tensor<4x1x8x8xf32>) -> tensor<?x8xf32>
+  %s = "llmc.combine_experts"(%y, %w) : (tensor<?x8xf32>, tensor<?x2xf32>) -> tensor<?x8xf32>
+  %n = tensor.dim %w, %c0 : tensor<?x2xf32>
+  %h = tensor.expand_shape %s [[0], [1, 2]] output_shape [%n, 2, 4] : tensor<?x8xf32> into tensor<?x2x4xf32>
+  %room = tensor.empty(%n) : tensor<?x2x4xf32>
+  %r = linalg.generic {indexing_maps = [#m, #m, #m], iterator_types = ["parallel", "parallel", "parallel"]} ins(%h, %residual : tensor<?x2x4xf32>, tensor<?x2x4xf32>) outs(%room : tensor<?x2x4xf32>) {
+  ^bb0(%p: f32, %q: f32, %old: f32):
+    %t = arith.addf %p, %q : f32
+    linalg.yield %t : f32
+  } -> tensor<?x2x4xf32>
+  return %r : tensor<?x2x4xf32>
+}
