@@ -59,7 +59,7 @@ def _remove_globals(module: ir.Module) -> bool:
     users = symbol_users(module)
     dead = [
         op
-        for op in find(module.operation, *_GLOBALS)
+        for op in (op.operation for op in module.body if op.operation.name in _GLOBALS)
         if is_private(op) and all(user.name in _STORES for user in users[_name(op)])
     ]
     for op in dead:

@@ -63,7 +63,7 @@ class ScheduleKernels(Pass):
     """What the last run scheduled, `@` before the names of kernels, and what each of them got."""
 
     def __post_init__(self) -> None:
-        _ = self.given
+        _ = self.given, self.database
         if self.tuned and not Path(self.tuned).exists():
             raise UserError(f"there is no tuning database {self.tuned}: llmc tune makes one")
 

@@ -84,6 +84,8 @@ def _carries(op: ir.Operation) -> bool:
     if op.name == "tensor.cast":
         values = (*op.operands, *op.results)
         return all(isinstance(value.type, ir.RankedTensorType) for value in values)
+    if op.name == "arith.select":  # of tensors whole, not of their elements
+        return isinstance(op.operands[0].type, ir.IntegerType)
     return op.name in _CARRIERS | _SLICES
 
 

@@ -37,7 +37,7 @@ def zero_constants(module: ir.Module) -> list[Edit]:
         partial(_zero, op, name)
         for op in walk(module.operation)
         for name in op.attributes
-        if isinstance(getattr(op.attributes[name], "type", None), ir.RankedTensorType)
+        if isinstance(op.attributes[name], ir.DenseElementsAttr)
     ]
 
 

@@ -5,7 +5,7 @@ from functools import partial
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
-from llmc.pipelines.reduction.operations import erase, is_used
+from llmc.pipelines.reduction.operations import erase
 from llmc.pipelines.reduction.stand_in import stand_in
 from llmc.pipelines.reduction.strategy import Edit
 from llmc.pipelines.rewriting.functions import (
@@ -16,6 +16,7 @@ from llmc.pipelines.rewriting.functions import (
     set_type,
     symbol_users,
 )
+from llmc.pipelines.rewriting.operations import is_read
 from llmc.pipelines.walks import find
 
 
@@ -71,7 +72,7 @@ def _drop_result(module: ir.Module, function: func.FuncOp, number: int) -> None:
     set_type(function, types)
     for call in calls_of(module, function):
         dropped = call.operation.results[number]
-        if is_used(dropped):
+        if is_read(dropped):
             dropped.replace_all_uses_with(stand_in(dropped.type, call.operation))
         new = func.CallOp(types, call.callee.value, list(call.operands), ip=ir.InsertionPoint(call))
         for old, fresh in zip(kept, new.results, strict=True):
@@ -81,7 +82,7 @@ def _drop_result(module: ir.Module, function: func.FuncOp, number: int) -> None:
 
 def _drop_argument(module: ir.Module, function: func.FuncOp, number: int) -> None:
     argument = function.arguments[number]
-    if is_used(argument):
+    if is_read(argument):
         first = function.entry_block.operations[0].operation
         argument.replace_all_uses_with(stand_in(argument.type, first, unlike=[argument]))
     kept = [k for k in range(len(function.arguments)) if k != number]

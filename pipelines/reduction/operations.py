@@ -6,6 +6,7 @@ from torch_mlir import ir
 
 from llmc.pipelines.reduction.stand_in import is_stand_in, stand_in
 from llmc.pipelines.reduction.strategy import Edit
+from llmc.pipelines.rewriting.operations import is_read, is_used
 from llmc.pipelines.walks import walk
 
 
@@ -36,18 +37,13 @@ def detach_operands(module: ir.Module) -> list[Edit]:
 def erase(op: ir.Operation) -> None:
     """Erases `op`; its results are replaced where they are used."""
     for result in op.results:
-        if is_used(result):
+        if is_read(result):
             result.replace_all_uses_with(_replacement(result, op))
     op.erase()
 
 
-def is_used(value: ir.Value) -> bool:
-    """Whether an operation uses `value`."""
-    return any(True for _ in value.uses)
-
-
 def _erase_if_unused(op: ir.Operation) -> None:
-    if not any(is_used(result) for result in op.results):
+    if not is_used(op):
         op.erase()
 
 

@@ -76,7 +76,7 @@ def _names_of_result(value: ir.Value, dim: int) -> Iterator[_Extent]:
     match op.operation.name:
         case "linalg.transpose":
             yield op.input, op.permutation[dim]
-        case "tensor.cast":
+        case "tensor.cast" if isinstance(op.source.type, ir.RankedTensorType):
             yield op.source, dim
         case "tensor.empty":
             yield mixed_numbers(value.type.shape, op.dynamicSizes)[dim]
@@ -96,6 +96,8 @@ def _names_of_loop(op: ir.Operation, result: int, dim: int) -> Iterator[_Extent]
         (operand, list(map_.results)) for operand, map_ in zip(op.operands, maps(op), strict=True)
     ]
     _, own = places[len(places) - len(op.results) + result]
+    if not isinstance(own[dim], ir.AffineDimExpr):
+        return
     for operand, loops in places:
         yield from ((operand, at) for at, loop in enumerate(loops) if loop == own[dim])
 

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from torch_mlir import ir
 from torch_mlir.dialects import func
@@ -44,9 +45,9 @@ def symbol_users(module: ir.Module) -> dict[str, list[ir.Operation]]:
     """
     users = defaultdict(list)
     for op in _walk_own(module.operation):
-        for name in op.attributes:
-            for symbol in dict.fromkeys(_symbols(op.attributes[name])):
-                users[symbol].append(op)
+        named = (_symbols(op.attributes[name]) for name in op.attributes)
+        for symbol in dict.fromkeys(chain.from_iterable(named)):
+            users[symbol].append(op)
     return users
 
 

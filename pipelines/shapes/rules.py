@@ -40,8 +40,16 @@ def _constant(op: ir.Operation, facts: Facts) -> None:
     value = op.attributes["value"]
     if isinstance(value, ir.IntegerAttr):
         facts.set_integer(op.results[0], sympy.Integer(value.value))
-    elif isinstance(value, ir.DenseIntElementsAttr) and len(value) <= _SHORT:
+    elif _has_short_integers(value):
         facts.set_elements(op.results[0], [sympy.Integer(int(each)) for each in value])
+
+
+def _has_short_integers(value: ir.Attribute) -> bool:
+    """Whether `value` is a few numbers of a type that Python's bindings can read."""
+    if not isinstance(value, ir.DenseIntElementsAttr) or len(value) > _SHORT:
+        return False
+    element = value.type.element_type
+    return isinstance(element, ir.IndexType) or element.width in (1, 8, 16, 32, 64)
 
 
 def _integers(function: Callable[..., Expr]) -> Rule:

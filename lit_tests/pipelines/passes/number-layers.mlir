@@ -85,3 +85,17 @@ func.func @decode(%x: tensor<1x4xf32>) -> tensor<1x4xf32> {
   %0 = call @layer0(%x) : (tensor<1x4xf32>) -> tensor<1x4xf32>
   return %0 : tensor<1x4xf32>
 }
+
+// -----
+
+// A call is one, however often it names what it calls.
+// CHECK-LABEL: func.func @named_twice
+// CHECK:         call @
+// CHECK-NOT:     call @
+func.func private @named(%x: tensor<4xf32>) -> tensor<4xf32> {
+  return %x : tensor<4xf32>
+}
+func.func @named_twice(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = func.call @named(%x) {origin = @named} : (tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}

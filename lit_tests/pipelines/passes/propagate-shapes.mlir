@@ -314,3 +314,13 @@ func.func @top_k(%logits: tensor<?x10xf32>, %count: i64) -> (tensor<?x?xf32>, te
     : (tensor<?x10xf32>, index) -> (tensor<?x?xf32>, tensor<?x?xi64>)
   return %values, %tokens : tensor<?x?xf32>, tensor<?x?xi64>
 }
+
+// -----
+
+// Numbers that Python cannot read are not known.
+// CHECK-LABEL: func.func @of_four_bits
+// BOUND-LABEL: func.func @of_four_bits
+func.func @of_four_bits() -> tensor<2xi4> {
+  %a = arith.constant dense<[1, 2]> : tensor<2xi4>
+  return %a : tensor<2xi4>
+}

@@ -94,3 +94,16 @@ func.func @invalid() {
   %w = "llmc.parameter"() {sources = []} : () -> tensor<6xf32>
   return
 }
+
+// -----
+
+// A module within the module has globals of its own.
+// CHECK-LABEL: module @inner
+// CHECK:         ml_program.global private mutable @state
+module @inner {
+  ml_program.global private mutable @state(dense<1.0> : tensor<4xf32>) : tensor<4xf32>
+  func.func @read() -> tensor<4xf32> {
+    %x = ml_program.global_load @state : tensor<4xf32>
+    return %x : tensor<4xf32>
+  }
+}

@@ -39,6 +39,26 @@ func.func @some(%x: tensor<?x1x576xf32>, %other: tensor<?x8xf32>) -> tensor<?x1x
   return %y : tensor<?x1x576xf32>
 }
 
+// Two dimensions that are read at their first element alone may be of any length each; and of what has
+// no rank nothing is known.
+// CHECK-LABEL: func.func @first_column
+// CHECK:         tensor.extract_slice
+// CHECK:         tensor.extract_slice
+func.func @first_column(%x: tensor<?x?xf32>, %out: tensor<?x?xf32>, %u: tensor<*xf32>, %n: index) -> (tensor<?x?xf32>, tensor<?x4xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %y = linalg.generic {indexing_maps = [affine_map<(d) -> (d, 0)>, affine_map<(d) -> (d, 0)>], iterator_types = ["parallel"]} ins(%x : tensor<?x?xf32>) outs(%out : tensor<?x?xf32>) {
+  ^bb0(%e: f32, %old: f32):
+    linalg.yield %e : f32
+  } -> tensor<?x?xf32>
+  %rows = tensor.dim %y, %c0 : tensor<?x?xf32>
+  %columns = tensor.dim %x, %c1 : tensor<?x?xf32>
+  %part = tensor.extract_slice %y[0, 0] [%rows, %columns] [1, 1] : tensor<?x?xf32> to tensor<?x?xf32>
+  %ranked = tensor.cast %u : tensor<*xf32> to tensor<?x4xf32>
+  %some = tensor.extract_slice %ranked[0, 0] [%n, 4] [1, 1] : tensor<?x4xf32> to tensor<?x4xf32>
+  return %part, %some : tensor<?x?xf32>, tensor<?x4xf32>
+}
+
 // CHECK-LABEL: func.func @merge_heads
 // CHECK-NEXT:    tensor.collapse_shape %arg0 {{\[\[}}0], [1], [2, 3]] : tensor<?x1x9x64xf32> into tensor<?x1x576xf32>
 func.func @merge_heads(%x: tensor<?x1x9x64xf32>, %shape: tensor<3xi64>) -> tensor<?x1x576xf32> {

@@ -87,3 +87,13 @@ func.func @invalid(%w: tensor<4x!llmc.q4_0>) {
   %bytes = "llmc.blocks_to_bytes"(%w) : (tensor<4x!llmc.q4_0>) -> tensor<4x20xi8>
   return
 }
+
+// -----
+
+// What chooses block by block keeps blocks.
+// CHECK-LABEL: func.func @chosen_apart
+// CHECK:         arith.select %arg0, %{{.*}} : tensor<4xi1>, tensor<4x!llmc.q4_0>
+func.func @chosen_apart(%c: tensor<4xi1>, %a: tensor<4x!llmc.q4_0>, %b: tensor<4x!llmc.q4_0>) -> tensor<4x!llmc.q4_0> {
+  %r = arith.select %c, %a, %b : tensor<4xi1>, tensor<4x!llmc.q4_0>
+  return %r : tensor<4x!llmc.q4_0>
+}
