@@ -154,7 +154,7 @@ def test_layers_in_blocks_are_one_kernel_for_a_batch_too():
     [
         ("qwen3_moe", 1, "num_experts", ("f32", "q4_0")),
         ("glm4_moe", 2, "n_routed_experts", ("q4_0",)),
-        ("phimoe", 1, "num_local_experts", ("f32",)),
+        ("phimoe", 1, "num_local_experts", ("q4_0",)),
     ],
 )
 def test_experts_are_in_the_one_kernel_for_a_batch(family, kinds, count, storages):

@@ -21,6 +21,7 @@ AS_IS = "as-is"
 _LINEARS = {("llmc.linear", 1), ("llmc.expert_linear", 2)}
 _READERS = {*_LINEARS, ("llmc.embedding", 1)}
 _ROUTERS = {"llmc.route", "llmc.scored_route"}
+_EXPERT = ("llmc.expert_linear", 1)
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,8 @@ class QuantizeWeights(Pass):
     format of blocks, or as-is: the one that the model stores the weight in, the widest where layers
     differ, and no change where it has none. Where blocks of 128 or 64 values do not fill K, it is
     the format like it with the largest that do; where those of 32 do not, the weight is left alone.
-    So is that of a layer whose result `llmc.route` or `llmc.scored_route` reads, or that has a
-    single output: it is small, and what it chooses or weighs hangs on little.
+    So is that of a layer by whose result experts are chosen, or that has a single output: it is
+    small, and what it chooses or weighs hangs on little.
     Tables that no linear layer reads are left alone, unless they are stored as blocks. Changes
     numerics, but for as-is: every weight is rounded to a value that a block holds.
     """
@@ -76,9 +77,23 @@ def _takes_blocks(reader: ir.Operation) -> bool:
     if reader.name != "llmc.embedding" and reader.opview.transposed.value:
         return False
     *_, outputs = reader.results[0].type.shape
-    if outputs == 1 or any(use.owner.name in _ROUTERS for use in reader.results[0].uses):
+    if outputs == 1 or _chooses_experts(reader.results[0]):
         return False
     return str(reader.opview.out.type.element_type) == "f32"
+
+
+def _chooses_experts(logits: ir.Value) -> bool:
+    """Whether experts are chosen by `logits`, at once or by what other dialects compute of them."""
+    waiting, seen = [logits], {logits}
+    while waiting:
+        for use in waiting.pop().uses:
+            op = use.owner.operation
+            if op.name in _ROUTERS or (op.name, use.operand_number) == _EXPERT:
+                return True
+            made = set() if op.name.startswith("llmc.") else {*op.results}
+            waiting += made - seen
+            seen |= made
+    return False
 
 
 def _quantize(weight: ir.Value, format_: BlockFormat) -> None:

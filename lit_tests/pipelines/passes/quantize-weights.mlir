@@ -116,6 +116,31 @@ func.func @router_with_bias(%x: tensor<3x64xf32>, %b: tensor<8xf32>) -> (tensor<
   return %weights, %experts : tensor<3x2xf32>, tensor<3x2xi64>
 }
 
+// Be it by operations of no dialect of ours.
+// CHECK-LABEL: func.func @router_of_its_own
+// CHECK:         "llmc.linear"
+// STORED-LABEL: func.func @router_of_its_own
+func.func @router_of_its_own(%x: tensor<3x64xf32>, %experts: tensor<8x64x64xf32>) -> tensor<3x64xf32> {
+  %w = "llmc.parameter"() {sources = ["own_router"]} : () -> tensor<8x64xf32>
+  %logits = "llmc.linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, transposed = 0 : i64}
+     : (tensor<3x64xf32>, tensor<8x64xf32>) -> tensor<3x8xf32>
+  %least = arith.constant dense<0xFF800000> : tensor<3xf32>
+  %first = arith.constant dense<0> : tensor<3xi64>
+  %largest:2 = linalg.generic {indexing_maps = [affine_map<(t, e) -> (t, e)>, affine_map<(t, e) -> (t)>, affine_map<(t, e) -> (t)>], iterator_types = ["parallel", "reduction"]}
+    ins(%logits : tensor<3x8xf32>) outs(%least, %first : tensor<3xf32>, tensor<3xi64>) {
+  ^bb0(%e: f32, %best: f32, %at: i64):
+    %i = linalg.index 1 : index
+    %n = arith.index_cast %i : index to i64
+    %more = arith.cmpf ogt, %e, %best : f32
+    %b = arith.select %more, %e, %best : f32
+    %a = arith.select %more, %n, %at : i64
+    linalg.yield %b, %a : f32, i64
+  } -> (tensor<3xf32>, tensor<3xi64>)
+  %y = "llmc.expert_linear"(%x, %largest#1, %experts) {top_k = 1 : i64, transposed = 0 : i64}
+     : (tensor<3x64xf32>, tensor<3xi64>, tensor<8x64x64xf32>) -> tensor<3x64xf32>
+  return %y : tensor<3x64xf32>
+}
+
 // So does what gives one number, by which much is weighed.
 // CHECK-LABEL: func.func @gate
 // CHECK:         "llmc.linear"
