@@ -15,7 +15,7 @@ from typing import BinaryIO
 from llmc.tools import llmc_opt
 from llmc.tools.opt import session  # noqa: F401 (what the command loads when it is needed)
 
-SECONDS = 60
+SECONDS = 20
 MEMORY = 8 << 30
 
 
