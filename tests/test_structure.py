@@ -187,6 +187,7 @@ _SMALL = {
     [
         ("granitemoe", {"num_local_experts": 40, "residual_multiplier": 0.22}),
         ("qwen2_moe", {"num_experts": 8}),
+        ("mixtral", {"num_local_experts": 6}),
     ],
 )
 def test_experts_are_so_whatever_is_around_them(family, special):

@@ -17,7 +17,7 @@ from llmc.pipelines.rewriting.kernel_functions import is_distributed, kind_of
 from llmc.pipelines.rewriting.operations import is_read
 from llmc.pipelines.rewriting.scheduled_kernel import (
     has_best,
-    result_extents,
+    places_of_result_extents,
     scheduled_kernel,
     split_arguments,
     workgroups_of_row,
@@ -69,7 +69,10 @@ def _run(kernel: Kernel, function: func.FuncOp, call: func.CallOp) -> list[ir.Va
         kernel,
         tensors,
         [result.type for result in call.results],
-        [as_value(size(operands[number], dim)) for number, dim in result_extents(function)],
+        [
+            as_value(size(operands[number], dim))
+            for number, dim in places_of_result_extents(function)
+        ],
         scalars,
     )
 

@@ -26,7 +26,7 @@ _FEW = 128
 """Outputs of which a kernel makes little, so that panels may be narrower than registers."""
 
 _NARROWEST = 4
-"""The fewest columns of such a panel."""
+"""The fewest columns of such a panel, unless there are not so many for two."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,8 @@ class PackWeights(Pass):
     def _columns(self, outputs: int) -> int:
         """Those of a panel of a weight of so many outputs."""
         width = self.columns
-        while outputs < _FEW and width >= _NARROWEST:
+        narrowest = _NARROWEST if outputs >= 2 * _NARROWEST else 2
+        while outputs < _FEW and width >= narrowest:
             if outputs % width == 0 and outputs > width:
                 return width
             width //= 2

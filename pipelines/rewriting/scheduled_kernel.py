@@ -74,7 +74,7 @@ def scheduled_kernel(function: func.FuncOp) -> Kernel:
     return Kernel(function.sym_name.value, extents, build)
 
 
-def result_extents(function: func.FuncOp) -> list[tuple[int, int]]:
+def places_of_result_extents(function: func.FuncOp) -> list[tuple[int, int]]:
     """The dynamic extents of the function's results: number and dimension of an argument each."""
     grid, places = _grid(function), []
     for value in _returned(function):
