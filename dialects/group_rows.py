@@ -6,7 +6,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext
 
-from llmc.dialects.checks import element_is, integers, same, static, tensor_of, verified
+from llmc.dialects.checks import element_is, filled, integers, same, static, tensor_of, verified
 from llmc.dialects.index_notation import loop_index, reduce, size
 from llmc.dialects.llmc import Operation
 
@@ -33,6 +33,7 @@ class GroupRowsOp(Operation, name="group_rows", traits=[ext.Pure]):
         integers("expert", self.expert)
         tensor_of(self.first, "first", 1)
         static("first", self.first)
+        filled("first", self.first)
         element_is("first", self.first, "i32")
         for name, value in (("order", self.order), ("place", self.place)):
             same(name, "its length", tensor_of(value, name, 1)[0], rows)

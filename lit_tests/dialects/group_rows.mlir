@@ -45,3 +45,11 @@ func.func @element(%expert: tensor<6xi64>) {
   %order, %first, %place = "llmc.group_rows"(%expert) : (tensor<6xi64>) -> (tensor<6xi64>, tensor<17xi32>, tensor<6xi32>)
   return
 }
+
+// -----
+
+func.func @no_group(%expert: tensor<6xi64>) {
+  // CHECK: error: 'llmc.group_rows' op result 'first' must not be empty, but is tensor<0xi32>
+  %order, %first, %place = "llmc.group_rows"(%expert) : (tensor<6xi64>) -> (tensor<6xi32>, tensor<0xi32>, tensor<6xi32>)
+  return
+}
