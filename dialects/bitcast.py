@@ -6,9 +6,9 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import ext
 
-from llmc.dialects.checks import shaped, static, tensor_of, verified
+from llmc.dialects.checks import numbers, shaped, static, tensor_of, verified
 from llmc.dialects.llmc import Operation
-from llmc.dialects.mismatch import MismatchError, require
+from llmc.dialects.mismatch import require
 
 
 class BitcastOp(Operation, name="bitcast", traits=[ext.Pure]):
@@ -41,7 +41,5 @@ class BitcastOp(Operation, name="bitcast", traits=[ext.Pure]):
 
 
 def _bits_of_row(name: str, value: ir.Value) -> int:
-    type_ = value.type
-    if not isinstance(type_.element_type, ir.IntegerType | ir.FloatType):
-        raise MismatchError(f"must hold integers or floats, but is {type_}", name)
-    return type_.shape[-1] * type_.element_type.width
+    numbers(name, value)
+    return value.type.shape[-1] * value.type.element_type.width

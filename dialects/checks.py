@@ -75,6 +75,12 @@ def integers(name: str, value: ir.Value) -> None:
         raise MismatchError(fault, name)
 
 
+def numbers(name: str, value: ir.Value) -> None:
+    """Tensor `name` holds integers or floats, of any type."""
+    if not isinstance(value.type.element_type, ir.IntegerType | ir.FloatType):
+        raise MismatchError(f"must hold integers or floats, but is {value.type}", name)
+
+
 def same(name: str, what: str, actual: int | None, expected: int | None) -> None:
     """Two extents agree, or one of them is dynamic."""
     if actual is not None and expected is not None and actual != expected:

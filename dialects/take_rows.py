@@ -9,6 +9,7 @@ from torch_mlir.dialects import arith, ext
 from llmc.dialects.checks import (
     counts,
     integers,
+    numbers,
     same_element,
     shaped,
     static,
@@ -16,7 +17,7 @@ from llmc.dialects.checks import (
     verified,
 )
 from llmc.dialects.embedding import look_up
-from llmc.dialects.index_notation import constant, pointwise
+from llmc.dialects.index_notation import index, pointwise
 from llmc.dialects.llmc import Operation
 
 
@@ -37,11 +38,12 @@ class TakeRowsOp(Operation, name="take_rows", traits=[ext.Pure]):
 
     @verified
     def verify_invariants(self) -> None:
-        """Checks that ids are integers, and extents and element types of rows."""
+        """Checks that ids are integers and rows are numbers, and the extents of these."""
         (count,) = tensor_of(self.ids, "ids", 1)
         integers("ids", self.ids)
         counts("top_k", self.top_k)
         _, *row = tensor_of(self.x, "x", at_least=2)
+        numbers("x", self.x)
         for dim in range(1, len(row) + 1):
             static("x", self.x, dim)
         shaped("out", self.out, [count, *row])
@@ -50,12 +52,14 @@ class TakeRowsOp(Operation, name="take_rows", traits=[ext.Pure]):
     @staticmethod
     def reference(ids: np.ndarray, x: np.ndarray, top_k: int = 1) -> np.ndarray:
         """`ids [R]`, `x [T, ...]` -> `[R, ...]`."""
-        return x[ids // top_k]
+        return x[ids.astype(np.int64) // top_k]
 
     def lower(self) -> ir.Value:
         """A gather, number by number."""
 
         def row_of(number: ir.Value, _: ir.Value) -> ir.Value:
-            return arith.divui(number, constant(self.top_k.value, number.type))
+            # As an index: ids may be of fewer bits than `top_k` needs.
+            whole = arith.index_cast(ir.IndexType.get(), number)
+            return arith.index_cast(number.type, arith.divui(whole, index(self.top_k.value)))
 
         return look_up(pointwise("r->r", row_of, self.ids), self.x)

@@ -16,6 +16,25 @@ func.func @take(%ids: tensor<?xi32>, %x: tensor<?x2x32xi8>) -> tensor<?x2x32xi8>
 
 // -----
 
+// LOWER-LABEL: func.func @narrow_ids
+// LOWER:         %[[MANY:.+]] = arith.constant 300 : index
+// LOWER:         %[[ID:.+]] = arith.index_cast %{{.+}} : i8 to index
+// LOWER:         arith.divui %[[ID]], %[[MANY]] : index
+func.func @narrow_ids(%ids: tensor<?xi8>, %x: tensor<?x18xf32>) -> tensor<?x18xf32> {
+  %y = "llmc.take_rows"(%ids, %x) {top_k = 300 : i64} : (tensor<?xi8>, tensor<?x18xf32>) -> tensor<?x18xf32>
+  return %y : tensor<?x18xf32>
+}
+
+// -----
+
+func.func @blocks(%ids: tensor<?xi32>, %x: tensor<?x18x!llmc.q8_0>) {
+  // CHECK: error: 'llmc.take_rows' op operand 'x' must hold integers or floats, but is tensor<?x18x!llmc.q8_0>
+  %y = "llmc.take_rows"(%ids, %x) {top_k = 1 : i64} : (tensor<?xi32>, tensor<?x18x!llmc.q8_0>) -> tensor<?x18x!llmc.q8_0>
+  return
+}
+
+// -----
+
 func.func @count(%ids: tensor<5xi32>, %x: tensor<3x4xf32>) {
   // CHECK: error: 'llmc.take_rows' op result must have dimension 0 = 5, but has 3
   %y = "llmc.take_rows"(%ids, %x) {top_k = 1 : i64} : (tensor<5xi32>, tensor<3x4xf32>) -> tensor<3x4xf32>
