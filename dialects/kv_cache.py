@@ -141,11 +141,15 @@ class CacheAppendOp(Operation, name="cache_append", traits=[ext.Pure]):
         cache, rows = tensor_of(self.cache, "cache", 5), tensor_of(self.rows, "rows", 4)
         floats("rows", self.rows)
         holds_rows("cache", self.cache, self.rows)
+        static("cache", self.cache, 2, 4)
         filled("cache", self.cache, 2, 3, 4)
+        if cell_format(self.cache.type):
+            static("rows", self.rows, 3)
+            filled("rows", self.rows)
         at_most("rows", "a batch", rows[0], cache[1])
         same("rows", "its heads", rows[1], cache[2])
         at_most("rows", "tokens", rows[2], capacity(self.cache))
-        same("rows", "its channels", rows[3], cache[4] and channels(self.cache))
+        same("rows", "its channels", rows[3], channels(self.cache))
         like("out", self.out, "cache", self.cache)
 
     def sharding(self) -> ShardingRule:

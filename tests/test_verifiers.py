@@ -74,6 +74,8 @@ class Generic:
         }}"""
 
 
+_CACHED_KEYS = "tensor<4x?x3x?x2x!llmc.q8_0_keys>"
+
 # Forms of operations that their examples do not show.
 FORMS = (
     Generic(
@@ -106,6 +108,12 @@ FORMS = (
         ("tensor<3x6xf32>", "tensor<6xi64>", "tensor<8x2x6x4xf16>"),
         {"top_k": "2 : i64"},
         ("tensor<6x7xf32>",),
+    ),
+    Generic(
+        "llmc.cache_append",
+        (_CACHED_KEYS, "tensor<1x3x?x64xf32>", "index", "index", "index"),
+        {},
+        (_CACHED_KEYS,),
     ),
 )
 

@@ -148,3 +148,21 @@ func.func @rank(%cache: tensor<2x?x3x?x4xf32>, %rows: tensor<3x1x4xf32>, %i: ind
        : (tensor<2x?x3x?x4xf32>, tensor<3x1x4xf32>, index, index, index) -> tensor<2x?x3x?x4xf32>
   return
 }
+
+// -----
+
+func.func @open(%cache: tensor<2x?x3x?x?xf32>, %rows: tensor<1x3x?x4xf32>, %i: index) {
+  // CHECK: error: 'llmc.cache_append' op operand 'cache' must be static in dimension 4, but is tensor<2x?x3x?x?xf32>
+  %new = "llmc.cache_append"(%cache, %rows, %i, %i, %i)
+       : (tensor<2x?x3x?x?xf32>, tensor<1x3x?x4xf32>, index, index, index) -> tensor<2x?x3x?x?xf32>
+  return
+}
+
+// -----
+
+func.func @open_cells(%cache: tensor<2x?x3x?x2x!llmc.q8_0_keys>, %rows: tensor<1x3x?x?xf32>, %i: index) {
+  // CHECK: error: 'llmc.cache_append' op operand 'rows' must be static in dimension 3, but is tensor<1x3x?x?xf32>
+  %new = "llmc.cache_append"(%cache, %rows, %i, %i, %i)
+       : (tensor<2x?x3x?x2x!llmc.q8_0_keys>, tensor<1x3x?x?xf32>, index, index, index) -> tensor<2x?x3x?x2x!llmc.q8_0_keys>
+  return
+}
