@@ -169,6 +169,7 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
                 rows, width = tensor_of(norm, name, 2)
                 same(name, "its layers", rows, layers)
                 same(name, "its length", width, channels(self.keys))
+                static(name, norm, 1)
                 same_element(name, norm, self.query)
 
     @staticmethod

@@ -115,6 +115,21 @@ FORMS = (
         {},
         (_CACHED_KEYS,),
     ),
+    Generic(
+        "llmc.decode_attention",
+        (
+            *("tensor<?x24xf32>", "tensor<?x8xf32>", "tensor<?x4xf32>"),
+            *("tensor<5x?x1x?x8xf32>", "tensor<5x?x1x?x4xf16>", "tensor<?xi64>"),
+            *("index", "index", "index", "tensor<5x8xf32>", "tensor<5x8xf32>"),
+        ),
+        {
+            "operandSegmentSizes": "array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1>",
+            **dict.fromkeys(("query_offset", "key_offset", "value_offset"), "0 : i64"),
+            **dict.fromkeys(("head_stride", "interleaved", "window"), "0 : i64"),
+            **dict.fromkeys(("norm_epsilon", "norm_offset", "scale", "softcap"), "0.0 : f64"),
+        },
+        ("tensor<?x12xf32>", "tensor<5x?x1x?x8xf32>", "tensor<5x?x1x?x4xf16>"),
+    ),
 )
 
 

@@ -60,6 +60,17 @@ func.func @norms(%q: tensor<1x16xf32>, %cache: tensor<5x?x2x?x8xf32>, %start: te
 
 // -----
 
+func.func @open_norm(%q: tensor<1x16xf32>, %cache: tensor<5x?x2x?x8xf32>, %start: tensor<1xi64>, %i: index, %norm: tensor<5x?xf32>) {
+  // CHECK: error: 'llmc.decode_attention' op operand 'query_norm' must be static in dimension 1, but is tensor<5x?xf32>
+  %o, %k, %v = "llmc.decode_attention"(%q, %q, %q, %cache, %cache, %start, %i, %i, %i, %norm, %norm)
+       {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1>, interleaved = 0 : i64, norm_epsilon = 0.0, norm_offset = 0.0, head_stride = 0 : i64, query_offset = 0 : i64, key_offset = 0 : i64, value_offset = 0 : i64, scale = 0.5, window = 0 : i64, softcap = 0.0}
+     : (tensor<1x16xf32>, tensor<1x16xf32>, tensor<1x16xf32>, tensor<5x?x2x?x8xf32>, tensor<5x?x2x?x8xf32>, tensor<1xi64>, index, index, index, tensor<5x?xf32>, tensor<5x?xf32>)
+     -> (tensor<1x16xf32>, tensor<5x?x2x?x8xf32>, tensor<5x?x2x?x8xf32>)
+  return
+}
+
+// -----
+
 func.func @room(%qkv: tensor<1x32xf32>, %cache: tensor<5x?x2x?x8xf32>, %start: tensor<1xi64>, %i: index) {
   // CHECK: error: 'llmc.decode_attention' op operand 'value' must have 16 channels from 24 on, but has 32 in all
   %o, %k, %v = "llmc.decode_attention"(%qkv, %qkv, %qkv, %cache, %cache, %start, %i, %i, %i)
