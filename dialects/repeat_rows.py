@@ -7,7 +7,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import ext, tensor
 
 from llmc.dialects.block_types import block_format
-from llmc.dialects.checks import floats, same, static, tensor_of, verified
+from llmc.dialects.checks import filled, floats, same, static, tensor_of, verified
 from llmc.dialects.index_notation import slice_of
 from llmc.dialects.llmc import Operation
 from llmc.dialects.mismatch import require
@@ -32,6 +32,7 @@ class RepeatRowsOp(Operation, name="repeat_rows", traits=[ext.Pure]):
         if block_format(self.x.type) is None:
             floats("x", self.x)
         static("x", self.x)
+        filled("x", self.x)
         more, given = tensor_of(self.out, "out", 2)
         static("out", self.out)
         same("out", "dimension 1", given, columns)

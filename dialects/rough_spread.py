@@ -10,7 +10,7 @@ from llmc.dialects import float_bits, plane_layout
 from llmc.dialects.block_layout import dequantize
 from llmc.dialects.block_types import block_format
 from llmc.dialects.blocks import Q8_0
-from llmc.dialects.checks import element_is, shaped, static, tensor_of, verified
+from llmc.dialects.checks import element_is, filled, shaped, static, tensor_of, verified
 from llmc.dialects.index_notation import constant, pointwise, reduce
 from llmc.dialects.llmc import Operation
 from llmc.dialects.plane_checks import q8_0
@@ -117,9 +117,10 @@ class RoughSpreadOp(Operation, name="rough_spread", traits=[ext.Pure]):
 
 
 def _matrix(x: ir.Value) -> list[int]:
-    """Checks that `x` is a static matrix that has high bits; returns N and K."""
+    """Checks that `x` is a static matrix, not empty, that has high bits; returns N and K."""
     rows, columns = tensor_of(x, "x", 2)
     static("x", x)
+    filled("x", x)
     if block_format(x.type):
         q8_0("x", x)
         return [rows, columns * Q8_0.values]

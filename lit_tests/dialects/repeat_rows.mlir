@@ -53,3 +53,11 @@ func.func @open(%w: tensor<?x4xf32>) {
   %r = "llmc.repeat_rows"(%w) : (tensor<?x4xf32>) -> tensor<8x4xf32>
   return
 }
+
+// -----
+
+func.func @no_columns(%w: tensor<4x0xf32>) {
+  // CHECK: error: 'llmc.repeat_rows' op operand 'x' must not be empty, but is tensor<4x0xf32>
+  %r = "llmc.repeat_rows"(%w) : (tensor<4x0xf32>) -> tensor<6x0xf32>
+  return
+}

@@ -47,3 +47,11 @@ func.func @format(%w: tensor<8x2x!llmc.q4_0>) {
   %m = "llmc.rough_metric"(%w) : (tensor<8x2x!llmc.q4_0>) -> tensor<64xf32>
   return
 }
+
+// -----
+
+func.func @no_columns(%w: tensor<4x0xf32>) {
+  // CHECK: error: 'llmc.rough_metric' op operand 'x' must not be empty, but is tensor<4x0xf32>
+  %m = "llmc.rough_metric"(%w) : (tensor<4x0xf32>) -> tensor<0xf32>
+  return
+}
