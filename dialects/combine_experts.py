@@ -9,6 +9,7 @@ from torch_mlir.dialects import arith, ext
 from llmc.dialects.checks import (
     filled,
     floats,
+    multiple,
     same,
     same_element,
     shaped,
@@ -64,7 +65,9 @@ def added_up_of(y: ir.Value, weights: ir.Value, out: ir.Value) -> int | None:
     same_element("weights", weights, y)
     static("weights", weights, 1)
     filled("weights", weights, 1)
-    same("y", "dimension 0", rows, None if count is None else count * chosen)
     shaped("out", out, [count, columns])
+    for known in (count, tensor_of(out, "out")[0]):
+        same("y", "dimension 0", rows, None if known is None else known * chosen)
+    multiple("y", "dimension 0", rows, chosen)
     same_element("out", out, y)
     return rows

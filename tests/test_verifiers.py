@@ -110,6 +110,24 @@ FORMS = (
         ("tensor<6x7xf32>",),
     ),
     Generic(
+        "llmc.expert_linear",
+        ("tensor<3x6xf32>", "tensor<6xi64>", "tensor<8x7x6xf16>"),
+        {"top_k": "2 : i64", "transposed": "0 : i64"},
+        ("tensor<?x7xf32>",),
+    ),
+    Generic(
+        "llmc.combine_experts",
+        ("tensor<7x5xf32>", "tensor<?x7xf32>"),
+        {},
+        ("tensor<1x5xf32>",),
+    ),
+    Generic(
+        "llmc.combine_experts",
+        ("tensor<8x5xf32>", "tensor<?x8xf32>"),
+        {},
+        ("tensor<?x5xf32>",),
+    ),
+    Generic(
         "llmc.cache_append",
         (_CACHED_KEYS, "tensor<1x3x?x64xf32>", "index", "index", "index"),
         {},

@@ -37,3 +37,11 @@ func.func @element(%y: tensor<6x6xf32>, %w: tensor<3x2xf16>) {
   %sum = "llmc.combine_experts"(%y, %w) : (tensor<6x6xf32>, tensor<3x2xf16>) -> tensor<3x6xf32>
   return
 }
+
+// -----
+
+func.func @result(%y: tensor<8x256xf32>, %w: tensor<?x8xf32>) {
+  // CHECK: error: 'llmc.combine_experts' op operand 'y' must have dimension 0 = 16, but has 8
+  %sum = "llmc.combine_experts"(%y, %w) : (tensor<8x256xf32>, tensor<?x8xf32>) -> tensor<2x256xf32>
+  return
+}

@@ -30,6 +30,15 @@ func.func @rows(%x: tensor<3x6xf32>, %e: tensor<5xi64>, %w: tensor<8x5x6xf32>) {
 
 // -----
 
+func.func @choices(%x: tensor<3x6xf32>, %e: tensor<4xi64>, %w: tensor<8x5x6xf32>) {
+  // CHECK: error: 'llmc.expert_linear' op operand 'expert' must have its length = 6, but has 4
+  %y = "llmc.expert_linear"(%x, %e, %w) {top_k = 2 : i64, transposed = 0 : i64}
+     : (tensor<3x6xf32>, tensor<4xi64>, tensor<8x5x6xf32>) -> tensor<?x5xf32>
+  return
+}
+
+// -----
+
 func.func @result(%x: tensor<3x6xf32>, %e: tensor<6xi64>, %w: tensor<8x5x6xf32>) {
   // CHECK: error: 'llmc.expert_linear' op result must have dimension 0 = 6, but has 3
   %y = "llmc.expert_linear"(%x, %e, %w) {top_k = 2 : i64, transposed = 0 : i64}
