@@ -147,6 +147,11 @@ class AttentionOp(Operation, name="attention", traits=[ext.Pure]):
         return collapse(mixed, [1, 2, 1, 1])
 
 
+def hidden_score(element: ir.Type) -> ir.Value:
+    """The score of a column that a row does not see."""
+    return constant(_HIDDEN_F16 if str(element) == "f16" else HIDDEN, element)
+
+
 def masked_scores(op: AttentionOp, place: Callable[[ir.Value], ir.Value]) -> ir.Value:
     """Scores `[B, G, H / G, T, S]` of attention, those of columns that a row does not see hidden.
 
@@ -157,7 +162,6 @@ def masked_scores(op: AttentionOp, place: Callable[[ir.Value], ir.Value]) -> ir.
     query = expand(op.query, [[batch], [groups, heads // groups], [tokens], [channels]])
     scores = contract("bghtd,bgsd->bghts", query, op.key)
     element = scores.type.element_type
-    hidden = _HIDDEN_F16 if str(element) == "f16" else HIDDEN
     past = index(0) if op.past is None else op.past
     operands = [scores] if op.start is None else [scores, op.start]
 
@@ -174,7 +178,7 @@ def masked_scores(op: AttentionOp, place: Callable[[ir.Value], ir.Value]) -> ir.
         if op.start is not None:
             first = arith.index_cast(ir.IndexType.get(), rest[0])
             seen = arith.andi(seen, arith.cmpi(arith.CmpIPredicate.sge, column, first))
-        return arith.select(seen, score, constant(hidden, element))
+        return arith.select(seen, score, hidden_score(element))
 
     notation = "bghts->bghts" if op.start is None else "bghts,b->bghts"
     return pointwise(notation, point, *operands)

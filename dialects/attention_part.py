@@ -7,7 +7,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, linalg, math, tensor
 
-from llmc.dialects.attention import HIDDEN, AttentionOp, masked_scores
+from llmc.dialects.attention import HIDDEN, AttentionOp, hidden_score, masked_scores
 from llmc.dialects.cached_attention import checked_rows
 from llmc.dialects.checks import same_element, shaped, verified
 from llmc.dialects.dealt_columns import DealtColumns, verify_dealt
@@ -31,7 +31,7 @@ def _unless_hidden(x: ir.Value, peak: ir.Value, _: ir.Value) -> ir.Value:
 
     What a cache holds where nothing was appended may be no number.
     """
-    sees = arith.cmpf(arith.CmpFPredicate.OGT, peak, constant(HIDDEN, peak.type))
+    sees = arith.cmpf(arith.CmpFPredicate.OGT, peak, hidden_score(peak.type))
     return arith.select(sees, x, constant(0.0, x.type))
 
 

@@ -25,6 +25,21 @@ func.func @part(%q: tensor<1x6x?x8xf32>, %keys: tensor<5x?x2x?x8xf32>, %values: 
 
 // -----
 
+// Of f16 the least number is that of a column which a row does not see, too.
+// LOWER-LABEL: func.func @halves
+// LOWER:         %[[HIDDEN:.+]] = arith.constant -6.550400e+04 : f16
+// LOWER:         arith.select %{{.+}}, %{{.+}}, %[[HIDDEN]] : f16
+// LOWER:         linalg.softmax
+// LOWER:         arith.cmpf ogt, %{{.+}}, %[[HIDDEN]] : f16
+func.func @halves(%q: tensor<1x6x?x8xf16>, %cache: tensor<5x?x2x?x8xf16>, %start: tensor<1xi64>, %i: index) -> tensor<1x6x?x9xf16> {
+  %o = "llmc.attention_part"(%q, %cache, %cache, %start, %i, %i, %i)
+       {first = 1 : i64, step = 2 : i64, scale = 0.5, window = 0 : i64, softcap = 0.0}
+     : (tensor<1x6x?x8xf16>, tensor<5x?x2x?x8xf16>, tensor<5x?x2x?x8xf16>, tensor<1xi64>, index, index, index) -> tensor<1x6x?x9xf16>
+  return %o : tensor<1x6x?x9xf16>
+}
+
+// -----
+
 func.func @step(%q: tensor<1x6x?x8xf32>, %cache: tensor<5x?x2x?x8xf32>, %start: tensor<1xi64>, %i: index) {
   // CHECK: error: 'llmc.attention_part' op attribute 'step' must be from 1 to
   %o = "llmc.attention_part"(%q, %cache, %cache, %start, %i, %i, %i) {first = 0 : i64, step = 0 : i64, scale = 0.5, window = 0 : i64, softcap = 0.0}
