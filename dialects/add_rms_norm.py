@@ -7,6 +7,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, ext
 
 from llmc.dialects.checks import (
+    averaged,
     floats,
     like,
     not_negative,
@@ -51,12 +52,14 @@ class AddRMSNormOp(Operation, name="add_rms_norm", traits=[ext.Pure]):
         like("residual", self.residual, "x", self.x)
         if self.weight is None:
             static("x", self.x, len(shape) - 1)
+            averaged("x", self.x)
             fault = f"must be 0 without a weight, but is {self.offset.value}"
             require(self.offset.value == 0, fault, "offset")
         else:
             stored = tensor_of(self.weight, "weight", 1)
             same_element("weight", self.weight, self.x)
             static("weight", self.weight)
+            averaged("weight", self.weight)
             same("weight", "its length", stored[0], shape[-1])
         for name, result in (("sum", self.sum), ("normed", self.normed)):
             like(name, result, "x", self.x)

@@ -140,6 +140,12 @@ def at_most(name: str, what: str, actual: int | None, largest: int | None) -> No
         raise MismatchError(f"must have {what} of at most {largest}, but has {actual}", name)
 
 
+def averaged(name: str, value: ir.Value) -> None:
+    """The element type of tensor `name` has room for its last dimension, to divide sums by."""
+    _, largest = _FLOATS[str(value.type.element_type)]
+    at_most(name, "a last dimension", value.type.shape[-1], int(largest))
+
+
 def flag(name: str, attribute: ir.IntegerAttr) -> None:
     """Attribute `name` is 0 or 1."""
     require(attribute.value in (0, 1), f"must be 0 or 1, but is {attribute.value}", name)

@@ -7,6 +7,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, math
 
 from llmc.dialects.checks import (
+    averaged,
     floats,
     like,
     not_negative,
@@ -44,6 +45,7 @@ class LayerNormOp(Operation, name="layer_norm", traits=[ext.Pure]):
         shape = tensor_of(self.x, "x", at_least=1)
         floats("x", self.x)
         static("x", self.x, len(shape) - 1)
+        averaged("x", self.x)
         for name, vector in (("weight", self.weight), ("bias", self.bias)):
             if vector is not None:
                 stored = tensor_of(vector, name, 1)

@@ -7,6 +7,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, math
 
 from llmc.dialects.checks import (
+    averaged,
     floats,
     like,
     not_negative,
@@ -47,12 +48,14 @@ class RMSNormOp(Operation, name="rms_norm", traits=[ext.Pure]):
         floats("x", self.x)
         if self.weight is None:
             static("x", self.x, len(shape) - 1)
+            averaged("x", self.x)
             fault = f"must be 0 without a weight, but is {self.offset.value}"
             require(self.offset.value == 0, fault, "offset")
         else:
             stored = tensor_of(self.weight, "weight", 1)
             same_element("weight", self.weight, self.x)
             static("weight", self.weight)
+            averaged("weight", self.weight)
             same("weight", "its length", stored[0], shape[-1])
         like("out", self.out, "x", self.x)
         not_negative("epsilon", self.epsilon, self.x)

@@ -73,3 +73,12 @@ func.func @epsilon(%x: tensor<3x6xf32>) {
      : (tensor<3x6xf32>, tensor<3x6xf32>) -> (tensor<3x6xf32>, tensor<3x6xf32>)
   return
 }
+
+// -----
+
+func.func @room(%x: tensor<1x70000xf16>) {
+  // expected-error@+1 {{'llmc.add_rms_norm' op operand 'x' must have a last dimension of at most 65504, but has 70000}}
+  %sum, %normed = "llmc.add_rms_norm"(%x, %x) {operandSegmentSizes = array<i32: 1, 1, 0>, epsilon = 1.0e-5, offset = 0.0}
+     : (tensor<1x70000xf16>, tensor<1x70000xf16>) -> (tensor<1x70000xf16>, tensor<1x70000xf16>)
+  return
+}

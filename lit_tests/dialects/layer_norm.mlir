@@ -78,3 +78,11 @@ func.func @width(%x: tensor<3x?xf32>) {
   %y = "llmc.layer_norm"(%x) {operandSegmentSizes = array<i32: 1, 0, 0>, epsilon = 1.0e-5} : (tensor<3x?xf32>) -> tensor<3x?xf32>
   return
 }
+
+// -----
+
+func.func @room(%x: tensor<1x70000xf16>) {
+  // CHECK: error: 'llmc.layer_norm' op operand 'x' must have a last dimension of at most 65504, but has 70000
+  %y = "llmc.layer_norm"(%x) {operandSegmentSizes = array<i32: 1, 0, 0>, epsilon = 1.0e-5} : (tensor<1x70000xf16>) -> tensor<1x70000xf16>
+  return
+}

@@ -92,3 +92,19 @@ func.func @width(%x: tensor<3x?xf32>) {
   %y = "llmc.rms_norm"(%x) {operandSegmentSizes = array<i32: 1, 0>, epsilon = 1.0e-5, offset = 0.0} : (tensor<3x?xf32>) -> tensor<3x?xf32>
   return
 }
+
+// -----
+
+func.func @room(%x: tensor<1x70000xf16>) {
+  // CHECK: error: 'llmc.rms_norm' op operand 'x' must have a last dimension of at most 65504, but has 70000
+  %y = "llmc.rms_norm"(%x) {operandSegmentSizes = array<i32: 1, 0>, epsilon = 1.0e-5, offset = 0.0} : (tensor<1x70000xf16>) -> tensor<1x70000xf16>
+  return
+}
+
+// -----
+
+func.func @room_by_weight(%x: tensor<1x?xf16>, %w: tensor<70000xf16>) {
+  // CHECK: error: 'llmc.rms_norm' op operand 'weight' must have a last dimension of at most 65504, but has 70000
+  %y = "llmc.rms_norm"(%x, %w) {operandSegmentSizes = array<i32: 1, 1>, epsilon = 1.0e-5, offset = 0.0} : (tensor<1x?xf16>, tensor<70000xf16>) -> tensor<1x?xf16>
+  return
+}
