@@ -147,6 +147,8 @@ def check_caches(op: Any, batch: int | None) -> None:
         at_most("query", "a batch", batch, shape[1])
     alike = bool(cell_format(op.keys.type)) == bool(cell_format(op.values.type))
     require(alike, "must hold cells, or floats, as 'keys' do", "values")
+    if cell_format(op.keys.type):
+        filled("query", op.query)
     same("values", "its heads", values[2], keys[2])
     same("start", "its length", tensor_of(op.start, "start", 1)[0], batch)
     integers("start", op.start)

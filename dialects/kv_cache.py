@@ -237,6 +237,7 @@ class CacheReadOp(Operation, name="cache_read", traits=[ext.Pure]):
         same("out", "its channels", out[3], channels(self.cache))
         if cell_format(self.cache.type):
             element_is("out", self.out, "f32")
+            filled("out", self.out)
         else:
             same_element("out", self.out, self.cache)
 

@@ -74,7 +74,53 @@ class Generic:
         }}"""
 
 
-_CACHED_KEYS = "tensor<4x?x3x?x2x!llmc.q8_0_keys>"
+_KEYS, _VALUES = (f"tensor<4x?x3x?x2x!llmc.q8_0_{name}>" for name in ("keys", "values"))
+_ATTENTION = {"scale": "0.5 : f64", "window": "0 : i64", "softcap": "0.0 : f64"}
+_PLAIN_ROWS = dict.fromkeys(
+    ("query_offset", "key_offset", "value_offset", "head_stride", "interleaved"), "0 : i64"
+)
+
+# Forms of operations on caches that hold cells.
+CELL_FORMS = (
+    Generic(
+        "llmc.cache_append",
+        (_KEYS, "tensor<1x3x?x64xf32>", "index", "index", "index"),
+        {},
+        (_KEYS,),
+    ),
+    Generic(
+        "llmc.cache_read",
+        (_VALUES, "index", "index", "index", "index"),
+        {},
+        ("tensor<1x3x?x64xf32>",),
+    ),
+    Generic(
+        "llmc.cached_attention",
+        ("tensor<1x9x?x64xf32>", _KEYS, _VALUES, "tensor<1xi64>", "index", "index", "index"),
+        _ATTENTION,
+        ("tensor<1x9x?x64xf32>",),
+    ),
+    Generic(
+        "llmc.attention_part",
+        ("tensor<1x9x?x64xf32>", _KEYS, _VALUES, "tensor<1xi64>", "index", "index", "index"),
+        {"first": "1 : i64", "step": "2 : i64", **_ATTENTION},
+        ("tensor<1x9x?x65xf32>",),
+    ),
+    Generic(
+        "llmc.decode_attention",
+        (
+            *("tensor<?x576xf32>", "tensor<?x192xf32>", "tensor<?x192xf32>"),
+            *(_KEYS, _VALUES, "tensor<?xi64>", "index", "index", "index"),
+        ),
+        {
+            "operandSegmentSizes": "array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0>",
+            **_PLAIN_ROWS,
+            **dict.fromkeys(("norm_epsilon", "norm_offset"), "0.0 : f64"),
+            **_ATTENTION,
+        },
+        ("tensor<?x576xf32>", _KEYS, _VALUES),
+    ),
+)
 
 # Forms of operations that their examples do not show.
 FORMS = (
@@ -127,12 +173,7 @@ FORMS = (
         {},
         ("tensor<?x5xf32>",),
     ),
-    Generic(
-        "llmc.cache_append",
-        (_CACHED_KEYS, "tensor<1x3x?x64xf32>", "index", "index", "index"),
-        {},
-        (_CACHED_KEYS,),
-    ),
+    *CELL_FORMS,
     Generic(
         "llmc.decode_attention",
         (
@@ -142,9 +183,9 @@ FORMS = (
         ),
         {
             "operandSegmentSizes": "array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1>",
-            **dict.fromkeys(("query_offset", "key_offset", "value_offset"), "0 : i64"),
-            **dict.fromkeys(("head_stride", "interleaved", "window"), "0 : i64"),
-            **dict.fromkeys(("norm_epsilon", "norm_offset", "scale", "softcap"), "0.0 : f64"),
+            **_PLAIN_ROWS,
+            **dict.fromkeys(("norm_epsilon", "norm_offset"), "0.0 : f64"),
+            **_ATTENTION,
         },
         ("tensor<?x12xf32>", "tensor<5x?x1x?x8xf32>", "tensor<5x?x1x?x4xf16>"),
     ),

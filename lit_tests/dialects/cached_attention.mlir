@@ -149,3 +149,12 @@ func.func @mixed(%q: tensor<1x6x3x64xf32>, %k: tensor<5x?x2x?x2x!llmc.q8_0_keys>
      : (tensor<1x6x3x64xf32>, tensor<5x?x2x?x2x!llmc.q8_0_keys>, tensor<5x?x2x?x64xf16>, tensor<1xi64>, index, index, index) -> tensor<1x6x3x64xf32>
   return
 }
+
+// -----
+
+func.func @no_sequence(%q: tensor<0x9x?x64xf32>, %keys: tensor<5x?x3x?x2x!llmc.q8_0_keys>, %values: tensor<5x?x3x?x2x!llmc.q8_0_values>, %start: tensor<0xi64>, %i: index) {
+  // CHECK: error: 'llmc.cached_attention' op operand 'query' must not be empty, but is tensor<0x9x?x64xf32>
+  %o = "llmc.cached_attention"(%q, %keys, %values, %start, %i, %i, %i) {scale = 0.5, window = 0 : i64, softcap = 0.0}
+     : (tensor<0x9x?x64xf32>, tensor<5x?x3x?x2x!llmc.q8_0_keys>, tensor<5x?x3x?x2x!llmc.q8_0_values>, tensor<0xi64>, index, index, index) -> tensor<0x9x?x64xf32>
+  return
+}
