@@ -2,7 +2,7 @@
 
 `*` stands for any number of dimensions, the same ones wherever it stands in an operation, which is
 applied to each of their rows on its own; they get capital letters. `.` is a dimension of a size of
-its own.
+its own, as the last one of cells is: they are fewer than channels.
 """
 
 from string import ascii_uppercase
@@ -11,6 +11,7 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir.dialects import ext, shard, tensor
 
+from llmc.dialects.block_types import cell_format
 from llmc.dialects.index_notation import letters
 
 ROWS = ascii_uppercase  # what `*` is spelled with
@@ -166,7 +167,12 @@ def dimensions(op: Any) -> tuple[list[str], list[str]]:
 
 
 def spelled(notation: str, value: ir.Value) -> str:
-    """`notation` with as many letters for its `*` as the tensor `value` has dimensions left."""
+    """`notation` with as many letters for its `*` as the tensor `value` has dimensions left.
+
+    A cache that holds cells has no letter for channels.
+    """
+    if cell_format(value.type):
+        return f"{notation[:-1]}."
     if "*" not in notation:
         return notation
     return notation.replace("*", letters(value.type.rank - len(notation) + 1))

@@ -7,7 +7,7 @@ from llmc import dialects
 from llmc.dialects import OPERATIONS
 from llmc.dialects.dimensions import dimensions
 from llmc.pipelines.walks import find
-from tests.test_verifiers import example_text
+from tests.test_verifiers import CELL_FORMS, Generic, example_text
 
 CONTEXT = ir.Context()
 dialects.load(CONTEXT)
@@ -15,8 +15,17 @@ dialects.load(CONTEXT)
 
 @pytest.mark.parametrize("op", OPERATIONS.values(), ids=OPERATIONS)
 def test_one_letter_is_one_size(op):
-    module = ir.Module.parse(example_text(op), CONTEXT)
-    (parsed,) = find(module.operation, op.OPERATION_NAME)
+    assert_one_letter_is_one_size(example_text(op), op.OPERATION_NAME)
+
+
+@pytest.mark.parametrize("form", CELL_FORMS, ids=lambda form: form.name)
+def test_one_letter_is_one_size_where_caches_hold_cells(form: Generic):
+    assert_one_letter_is_one_size(form.module, form.name)
+
+
+def assert_one_letter_is_one_size(text: str, name: str) -> None:
+    module = ir.Module.parse(text, CONTEXT)
+    (parsed,) = find(module.operation, name)
     operands, results = dimensions(parsed.opview)
     sizes: dict[str, int] = {}
     if operands:
