@@ -26,7 +26,7 @@ _BEFORE = (
 
 
 def quantize_rows(payload: Handle, _: QuantizeRowsParameters) -> None:
-    """Row by row, 32 numbers at a time. Changes numerics: the order of a norm's sum."""
+    """Row by row, a block at a time. Changes numerics: the order of a norm's sum."""
     with each(kernels(payload, "quantize_rows")) as kernel:
         grid = workgroups(stage(kernel, "shares", "tb"), t=1)
         for name, loops in _BEFORE:

@@ -127,7 +127,7 @@ def sum_up_blocks(scope: Handle, instruction: InstructionName, lanes: int) -> No
 
 
 def quantize_block_by_block(kernel: Handle) -> None:
-    """Normalises and quantises rows, 32 numbers at a time."""
+    """Normalises and quantises rows, a block at a time."""
     tile(stage(kernel, "partial_squares", "tvb"), b=1)
     for name in ("magnitudes", "values", "totals"):
         tile(stage(kernel, name, "tbv"), b=1)
