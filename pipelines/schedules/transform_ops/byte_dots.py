@@ -9,19 +9,24 @@ from llmc.dialects.block_panels import WORD
 from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.errors import fail
 
+_SUMS_RANK = 4  # of rows, panels, blocks and rows of a panel
+_WIDENING = ("arith.extsi", "arith.extui")
+
 
 class ByteDots:
-    """The operation, and the operands of its products. PassError where its size varies.
+    """The operation, and the operands of its products. PassError where it is none of these.
 
-    Its loops are rows `t`, panels `p`, blocks `b`, rows `j` of a panel, words `g` and bytes `i`;
+    Its `loops` are rows `t`, panels `p`, blocks `b`, rows `j` of a panel, words `g` and bytes `i`;
     its body adds up, from 0 on, products of an integer of the weight, which it makes of a byte, of
     a part of one or of parts of several, and a byte of activations.
     """
 
-    def __init__(self, op: ir.Operation) -> None:
+    def __init__(self, op: ir.Operation, loops: str = "tpbjgi") -> None:
+        if not _are_dots(op, len(loops)):
+            fail(op, f"only sums of products of bytes over loops '{loops}' can be multiplied so")
         self._maps = [ir.AffineMapAttr(map_).value for map_ in op.attributes["indexing_maps"]]
         self._body = op.regions[0].blocks[0]
-        self._products = list(_products(list(self._body)[-1].operands[0]))
+        self._products = [_product(term) for term in _terms(_total(op))]
         *given, self.start = op.operands
         count = len(given) - len(self._products)
         self._weights, self.values = given[:count], given[count:]
@@ -112,16 +117,46 @@ class ByteDots:
         ]
 
 
-def _products(value: ir.Value) -> Iterator[tuple[ir.Operation, ir.BlockArgument]]:
-    """The products that are added up in `value`: a widened weight, and an argument of the body."""
+def _are_dots(op: ir.Operation, loops: int) -> bool:
+    """Whether `op` adds up products of what is made of bytes, over so many loops."""
+    if op.name != "linalg.generic" or len(op.attributes["iterator_types"]) != loops:
+        return False
+    if op.operands[len(op.operands) - 1].type.rank != _SUMS_RANK:
+        return False
+    terms = list(_terms(_total(op)))
+    return bool(terms) and all(map(_is_product, terms))
+
+
+def _total(op: ir.Operation) -> ir.Value:
+    """What the body of `op` makes of a sum."""
+    return list(op.regions[0].blocks[0])[-1].operands[0]
+
+
+def _terms(value: ir.Value) -> Iterator[ir.Operation]:
+    """What is added up in `value`, but for what the sum was before."""
     if isinstance(value.owner, ir.Block):
         return
-    if value.owner.name == "arith.muli":
-        weight, activation = (operand.owner for operand in value.owner.operands)
-        yield weight.operation, ir.BlockArgument(activation.operands[0])
+    if value.owner.name != "arith.addi":
+        yield value.owner.operation
         return
     for operand in value.owner.operands:
-        yield from _products(operand)
+        yield from _terms(operand)
+
+
+def _is_product(op: ir.Operation) -> bool:
+    """Whether `op` multiplies a widened weight and a widened argument of the body."""
+    if op.name != "arith.muli":
+        return False
+    makers = [operand.owner for operand in op.operands]
+    if any(isinstance(maker, ir.Block) or maker.name not in _WIDENING for maker in makers):
+        return False
+    return isinstance(makers[1].operands[0].owner, ir.Block)
+
+
+def _product(op: ir.Operation) -> tuple[ir.Operation, ir.BlockArgument]:
+    """The widened weight of a product, and the argument of the body for the activation."""
+    weight, activation = (operand.owner for operand in op.operands)
+    return weight.operation, ir.BlockArgument(activation.operands[0])
 
 
 def _most(byte: ir.Value) -> int:

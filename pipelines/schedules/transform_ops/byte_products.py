@@ -23,7 +23,10 @@ class Interpretation(Rewriting):
     def rewrite(op: Any, target: ir.Operation, rewriter: transform.TransformRewriter) -> None:
         """Replaces the sums."""
         dots, instruction, lanes = ByteDots(target), op.instruction.value, op.lanes.value
-        if lanes not in LANES.get(instruction, [lanes]) or dots.columns % lanes:
+        if instruction not in INSTRUCTIONS:
+            known = ", ".join(INSTRUCTIONS)
+            fail(target, f"there is no instruction '{instruction}': there are {known}")
+        if lanes < 1 or lanes not in LANES.get(instruction, [lanes]) or dots.columns % lanes:
             fail(target, f"'{instruction}' takes no {lanes} lanes of {dots.columns} columns")
         sums = _multiplied(dots, instruction, lanes)
         rewriter.replace_op(target, [sums])

@@ -21,7 +21,7 @@ class Interpretation(Rewriting):
     @staticmethod
     def rewrite(_op: Any, target: ir.Operation, rewriter: transform.TransformRewriter) -> None:
         """Replaces the sums."""
-        rewriter.replace_op(target, [_multiplied(ByteDots(target))])
+        rewriter.replace_op(target, [_multiplied(ByteDots(target, "tpbjfgi"))])
 
 
 class TileProductsOp(Operation, name="tile_products", traits=[Interpretation, ConsumesPayload]):

@@ -5,6 +5,7 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir.dialects import ext, transform
 
+from llmc.pipelines.errors import fail
 from llmc.pipelines.schedules.transform_ops.dialect import ModifiesPayload, Operation, Rewriting
 from llmc.pipelines.schedules.transform_ops.tile_registers import configure, release
 
@@ -15,6 +16,8 @@ class Interpretation(Rewriting):
     @staticmethod
     def rewrite(_op: Any, target: ir.Operation, _rewriter: transform.TransformRewriter) -> None:
         """Begins and ends the body of a grid."""
+        if (name := target.operation.name) != "scf.forall":
+            fail(target, f"tile registers are for the workgroups of a grid, not '{name}'")
         body = list(target.opview.body)
         with ir.InsertionPoint(body[0]):
             configure()

@@ -10,6 +10,7 @@ from torch_mlir.dialects import ext, tensor, transform, vector
 from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.errors import fail
 from llmc.pipelines.schedules.transform_ops.dialect import ConsumesPayload, Operation, Rewriting
+from llmc.pipelines.walks import find
 
 
 class Interpretation(Rewriting):
@@ -43,9 +44,11 @@ class _Value:
 
 
 class _Tile:
-    """The operation, and how often its loops run. PassError where that varies."""
+    """The operation, and how often its loops run. PassError where vectors cannot be made of it."""
 
     def __init__(self, op: ir.Operation) -> None:
+        if not _reads_by_loops(op):
+            fail(op, "only a linalg.generic that reads tensors by its loops becomes vectors late")
         self.op, self.body = op, op.regions[0].blocks[0]
         maps = [ir.AffineMapAttr(map_).value for map_ in op.attributes["indexing_maps"]]
         self.places = [[ir.AffineDimExpr(each).position for each in map_.results] for map_ in maps]
@@ -56,6 +59,8 @@ class _Tile:
         }
         if not all(operand.type.has_static_shape for operand in op.operands):
             fail(op, "an operation whose size varies cannot become vectors: tile it evenly")
+        if any(extent > 1 for loop, extent in self.extents.items() if loop not in self.places[-1]):
+            fail(op, "sums of several terms cannot become vectors late: tile them by 1")
 
     def vectorized(self) -> ir.Value:
         """The tensor that the operation computes."""
@@ -126,3 +131,16 @@ class _Tile:
 
     def _type(self, loops: tuple[int, ...], element: ir.Type) -> ir.VectorType:
         return ir.VectorType.get([self.extents[loop] for loop in loops], element)
+
+
+def _reads_by_loops(op: ir.Operation) -> bool:
+    """Whether `op` is a linalg.generic of one result that reads elements of tensors alone.
+
+    Each of their places is a loop, and the body knows no other way of these.
+    """
+    if op.name != "linalg.generic" or len(op.results) != 1:
+        return False
+    are_tensors = all(isinstance(operand.type, ir.RankedTensorType) for operand in op.operands)
+    maps = [ir.AffineMapAttr(map_).value for map_ in op.attributes["indexing_maps"]]
+    are_loops = all(isinstance(each, ir.AffineDimExpr) for map_ in maps for each in map_.results)
+    return are_tensors and are_loops and not find(op, "linalg.index")
