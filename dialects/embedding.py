@@ -82,7 +82,8 @@ class EmbeddingOp(Operation, name="embedding", traits=[ext.Pure]):
 
 def look_up(ids: ir.Value, table: ir.Value, element: ir.Type | None = None) -> ir.Value:
     """`table[ids]`, widened to `element`: `ids [...]`, `table [V, ...]`."""
-    lead, rest = letters(ids.type.rank), "klm"[: table.type.rank - 1]
+    every = letters(ids.type.rank + table.type.rank - 1)
+    lead, rest = every[: ids.type.rank], every[ids.type.rank :]
     element = element or table.type.element_type
 
     def element_of(which: ir.Value, _: ir.Value) -> ir.Value:

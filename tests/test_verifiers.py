@@ -136,6 +136,12 @@ FORMS = (
         {},
         ("tensor<2x?x5xf32>",),
     ),
+    Generic(
+        "llmc.take_rows",
+        ("tensor<?xi32>", "tensor<?x2x3x5x7xi8>"),
+        {"top_k": "1 : i64"},
+        ("tensor<?x2x3x5x7xi8>",),
+    ),
     Generic("llmc.quantize", ("tensor<?x?xf32>",), {}, ("tensor<?x?x!llmc.q4_0>",)),
     Generic(
         "llmc.quantize_rows",
