@@ -30,10 +30,14 @@ def is_length(extent: Size, value: ir.Value, dim: int) -> bool:
     return is_extent(extent, value, dim) or (is_open and made_by(extent, "tensor.dim") is not None)
 
 
-def takes_whole(cut: tensor.ExtractSliceOp, dims: Iterable[int]) -> bool:
-    """Whether a slice of its source's rank has all that this has in `dims`; see `is_length`."""
+def takes_whole(cut: tensor.ExtractSliceOp | tensor.InsertSliceOp, dims: Iterable[int]) -> bool:
+    """Whether a slice of its source's rank has all that this has in `dims`; see `is_length`.
+
+    Or one that is inserted, of its destination's.
+    """
+    whole = cut.dest if isinstance(cut, tensor.InsertSliceOp) else cut.source
     extents, offsets = mixed_numbers(cut.static_sizes, cut.sizes), cut.static_offsets
-    return all(offsets[dim] == 0 and is_length(extents[dim], cut.source, dim) for dim in dims)
+    return all(offsets[dim] == 0 and is_length(extents[dim], whole, dim) for dim in dims)
 
 
 def _are_same(first: _Extent, second: _Extent) -> bool:

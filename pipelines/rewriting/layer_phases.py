@@ -59,10 +59,9 @@ class LayerPhases:
         extents = {value: op.extents[value] for op in chain.dispatches for value in op.results}
         extents.pop(self._out, None)
         self.room = PhaseRoom(extents)
-        self._own = {*self.updated, *made}
+        self._own = {self._layer, *self.updated, *made}
         used = (v for op in chain.dispatches for v in (*op.arguments, *op.grid))
-        own = (self._layer, *self.updated, *made)
-        given = [v for v in dict.fromkeys((*used, *self.room.extents)) if v not in own]
+        given = [v for v in dict.fromkeys((*used, *self.room.extents)) if v not in self._own]
         self.read = [value for value in given if isinstance(value.type, ir.RankedTensorType)]
         self.scalars = [value for value in given if isinstance(value.type, ir.IndexType)]
 

@@ -2,9 +2,8 @@
 
 from torch_mlir import ir
 
-from llmc.dialects.index_notation import mixed_numbers
 from llmc.pipelines.rewriting.dispatch_chain import is_view
-from llmc.pipelines.rewriting.extents import is_length, takes_whole
+from llmc.pipelines.rewriting.extents import takes_whole
 from llmc.pipelines.rewriting.generics import maps
 from llmc.pipelines.rewriting.operations import read_from_outside, upwards
 from llmc.pipelines.several_rows import has_rows
@@ -40,13 +39,8 @@ def is_row_by_row(op: ir.Operation) -> bool:
             return op.opview.permutation[0] == 0
         case "tensor.concat":
             return op.opview.dim.value != 0
-        case "tensor.extract_slice":
+        case "tensor.extract_slice" | "tensor.insert_slice":
             return op.opview.static_strides[0] == 1 and takes_whole(op.opview, [0])
-        case "tensor.insert_slice":
-            cut = op.opview
-            extent, *_ = mixed_numbers(cut.static_sizes, cut.sizes)
-            starts_at = cut.static_offsets[0], cut.static_strides[0]
-            return starts_at == (0, 1) and is_length(extent, cut.dest, 0)
     return False
 
 
