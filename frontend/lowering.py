@@ -15,7 +15,7 @@ from llmc.frontend.stage_file import check_fits, read_stage
 from llmc.frontend.tuned import database_path
 from llmc.frontend.work import Work, module_text
 from llmc.pipelines.driver.execution import run
-from llmc.pipelines.errors import PassError
+from llmc.pipelines.errors import PassError, reason
 from llmc.pipelines.passes.schedule_kernels import TUNED
 from llmc.pipelines.pipeline import (
     SHARDED_STAGE_NAMES,
@@ -82,8 +82,8 @@ def _run_stage(stage: Stage, module: ir.Module) -> None:
     except PassError as error:
         raise UserError(f"the stage {stage.stage} fails: {one_line(error)}") from error
     except ir.MLIRError as error:
-        reason = one_line("; ".join(each.message for each in error.error_diagnostics))
-        raise UserError(f"the stage {stage.stage} fails: {reason}") from error
+        why = one_line(reason(error, "MLIR does not say why"))
+        raise UserError(f"the stage {stage.stage} fails: {why}") from error
 
 
 def start_lowering(

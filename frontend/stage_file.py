@@ -12,6 +12,7 @@ from llmc.dialects.blocks import Q8_0
 from llmc.frontend.layers import find_layers
 from llmc.frontend.loaded_model import some_of
 from llmc.frontend.programs import VARIANTS
+from llmc.pipelines.errors import UNPARSED, reason
 from llmc.pipelines.parameters import stored_parameters
 from llmc.pipelines.passes.bind_parameters import STORAGES
 from llmc.pipelines.passes.thread_kv_cache import CACHE, kept_as
@@ -45,8 +46,7 @@ def read_stage(path: Path) -> tuple[str, ir.Module]:
     except UnicodeDecodeError as error:
         raise UserError(f"cannot read {path}: {error}") from error
     except ir.MLIRError as error:
-        reasons = [each.message for each in error.error_diagnostics]
-        raise UserError(f"cannot read {path}: {one_line('; '.join(reasons))}") from error
+        raise UserError(f"cannot read {path}: {one_line(reason(error, UNPARSED))}") from error
 
 
 def check_fits(

@@ -29,6 +29,17 @@ class PassError(Exception):
     """A pass cannot do its work on a module; a diagnostic has said why."""
 
 
+UNPARSED = "operations of llmc are written in the generic form"
+"""What is wrong with a module of which MLIR says no more than that it cannot read it."""
+
+
+def reason(error: ir.MLIRError, otherwise: str) -> str:
+    """What MLIR says is wrong, and where; `otherwise` where it says nothing."""
+    for diagnostic in error.error_diagnostics:
+        return f"{diagnostic.message}, at {diagnostic.location}"
+    return otherwise
+
+
 def fail(op: ir.Operation | ir.OpView, message: str) -> NoReturn:
     """Emits an error at `op` and raises PassError."""
     op.location.emit_error(message)

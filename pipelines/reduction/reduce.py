@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from llmc import dialects
+from llmc.pipelines.errors import UNPARSED, reason
 from llmc.pipelines.reduction.attributes import drop_attributes, shorten_lists, zero_constants
 from llmc.pipelines.reduction.command import Command, Outcome
 from llmc.pipelines.reduction.functions import (
@@ -166,10 +167,4 @@ def _parse(text: str) -> ir.Module:
     try:
         return ir.Module.parse(text, context)
     except ir.MLIRError as error:
-        raise UserError(f"this is no valid module: {_reason(error)}") from error
-
-
-def _reason(error: ir.MLIRError) -> str:
-    for diagnostic in error.error_diagnostics:
-        return f"{diagnostic.message}, at {diagnostic.location}"
-    return "operations of llmc are written in the generic form"  # MLIR says nothing else
+        raise UserError(f"this is no valid module: {reason(error, UNPARSED)}") from error
