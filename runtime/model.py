@@ -4,6 +4,7 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import fields
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ class Model:
         begin = time.perf_counter()
         with agreement(communicator, folder) if communicator else nullcontext():
             self.manifest, self.placement = find_module(folder, device, communicator)
-            if threads is not None and (not isinstance(threads, int) or threads < 1):
+            if threads is not None and (not isinstance(threads, Integral) or threads < 1):
                 raise UserError(f"threads must be a whole number of at least 1, not {threads!r}")
             self.tokenizer = Tokenizer(folder / TOKENIZER, self.manifest.tokenizer)
             return_freed_memory()  # Parsing takes several times what it leaves.

@@ -123,6 +123,7 @@ SHARDED = ("FOLDER", "--grid", "tp=2", "--stop-after", "shard")
         # Before they compile.
         (("run", "FOLDER", "--prompt", "x", "--device", "cuda"), "CUDA"),
         (("chat", "FOLDER", "--local"), "--grid"),
+        (("chat", "FOLDER", "--local", "--grid", "tp=1"), "--grid"),
         (("run", "FOLDER", "--prompt", "x", "--grid", "tp=2"), "--local"),
         (("compile", "FOLDER", "--grid", ""), "--grid"),
         (("compile", "FOLDER", "--plan", ""), "--plan"),

@@ -311,6 +311,13 @@ def test_numbers_of_numpy_are_numbers(model):
     assert model.generate("one", **given).token_ids == model.generate("one", **options).token_ids
 
 
+def test_threads_are_a_number(endless_bundle):
+    llmc.runtime.load(endless_bundle, threads=np.int64(1))
+    for threads in ("2", 1.5, 0):
+        with pytest.raises(UserError, match="threads must be"):
+            llmc.runtime.load(endless_bundle, threads=threads)
+
+
 def test_a_stop_string_that_only_the_end_shows_is_why_the_text_ends():
     """A byte's text is open until it is certain that no more bytes of a character follow."""
     tokenizer = Tokenizer(byte_fallback(), NO_FACTS)

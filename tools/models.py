@@ -9,6 +9,7 @@ from typing import NoReturn
 from llmc.runtime import Model, UserError, load
 from llmc.runtime.placement import named_place
 from llmc.runtime.ranks.communicator import Communicator
+from llmc.runtime.ranks.grid import Grid
 from llmc.runtime.ranks.launcher import connect
 from llmc.tools.bundles import find_bundle, is_bundle
 from llmc.tools.terminal import note
@@ -46,9 +47,10 @@ def _require_place(arguments: argparse.Namespace) -> None:
     """UserError where what is to be compiled could not run here, whatever becomes of it."""
     if arguments.device is not None:
         named_place(arguments.device)
-    if arguments.local and not (arguments.grid or arguments.plan):
-        raise UserError("--local is for several ranks: give a --grid")
-    if arguments.grid and not arguments.local:
+    ranks = Grid.parse(arguments.grid).size if arguments.grid else 1
+    if arguments.local and ranks == 1 and not arguments.plan:
+        raise UserError("--local is for several ranks: give a --grid of them")
+    if ranks > 1 and not arguments.local:
         raise UserError("--grid is for several ranks: give --local too, or start it by mpiexec")
 
 
