@@ -36,13 +36,6 @@ _BYTES_AHEAD_OF_ROWS = 3072
 Where several rows are multiplied by panels, they are read more slowly.
 """
 
-_BYTES_AHEAD_IN_ORDER = 4096
-_BYTES_AHEAD_ON = {"znver4": 1024}
-"""The same where panels are read one by one, and for CPUs that differ.
-
-That Zen 4 wants a quarter of what others do was measured with blocks of integers.
-"""
-
 _SUMS = 8
 """Sums of a column that a panel which is read alone is added to by turns, at most.
 
@@ -108,12 +101,11 @@ def _one_by_one(
     panels: int, length: int, rows: list[int], target: CPUTarget
 ) -> PanelMatvecParameters:
     """For panels of `length` rows, of so many bytes in each part of the weight."""
-    bytes_ahead = _BYTES_AHEAD_ON.get(target.facts.name, _BYTES_AHEAD_IN_ORDER)
     return PanelMatvecParameters(
         panels=1,
         rounds=panels_of_workgroup(panels, panels * length * sum(rows), target.cores),
         unroll=1,
-        ahead=_rows_in(bytes_ahead, rows),
+        ahead=_rows_in(target.bytes_ahead, rows),
     )
 
 

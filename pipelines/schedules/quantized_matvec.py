@@ -9,7 +9,12 @@ from llmc.pipelines.option_text import Range
 from llmc.pipelines.schedules.byte_verbs import byte_products
 from llmc.pipelines.schedules.handles import Handle, around, each, kernels, match, result, stage
 from llmc.pipelines.schedules.schedule import MOST, Parameters, share_evenly
-from llmc.pipelines.schedules.transform_ops.prefetch import PANELS, ROWS
+from llmc.pipelines.schedules.transform_ops.prefetch import (
+    FIRST_CACHE,
+    PANELS,
+    ROWS,
+    SECOND_CACHE,
+)
 from llmc.pipelines.schedules.verbs import (
     distribute,
     drop_unit_loops,
@@ -94,12 +99,12 @@ def multiply_row(kernel: Handle, parameters: QuantizedMatvecParameters) -> None:
     fuse(distribute(result(kernel, "tpj"), p=parameters.panels), p=parameters.together)
     simplify(kernel)
     kernel = multiply_blocks(kernel, parameters)
-    for dimension, ahead in (
-        (PANELS, parameters.ahead * parameters.together),
-        (ROWS, parameters.blocks),
+    for dimension, ahead, cache in (
+        (PANELS, parameters.ahead * parameters.together, SECOND_CACHE),
+        (ROWS, parameters.blocks, FIRST_CACHE),
     ):
         if ahead:
-            prefetch(kernel, dimension, ahead)
+            prefetch(kernel, dimension, ahead, cache)
             simplify(kernel)
     if parameters.first:
         prefetch_first(kernel, ROWS, parameters.first)

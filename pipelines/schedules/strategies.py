@@ -61,20 +61,6 @@ where products take longer than the weight takes to come.
 _STREAMS = 2
 """How many panels are read at once, while memory is asked for as many."""
 
-_SOON = {4: 1024, 8: 1024, 16: 256}
-"""How many values of a row ahead memory is asked for, where panels of so many rows are read singly.
-
-A core waits 100 to 150 ns for what it asked for, in which it multiplies so many of 16 rows. With
-instructions for fewer it sees less far ahead by itself.
-"""
-
-_SOON_ON = {"znver4": 64}
-"""The same for CPUs that were measured and differ.
-
-Zen 5 takes 1.1 times as long where memory is asked for as little ahead as this, Zen 4 where it is
-asked for as much as Zen 5 wants.
-"""
-
 _FIRST = 512
 """How many values of a row a workgroup asks for before all else.
 
@@ -110,7 +96,7 @@ def _quantized_matvec(schedule: Callable[..., None]) -> Rule:
             panels=panels,
             together=1 if is_one_stream else divisor(panels, _STREAMS),
             ahead=0 if is_one_stream else 1,
-            blocks=max(1, _values_ahead(target) // _values(kernel)) if is_one_stream else 0,
+            blocks=max(1, target.bytes_ahead // weight.shape[-1]) if is_one_stream else 0,
             first=_FIRST // _values(kernel),
             instruction=multiply.name,
             lanes=multiply.lanes,
@@ -184,10 +170,6 @@ def _panels_of_workgroup(kernel: func.FuncOp, target: CPUTarget, turns: int = 1)
     if extents is None or weight is None or extents[1] % target.byte_instruction.lanes:
         return None
     return panels_of_workgroup(extents[0], prod(weight.shape[-3:]), target.cores, turns)
-
-
-def _values_ahead(target: CPUTarget) -> int:
-    return _SOON_ON.get(target.facts.name, _SOON[target.byte_instruction.lanes])
 
 
 RULES: dict[str, tuple[Rule, ...]] = {

@@ -20,7 +20,7 @@ from llmc.pipelines.schedules.handles import Handle, any_op, match, operations, 
 from llmc.pipelines.schedules.transform_ops.dialect import load
 from llmc.pipelines.schedules.transform_ops.expand_affine import ExpandAffineOp
 from llmc.pipelines.schedules.transform_ops.one_workgroup import OneWorkgroupOp
-from llmc.pipelines.schedules.transform_ops.prefetch import PrefetchOp
+from llmc.pipelines.schedules.transform_ops.prefetch import SECOND_CACHE, PrefetchOp
 from llmc.pipelines.schedules.transform_ops.prefetch_first import PrefetchFirstOp
 from llmc.pipelines.schedules.transform_ops.read_by import ReadByOp
 from llmc.pipelines.schedules.transform_ops.splat_reads import SplatReadsOp
@@ -346,13 +346,13 @@ def splat_reads(scope: Handle) -> None:
 
 
 @verb
-def prefetch(scope: Handle, dimension: int, ahead: int) -> None:
+def prefetch(scope: Handle, dimension: int, ahead: int, cache: int = SECOND_CACHE) -> None:
     """Asks memory for what loops in `scope` read of arguments `ahead` further along `dimension`.
 
-    The last dimension is -1.
+    The last dimension is -1. `cache` is where it is wanted.
     """
     expand_affine(scope)
-    PrefetchOp(scope.value, i64(dimension), i64(ahead))
+    PrefetchOp(scope.value, i64(dimension), i64(ahead), i64(cache))
 
 
 @verb

@@ -15,8 +15,8 @@ from llmc.pipelines.targets.cpu import CACHE_LINE
 PANELS, ROWS = -3, -2
 """Dimensions of a weight in panels, `[..., P, K, J]`."""
 
-_SECOND_CACHE = 2
-"""What memref calls it to be wanted there: the first is too small for what comes so much later."""
+FIRST_CACHE, SECOND_CACHE = 3, 2
+"""What memref calls it to be wanted there. The first is too small for what comes much later."""
 
 Line = tuple[ir.Value, tuple[tuple[ir.Value, ...], ...], int]
 """Of what, where but for constants, and how many lines the constants come to."""
@@ -29,26 +29,28 @@ class Interpretation(Rewriting):
     def rewrite(op: Any, target: ir.Operation, _rewriter: transform.TransformRewriter) -> None:
         """Prefetches what the reads in it will want."""
         asked: set[Line] = set()
-        dimension, ahead = op.dimension.value, op.ahead.value
+        dimension, ahead, cache = op.dimension.value, op.ahead.value, op.cache.value
         for read in transfer_reads(target):
             if walks(read, dimension):
                 with ir.InsertionPoint(read), read.location:
-                    prefetch_lines(read, list(read.indices), dimension, ahead, asked)
+                    prefetch_lines(read, list(read.indices), dimension, ahead, asked, cache)
 
 
 class PrefetchOp(Operation, name="prefetch", traits=[Interpretation, ModifiesPayload]):
     """Asks memory for what loops read of arguments `ahead` further along `dimension`, -1 the last.
 
     The CPU does so by itself, but only up to the end of a page of memory. What lies in a line of
-    the cache is asked for once, as far as constants tell.
+    the cache is asked for once, as far as constants tell. `cache` is how near it is wanted, as
+    memref.prefetch says it: 3 is the first cache.
 
-        "llmc_transform.prefetch"(%scope) {dimension = -2 : i64, ahead = 32 : i64}
+        "llmc_transform.prefetch"(%scope) {dimension = -2 : i64, ahead = 32 : i64, cache = 2 : i64}
               : (!transform.any_op) -> ()
     """
 
     scope: ext.Operand[Any]
     dimension: ir.IntegerAttr
     ahead: ir.IntegerAttr
+    cache: ir.IntegerAttr
 
 
 def walks(read: vector.TransferReadOp, dimension: int) -> bool:
@@ -73,6 +75,7 @@ def prefetch_lines(
     dimension: int,
     ahead: int,
     asked: set[Line],
+    cache: int = SECOND_CACHE,
 ) -> None:
     """Asks for the lines that `read` would want at `position`, moved `ahead` along `dimension`.
 
@@ -97,7 +100,7 @@ def prefetch_lines(
         buffer = bufferization.to_buffer(
             ir.MemRefType.get(type_.shape, type_.element_type), read.base, read_only=True
         )
-        memref.prefetch(buffer, places, False, _SECOND_CACHE, True)
+        memref.prefetch(buffer, places, False, cache, True)
 
 
 def _line(base: ir.Value, position: Sequence[ir.Value], offsets: list[int]) -> Line:
