@@ -60,10 +60,8 @@ _PRESETS = {
 """Names that LLVM does not know: instruction set, LLVM's name of the CPU, features beside its."""
 
 _BYTES_AHEAD = 5 * 1024
-"""How far ahead of what it reads, as one stream, a core asks memory."""
-
 _BYTES_AHEAD_ON = {"znver4": 1024}
-"""The same for CPUs that were measured and differ.
+"""What `bytes_ahead` is, and for CPUs that were measured and differ.
 
 Zen 5 takes 1.1 times as long with what Zen 4 wants, and so does Zen 4 with what Zen 5 wants.
 """
