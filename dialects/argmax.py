@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, math
+from torch_mlir.extras import types as T
 
 from llmc.dialects.checks import element_is, filled, floats, same, static, tensor_of, verified
 from llmc.dialects.index_notation import constant, loop_index, reduce
@@ -44,7 +45,7 @@ class ArgmaxOp(Operation, name="argmax", traits=[ext.Pure]):
 
 def find_best(x: ir.Value) -> ir.Value:
     """The first places i64 `[R]` where rows of `x [R, N]` are largest, as `llmc.argmax` has it."""
-    columns, i64 = x.type.shape[1], ir.IntegerType.get_signless(64)
+    columns, i64 = x.type.shape[1], T.i64()
     largest = reduce("rn->r", arith.maximumf, -inf, x)
 
     def first(value: ir.Value, largest: ir.Value, best: ir.Value) -> ir.Value:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, linalg, math, tensor
+from torch_mlir.extras import types as T
 
 from llmc.dialects.checks import (
     counts,
@@ -176,7 +177,7 @@ def masked_scores(op: AttentionOp, place: Callable[[ir.Value], ir.Value]) -> ir.
             edge = arith.addi(column, index(op.window.value))
             seen = arith.andi(seen, arith.cmpi(arith.CmpIPredicate.sgt, edge, row))
         if op.start is not None:
-            first = arith.index_cast(ir.IndexType.get(), rest[0])
+            first = arith.index_cast(T.index(), rest[0])
             seen = arith.andi(seen, arith.cmpi(arith.CmpIPredicate.sge, column, first))
         return arith.select(seen, score, hidden_score(element))
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import ext
+from torch_mlir.extras import types as T
 
 from llmc.dialects.blocks import BlockFormat
 from llmc.dialects.cache_cells import CellFormat
@@ -68,7 +69,7 @@ class BytesToBlocksOp(Operation, name="bytes_to_blocks", traits=[ext.Pure]):
 
 def bytes_type(type_: ir.RankedTensorType) -> ir.RankedTensorType:
     """The tensor of bytes that a tensor of blocks or cells is stored as."""
-    byte = ir.IntegerType.get_signless(8)
+    byte = T.i8()
     return ir.RankedTensorType.get([*type_.shape, type_.element_type.format.bytes], byte)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext
+from torch_mlir.extras import types as T
 
 from llmc.dialects.block_bytes import to_bytes
 from llmc.dialects.block_layout import pack_in_order, unpack_bytes
@@ -59,7 +60,7 @@ class BlockFieldOp(Operation, name="block_field", traits=[ext.Pure]):
         if self.field.value == _INTEGERS:
             return pack_in_order(parts.integers, format_)
         wide = getattr(parts, self.field.value)
-        lead, half = letters(wide.type.rank), ir.F16Type.get()
+        lead, half = letters(wide.type.rank), T.f16()
         return pointwise(f"{lead}->{lead}", lambda x, _: arith.truncf(half, x), wide, element=half)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
+from torch_mlir.extras import types as T
 
 from llmc.dialects.block_bytes import to_blocks, to_bytes
 from llmc.dialects.block_types import block_type
@@ -53,7 +54,7 @@ def unpack_bytes(stored: ir.Value, format_: BlockFormat) -> BlockParts:
 
 def pack(parts: BlockParts, format_: BlockFormat) -> ir.Value:
     """The blocks `[...]` of `format_` that have these parts. Scales are rounded to float16."""
-    stored = tensor.empty([*sizes(parts.scale), format_.bytes], _integer(8))
+    stored = tensor.empty([*sizes(parts.scale), format_.bytes], T.i8())
     stored = _write(stored, format_, "scale", _half_bytes(parts.scale))
     if parts.minimum is not None:
         stored = _write(stored, format_, "minimum", _half_bytes(parts.minimum))
@@ -141,22 +142,22 @@ def read_halves(both: ir.Value) -> ir.Value:
     low, high = (
         slice_of(both, [*[0] * len(leading), byte], [*leading, 1], leading) for byte in (0, 1)
     )
-    lead, i16, f32 = letters(len(leading)), _integer(16), ir.F32Type.get()
+    lead, i16, f32 = letters(len(leading)), T.i16(), T.f32()
 
     def join(low: ir.Value, high: ir.Value, _: ir.Value) -> ir.Value:
         high = arith.shli(arith.extui(i16, high), constant(8, i16))
         bits = arith.ori(arith.extui(i16, low), high)
-        return arith.extf(f32, arith.bitcast(ir.F16Type.get(), bits))
+        return arith.extf(f32, arith.bitcast(T.f16(), bits))
 
     return pointwise(f"{lead},{lead}->{lead}", join, low, high, element=f32)
 
 
 def _half_bytes(value: ir.Value) -> ir.Value:
     """The two bytes of f32 `value [...]` as float16: i8 `[..., 2]`."""
-    lead, i8, i16 = letters(value.type.rank), _integer(8), _integer(16)
+    lead, i8, i16 = letters(value.type.rank), T.i8(), T.i16()
 
     def part(x: ir.Value, _: ir.Value) -> ir.Value:
-        bits = arith.bitcast(i16, arith.truncf(ir.F16Type.get(), x))
+        bits = arith.bitcast(i16, arith.truncf(T.f16(), x))
         bit = arith.index_cast(i16, arith.muli(loop_index(len(lead)), index(8)))
         return arith.trunci(i8, arith.shrui(bits, bit))
 
@@ -178,7 +179,3 @@ def _place(stored: ir.Value, format_: BlockFormat, field: str) -> tuple[list, li
     *leading, _ = sizes(stored)
     start, count = format_.bytes_of(field)
     return [*[0] * len(leading), start], [*leading, count]
-
-
-def _integer(width: int) -> ir.IntegerType:
-    return ir.IntegerType.get_signless(width)

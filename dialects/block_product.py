@@ -2,6 +2,7 @@
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith
+from torch_mlir.extras import types as T
 
 from llmc.dialects.block_layout import BlockParts
 from llmc.dialects.index_notation import (
@@ -41,7 +42,7 @@ def sum_blocks(x: ir.Value, scales: ir.Value, weight: BlockParts, each: str) -> 
     `each` spells the dimensions of the parts; those of the result are the same without the blocks
     b, and begin with the rows t. Products are summed within a block, and then over blocks.
     """
-    i32, f32 = ir.IntegerType.get_signless(32), scales.type.element_type
+    i32, f32 = T.i32(), scales.type.element_type
     products = f"t{each.removeprefix('t')}"
     sums = products.replace("b", "")
 

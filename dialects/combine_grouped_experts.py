@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, tensor
+from torch_mlir.extras import types as T
 
 from llmc.dialects.checks import element_is, same, same_element, shaped, tensor_of, verified
 from llmc.dialects.combine_experts import added_up_of
@@ -56,7 +57,7 @@ class CombineGroupedExpertsOp(Operation, name="combine_grouped_experts", traits=
         def multiply_add(weight: ir.Value, sum_: ir.Value) -> ir.Value:
             row, column, number = map(loop_index, range(3))
             own = arith.addi(arith.muli(row, index(chosen)), number)
-            where = arith.index_cast(ir.IndexType.get(), tensor.extract(self.place, [own]))
+            where = arith.index_cast(T.index(), tensor.extract(self.place, [own]))
             return arith.addf(sum_, arith.mulf(weight, tensor.extract(self.y, [where, column])))
 
         sums = reduce("rc->rn", multiply_add, 0.0, self.weights, n=size(self.y, 1))

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, math, tensor
+from torch_mlir.extras import types as T
 
 from llmc.dialects.argmax import equal
 from llmc.dialects.checks import element_is, same, shaped, tensor_of, verified
@@ -133,7 +134,7 @@ class _Candidates:
             more = arith.select(is_kept, weight, zero)
             return [arith.addf(before, weight), arith.addf(kept, more), likely]
 
-        false = constant(0, ir.IntegerType.get_signless(1))
+        false = constant(0, T.bool())
         _, kept, is_last_likely = fold(self._weight, self.count, [zero, zero, false], keep)
         is_within = arith.andi(is_last_likely, arith.cmpf(_Float.OLT, sum_, border))
         goes_on = arith.andi(is_within, arith.cmpf(_Float.OGT, rest, zero))

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, tensor
+from torch_mlir.extras import types as T
 
 from llmc.dialects.block_bytes import to_blocks, to_bytes
 from llmc.dialects.block_layout import dequantize
@@ -87,7 +88,7 @@ def look_up(ids: ir.Value, table: ir.Value, element: ir.Type | None = None) -> i
     element = element or table.type.element_type
 
     def element_of(which: ir.Value, _: ir.Value) -> ir.Value:
-        row = arith.index_cast(ir.IndexType.get(), which)
+        row = arith.index_cast(T.index(), which)
         within = [loop_index(len(lead) + number) for number in range(len(rest))]
         value = tensor.extract(table, [row, *within])
         return value if value.type == element else arith.extf(element, value)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, tensor
+from torch_mlir.extras import types as T
 
 from llmc.dialects.block_layout import dequantize
 from llmc.dialects.block_types import block_format
@@ -115,7 +116,7 @@ def contract_chosen(
     """
 
     def multiply_add(x: ir.Value, expert: ir.Value, sum_: ir.Value) -> ir.Value:
-        which = arith.index_cast(ir.IndexType.get(), expert)
+        which = arith.index_cast(T.index(), expert)
         element = tensor.extract(weight, place(which, loop_index(2), loop_index(3)))
         if element.type != x.type:
             element = arith.extf(x.type, element)

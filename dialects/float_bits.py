@@ -5,6 +5,7 @@ Which bits are in which part is said by `float_parts`.
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith
+from torch_mlir.extras import types as T
 
 from llmc.dialects.float_parts import F16, F32, FloatParts
 from llmc.dialects.index_notation import constant, letters, pointwise
@@ -27,38 +28,38 @@ def parts_of_integers(name: str, value: ir.Value) -> FloatParts:
 def split(number: ir.Value, part: str) -> ir.Value:
     """The high or the low bits of `number`, f16 or f32."""
     parts = _FLOATS[str(number.type)]
-    whole = _integer(2 * parts.width)
+    whole = T.i(2 * parts.width)
     bits = arith.bitcast(whole, number)
     first, shift = (
         (parts.width, parts.shift) if part == "high" else (parts.top - parts.width + 1, 0)
     )
     first, rest = (arith.shrui(bits, constant(each, whole)) for each in (first, shift))
-    return arith.trunci(_integer(parts.width), _choose(parts.rest, rest, first))
+    return arith.trunci(T.i(parts.width), _choose(parts.rest, rest, first))
 
 
 def join(high: ir.Value, low: ir.Value | None = None) -> ir.Value:
     """The number, in f32, that has these bits; a rough one where `low` is not given."""
-    parts, f32 = _INTEGERS[str(high.type)], ir.F32Type.get()
+    parts, f32 = _INTEGERS[str(high.type)], T.f32()
     if low is None:
-        whole = _integer(32)
+        whole = T.i32()
         bits = arith.shli(arith.extsi(whole, high), constant(parts.place, whole))
         bits = arith.andi(bits, _constant(parts.kept, whole))
         return arith.bitcast(f32, arith.ori(bits, _constant(parts.unread, whole)))
-    whole = _integer(2 * parts.width)
+    whole = T.i(2 * parts.width)
     bits = arith.shli(arith.extsi(whole, high), constant(parts.shift, whole))
     bits = _choose(parts.low, arith.extsi(whole, low), bits)
-    return as_f32(arith.bitcast(f32 if parts is F32 else ir.F16Type.get(), bits))
+    return as_f32(arith.bitcast(f32 if parts is F32 else T.f16(), bits))
 
 
 def as_f32(number: ir.Value) -> ir.Value:
     """A number, f16 or f32, in f32."""
-    f32 = ir.F32Type.get()
+    f32 = T.f32()
     return number if number.type == f32 else arith.extf(f32, number)
 
 
 def left_out(x: ir.Value) -> ir.Value:
     """What the high bits leave out of floats `x [...]`, f32 `[...]`."""
-    lead, f32 = letters(x.type.rank), ir.F32Type.get()
+    lead, f32 = letters(x.type.rank), T.f32()
 
     def rest(number: ir.Value, _: ir.Value) -> ir.Value:
         return arith.subf(as_f32(number), join(split(number, "high")))
@@ -80,10 +81,6 @@ def _choose(mask: int, these: ir.Value, others: ir.Value) -> ir.Value:
         arith.andi(these, _constant(mask, type_)),
         arith.andi(others, _constant(everything - mask, type_)),
     )
-
-
-def _integer(width: int) -> ir.IntegerType:
-    return ir.IntegerType.get_signless(width)
 
 
 def _constant(bits: int, type_: ir.IntegerType) -> ir.Value:

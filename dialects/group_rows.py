@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext
+from torch_mlir.extras import types as T
 
 from llmc.dialects.checks import element_is, filled, integers, same, static, tensor_of, verified
 from llmc.dialects.index_notation import loop_index, reduce, size
@@ -51,7 +52,7 @@ class GroupRowsOp(Operation, name="group_rows", traits=[ext.Pure]):
 
         Every row is compared with every other: the kernel counts instead.
         """
-        index_type, i32 = ir.IndexType.get(), ir.IntegerType.get_signless(32)
+        index_type, i32 = T.index(), T.i32()
         smaller, equal = arith.CmpIPredicate.slt, arith.CmpIPredicate.eq
 
         def count_below(expert: ir.Value, sum_: ir.Value) -> ir.Value:
@@ -83,10 +84,10 @@ def expert_of_rows(first: np.ndarray) -> np.ndarray:
 
 def find_experts(op: Any) -> ir.Value:
     """The group of each row of `op.x`: how many begin there or before, but for one."""
-    i64 = ir.IntegerType.get_signless(64)
+    i64 = T.i64()
 
     def count(first: ir.Value, sum_: ir.Value) -> ir.Value:
-        first = arith.index_cast(ir.IndexType.get(), first)
+        first = arith.index_cast(T.index(), first)
         return add_if(arith.cmpi(arith.CmpIPredicate.sle, first, loop_index(0)), sum_)
 
     return reduce("e->r", count, -1, op.first, element=i64, r=size(op.x, 0))
@@ -96,7 +97,7 @@ def inverse(order: ir.Value) -> ir.Value:
     """The inverse of the permutation `order [R]` of 0 to R - 1."""
 
     def find(value: ir.Value, found: ir.Value) -> ir.Value:
-        value = arith.index_cast(ir.IndexType.get(), value)
+        value = arith.index_cast(T.index(), value)
         is_it = arith.cmpi(arith.CmpIPredicate.eq, value, loop_index(0))
         return arith.select(is_it, arith.index_cast(found.type, loop_index(1)), found)
 

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, tensor
+from torch_mlir.extras import types as T
 
 Size: TypeAlias = int | ir.Value
 Body = Callable[..., ir.Value]
@@ -31,12 +32,12 @@ def constant(value: float | int, type_: ir.Type) -> ir.Value:
 
 def index(value: int) -> ir.Value:
     """A constant of index type."""
-    return constant(value, ir.IndexType.get())
+    return constant(value, T.index())
 
 
 def byte(bits: int) -> ir.Value:
     """A constant i8 of these bits, of which the highest is its sign."""
-    return constant(bits - 256 if bits > 127 else bits, ir.IntegerType.get_signless(8))
+    return constant(bits - 256 if bits > 127 else bits, T.i8())
 
 
 def size(value: ir.Value, dim: int) -> Size:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, bufferization, ext
+from torch_mlir.extras import types as T
 
 from llmc.dialects.block_layout import dequantize
 from llmc.dialects.block_types import block_type, cell_format
@@ -74,7 +75,7 @@ def holds_rows(
         return
     wanted = format_ or found
     require(found == wanted, f"must hold !llmc.{wanted.name}, but is {cache.type}", name)
-    require(rows.type.element_type == ir.F32Type.get(), f"must be for f32, not {rows.type}", name)
+    require(rows.type.element_type == T.f32(), f"must be for f32, not {rows.type}", name)
 
 
 def rows_of(cache: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ from math import prod
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, tensor
+from torch_mlir.extras import types as T
 
 from llmc.dialects.block_bytes import to_bytes
 from llmc.dialects.block_layout import BlockParts, read_halves, read_integers, unpack_bytes
@@ -92,7 +93,7 @@ def gather_bytes(ids: ir.Value, panels: ir.Value, length: int, before: int) -> i
     columns, rank = size // length, ids.type.rank
 
     def byte(which: ir.Value, _: ir.Value) -> ir.Value:
-        row = arith.index_cast(ir.IndexType.get(), which)
+        row = arith.index_cast(T.index(), which)
         panel, column = arith.divui(row, index(columns)), arith.remui(row, index(columns))
         place = _place(column, loop_index(rank + 1), columns, before)
         return tensor.extract(panels, [panel, loop_index(rank), place])

@@ -5,6 +5,7 @@ Where the bits lie is said by `bit_planes`.
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
+from torch_mlir.extras import types as T
 
 from llmc.dialects.bit_planes import HIGH, LOW, MIDDLE, OFFSET, BitPlane, Planes
 from llmc.dialects.block_bytes import to_bytes
@@ -121,6 +122,4 @@ def _integers(planes: list[ir.Value], unread: int = 0) -> ir.Value:
 
 def _shift(dim: int, plane: BitPlane, i8: ir.Type) -> ir.Value:
     """Where in a byte the bits begin that loop number `dim` has come to."""
-    return arith.index_cast(
-        i8, arith.muli(loop_index(dim), constant(plane.bits, ir.IndexType.get()))
-    )
+    return arith.index_cast(i8, arith.muli(loop_index(dim), constant(plane.bits, T.index())))

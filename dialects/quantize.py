@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, math, tensor
+from torch_mlir.extras import types as T
 
 from llmc.dialects.block_layout import BlockParts, pack
 from llmc.dialects.blocks import BlockFormat
@@ -100,7 +101,7 @@ def _scale_and_minimum(rows: ir.Value, format_: BlockFormat) -> tuple[ir.Value, 
 def _extreme(rows: ir.Value) -> ir.Value:
     """The value of largest magnitude in each of `rows [..., G]`, the first of several."""
     lead, most = letters(rows.type.rank - 1), largest_magnitude(rows)
-    i32 = ir.IntegerType.get_signless(32)
+    i32 = T.i32()
 
     def earliest(x: ir.Value, most: ir.Value, first: ir.Value) -> ir.Value:
         is_it = arith.cmpf(arith.CmpFPredicate.OEQ, math.absf(x), most)
@@ -108,7 +109,7 @@ def _extreme(rows: ir.Value) -> ir.Value:
         return arith.select(is_it, arith.minui(here, first), first)
 
     def look_up(first: ir.Value, _: ir.Value) -> ir.Value:
-        column = arith.index_cast(ir.IndexType.get(), first)
+        column = arith.index_cast(T.index(), first)
         return tensor.extract(rows, [*map(loop_index, range(len(lead))), column])
 
     last = rows.type.shape[-1] - 1
@@ -120,7 +121,7 @@ def _integers(
     rows: ir.Value, scale: ir.Value, minimum: ir.Value | None, format_: BlockFormat
 ) -> ir.Value:
     """The integers nearest to `(rows - minimum) / scale`, i8 `[..., G]`."""
-    lead, i8 = letters(rows.type.rank - 1), ir.IntegerType.get_signless(8)
+    lead, i8 = letters(rows.type.rank - 1), T.i8()
     operands = [rows, scale] if minimum is None else [rows, scale, minimum]
 
     def nearest(x: ir.Value, scale: ir.Value, *rest: ir.Value) -> ir.Value:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, math
+from torch_mlir.extras import types as T
 
 from llmc.dialects.blocks import inverse, round_half_away
 from llmc.dialects.checks import counts, element_is, in_blocks, shaped, tensor_of, verified
@@ -58,7 +59,7 @@ class QuantizeRowsOp(Operation, name="quantize_rows", traits=[ext.Pure]):
 def nearest_integers(rows: ir.Value) -> tuple[ir.Value, ir.Value]:
     """`rows [..., G]` as integers i8 `[..., G]` and the scale of each row, f32 `[...]`."""
     scales = divided(largest_magnitude(rows), 127.0)
-    lead, i8 = letters(rows.type.rank - 1), ir.IntegerType.get_signless(8)
+    lead, i8 = letters(rows.type.rank - 1), T.i8()
 
     def nearest(x: ir.Value, scale: ir.Value, _: ir.Value) -> ir.Value:
         return arith.fptosi(i8, math.round(times_inverse(x, scale)))

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import ext
+from torch_mlir.extras import types as T
 
 from llmc.dialects.block_layout import dequantize, unpack
 from llmc.dialects.block_product import sum_blocks
@@ -56,7 +57,7 @@ class QuantizedLinearOp(Operation, name="quantized_linear", traits=[ext.Pure]):
         element_is("x", self.x, "f32" if self.scales is None else "i8")
         if self.scales is not None:
             shape = [*self.x.type.shape[:-1], per_row]
-            expected = ir.RankedTensorType.get(shape, ir.F32Type.get())
+            expected = ir.RankedTensorType.get(shape, T.f32())
             typed("scales", self.scales, expected)
         if self.bias is not None:
             same("bias", "its length", tensor_of(self.bias, "bias", 1)[0], outputs)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, math
+from torch_mlir.extras import types as T
 
 from llmc.dialects.checks import (
     counts,
@@ -66,7 +67,7 @@ class RotaryTableOp(Operation, name="rotary_table", traits=[ext.Pure]):
 
     def lower(self) -> ir.Value:
         """One elementwise operation on the frequencies and the number of the row."""
-        element, i64 = self.out.type.element_type, ir.IntegerType.get_signless(64)
+        element, i64 = self.out.type.element_type, T.i64()
         compute, _ = FUNCTIONS[self.function.value]
 
         def point(frequency: ir.Value, _: ir.Value) -> ir.Value:

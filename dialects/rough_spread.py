@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, math
+from torch_mlir.extras import types as T
 
 from llmc.dialects import float_bits, plane_layout
 from llmc.dialects.block_layout import dequantize
@@ -42,7 +43,7 @@ class RoughMetricOp(Operation, name="rough_metric", traits=[ext.Pure]):
 
     def lower(self) -> ir.Value:
         """The mean square of each column, the least that counts, and 1 over the fourth root."""
-        numbers, f32 = _numbers(self.x), ir.F32Type.get()
+        numbers, f32 = _numbers(self.x), T.f32()
         rows, columns = numbers.type.shape
 
         def add_square(number: ir.Value, sum_: ir.Value) -> ir.Value:
@@ -96,7 +97,7 @@ class RoughSpreadOp(Operation, name="rough_spread", traits=[ext.Pure]):
 
     def lower(self) -> ir.Value:
         """The lengths of the rows and of what is left out of them."""
-        in_blocks, f32 = block_format(self.x.type), ir.F32Type.get()
+        in_blocks, f32 = block_format(self.x.type), T.f32()
         terms = self.x.type.shape[1]
 
         def add_square(number: ir.Value, over: ir.Value, sum_: ir.Value) -> ir.Value:
@@ -139,5 +140,5 @@ def _numbers(x: ir.Value) -> ir.Value:
     """What a matrix holds, f32 `[N, K]`."""
     if block_format(x.type):
         return dequantize(x)
-    f32 = ir.F32Type.get()
+    f32 = T.f32()
     return pointwise("nk->nk", lambda number, _: float_bits.as_f32(number), x, element=f32)

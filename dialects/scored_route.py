@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, math, tensor
+from torch_mlir.extras import types as T
 
 from llmc.dialects.checks import (
     counts,
@@ -124,7 +125,7 @@ class ScoredRouteOp(Operation, name="scored_route", traits=[ext.Pure]):
         _, experts = select_largest(sums, self.weights.type.shape[1])
 
         def score_of(expert: ir.Value, _: ir.Value) -> ir.Value:
-            place = arith.index_cast(ir.IndexType.get(), expert)
+            place = arith.index_cast(T.index(), expert)
             return tensor.extract(scores, [loop_index(0), place])
 
         chosen = pointwise("rc->rc", score_of, experts, element=scores.type.element_type)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext
+from torch_mlir.extras import types as T
 
 from llmc.dialects.checks import (
     counts,
@@ -59,7 +60,7 @@ class TakeRowsOp(Operation, name="take_rows", traits=[ext.Pure]):
 
         def row_of(number: ir.Value, _: ir.Value) -> ir.Value:
             # As an index: ids may be of fewer bits than `top_k` needs.
-            whole = arith.index_cast(ir.IndexType.get(), number)
+            whole = arith.index_cast(T.index(), number)
             return arith.index_cast(number.type, arith.divui(whole, index(self.top_k.value)))
 
         return look_up(pointwise("r->r", row_of, self.ids), self.x)

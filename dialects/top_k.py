@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, ext
+from torch_mlir.extras import types as T
 
 from llmc.dialects.argmax import equal, rows_of_floats
 from llmc.dialects.checks import element_is, require, same, same_element, tensor_of, verified
@@ -74,7 +75,7 @@ def ranks_of(x: ir.Value) -> ir.Value:
     def count_before(other: ir.Value, value: ir.Value, rank: ir.Value) -> ir.Value:
         return add_if(goes_before(other, loop_index(2), value, loop_index(1)), rank)
 
-    return reduce("rm,rn->rn", count_before, 0, x, x, element=ir.IntegerType.get_signless(64))
+    return reduce("rm,rn->rn", count_before, 0, x, x, element=T.i64())
 
 
 def goes_before(other: ir.Value, place: ir.Value, value: ir.Value, own: ir.Value) -> ir.Value:

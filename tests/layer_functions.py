@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import func
+from torch_mlir.extras import types as T
 from torch_mlir.passmanager import PassManager
 
 from llmc.pipelines.passes import DispatchKernels, ScheduleKernels
@@ -34,10 +35,10 @@ def compute_by_kernels(
         types: list[ir.Type] = [
             type_of(array, (open_dims or {}).get(number)) for number, array in enumerate(arrays)
         ]
-        types.append(ir.IndexType.get())
+        types.append(T.index())
         with ir.InsertionPoint(module.body):
             function = func.FuncOp("layer", (types, []))
-        function.attributes[LAYER] = ir.IntegerAttr.get(ir.IndexType.get(), len(arrays))
+        function.attributes[LAYER] = ir.IntegerAttr.get(T.index(), len(arrays))
         with ir.InsertionPoint(function.add_entry_block()):
             results = build(*function.arguments)
             func.ReturnOp(results)

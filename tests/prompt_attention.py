@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, linalg, tensor
+from torch_mlir.extras import types as T
 
 from llmc import dialects
 from llmc.dialects import AttentionOp, CacheAppendOp, CacheReadOp, RMSNormOp, RotaryOp
@@ -70,7 +71,7 @@ class Shape:
 
     @property
     def _types(self) -> list[ir.Type]:
-        f32, i64_, place = ir.F32Type.get(), ir.IntegerType.get_signless(64), ir.IndexType.get()
+        f32, i64_, place = T.f32(), T.i64(), T.index()
         unknown, of = ir.ShapedType.get_dynamic_size(), ir.RankedTensorType.get
         held = ir.Type.parse(self.cache)
         caches = [
@@ -113,7 +114,7 @@ class Shape:
             f64(SCALE),
             i64(self.window),
             f64(self.softcap),
-            ir.RankedTensorType.get(extents, ir.F32Type.get()),
+            ir.RankedTensorType.get(extents, T.f32()),
             past=past,
             start=start,
         )

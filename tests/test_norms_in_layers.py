@@ -5,6 +5,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch_mlir import ir
 from torch_mlir.dialects import arith
+from torch_mlir.extras import types as T
 
 from llmc.dialects import LayerNormOp, RMSNormOp
 from llmc.dialects.index_notation import letters, pointwise, slice_of
@@ -20,7 +21,7 @@ def _add(a: ir.Value, b: ir.Value, _: ir.Value) -> ir.Value:
 
 
 def _f64(value: float) -> ir.FloatAttr:
-    return ir.FloatAttr.get(ir.F64Type.get(), value)
+    return ir.FloatAttr.get(T.f64(), value)
 
 
 @settings(max_examples=6, derandomize=True)

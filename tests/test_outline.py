@@ -7,6 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, linalg, math, tensor
+from torch_mlir.extras import types as T
 
 from llmc.dialects.index_notation import (
     collapse,
@@ -135,7 +136,7 @@ def _arguments(tokens: int) -> list[np.ndarray]:
 
 def _program(steps: list, tokens: int) -> ir.Module:
     module = ir.Module.create()
-    f32 = ir.F32Type.get()
+    f32 = T.f32()
     types = [ir.RankedTensorType.get([rows, _CHANNELS], f32) for rows in (tokens, _CHANNELS)]
     with ir.InsertionPoint(module.body):
         function = func.FuncOp("f", (types, []))

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, math
+from torch_mlir.extras import types as T
 
 from llmc.dialects import JoinFloatOp, PackedLinearOp, RMSNormOp
 from llmc.dialects.attributes import i64
@@ -226,7 +227,7 @@ def test_surroundings(tokens):
 
     def build(x: ir.Value, scale: ir.Value, weight: ir.Value, residual: ir.Value) -> ir.Value:
         out = ir.RankedTensorType.get([*x.type.shape[:-1], 128], x.type.element_type)
-        f64 = ir.F64Type.get()
+        f64 = T.f64()
         epsilon, offset = ir.FloatAttr.get(f64, 1e-5), ir.FloatAttr.get(f64, 0.0)
         normed = RMSNormOp(x, epsilon, offset, x.type, weight=scale).out
         y = PackedLinearOp(normed, weight, i64(1), out).out

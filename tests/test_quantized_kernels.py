@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, math, vector
+from torch_mlir.extras import types as T
 
 from llmc.dialects import PackedQuantizedLinearOp, PlaneLinearOp, RMSNormOp
 from llmc.dialects.bit_planes import HIGH, LOW, pack_planes
@@ -250,7 +251,7 @@ def _type(array: np.ndarray, dynamic: bool) -> ir.Type:
     shape = list(array.shape)
     if dynamic:
         shape[1] = ir.ShapedType.get_dynamic_size()
-    element = ir.F32Type.get() if array.dtype == np.float32 else ir.IntegerType.get_signless(8)
+    element = T.f32() if array.dtype == np.float32 else T.i8()
     return ir.RankedTensorType.get(shape, element)
 
 
@@ -260,4 +261,4 @@ def _silu(x: ir.Value) -> ir.Value:
 
 
 def _f64(value: float) -> ir.Attribute:
-    return ir.FloatAttr.get(ir.F64Type.get(), value)
+    return ir.FloatAttr.get(T.f64(), value)

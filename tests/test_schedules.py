@@ -5,6 +5,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, math, tensor
+from torch_mlir.extras import types as T
 
 from llmc.dialects import QuantizedLinearOp
 from llmc.dialects.block_bytes import to_blocks
@@ -117,7 +118,7 @@ def test_matvec_q4(outputs, blocks, format_, bias, rows, unroll):
 
     def build(x: ir.Value, w: ir.Value, b: ir.Value) -> ir.Value:
         blocks = to_blocks(w, block_type(format_))
-        type_ = ir.RankedTensorType.get([1, outputs], ir.F32Type.get())
+        type_ = ir.RankedTensorType.get([1, outputs], T.f32())
         return QuantizedLinearOp(x, blocks, type_, bias=b if bias else None).out
 
     arguments = [x, weight.view(np.int8).reshape(outputs, blocks, -1), b]

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, tensor
+from torch_mlir.extras import types as T
 
 from llmc.dialects.index_notation import (
     as_value,
@@ -70,7 +71,7 @@ def test_shapes_of_a_random_program(steps, rows, columns):
     with new_context(), ir.Location.unknown():
         module = ir.Module.create()
         unknown = ir.ShapedType.get_dynamic_size()
-        type_ = ir.RankedTensorType.get([unknown, unknown], ir.F32Type.get())
+        type_ = ir.RankedTensorType.get([unknown, unknown], T.f32())
         with ir.InsertionPoint(module.body):
             function = func.FuncOp("f", ([type_], []))
         with ir.InsertionPoint(function.add_entry_block()):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from torch_mlir import ir
 from torch_mlir.dialects import func
+from torch_mlir.extras import types as T
 
 from llmc.dialects import PackedLinearOp
 from llmc.frontend.compile import compile_model
@@ -140,7 +141,7 @@ def _float_layer(arrays: list[np.ndarray], rows: str) -> ir.Module:
     with ir.InsertionPoint(module.body):
         main = func.FuncOp("main", ([x, weight], [y]))
     with ir.InsertionPoint(main.add_entry_block()):
-        one = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 1)
+        one = ir.IntegerAttr.get(T.i64(), 1)
         func.ReturnOp([PackedLinearOp(*main.arguments, one, y).out])
     return module
 

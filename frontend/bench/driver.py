@@ -6,6 +6,7 @@ from pathlib import Path
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, scf, tensor
+from torch_mlir.extras import types as T
 
 from llmc.dialects.index_notation import constant
 from llmc.pipelines.iree import compile_module
@@ -31,7 +32,7 @@ def compile_driver(function: str, tokens: int, vocabulary: int, output: Path) ->
 
 
 def _define(function: str, tokens: int, vocabulary: int) -> None:
-    i64, f32 = ir.IntegerType.get_signless(64), ir.F32Type.get()
+    i64, f32 = T.i64(), T.f32()
     given = ir.RankedTensorType.get([1, tokens], i64)
     dynamic = ir.ShapedType.get_dynamic_size()
     taken = ir.RankedTensorType.get([1, dynamic], i64) if function == abi.PREFILL else given

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import func
+from torch_mlir.extras import types as T
 
 from llmc import dialects
 from llmc.dialects import LinearOp
@@ -97,8 +98,8 @@ def _compiled(grid: Grid) -> bytes:
         dialects.load(context)
         module = ir.Module.create()
         add_grid(module, grid)
-        short, long = (ir.RankedTensorType.get([1, n], ir.F32Type.get()) for n in (_WIDTH, _LONG))
-        weights = ir.RankedTensorType.get([_COUNT, _WIDTH, _WIDTH], ir.F32Type.get())
+        short, long = (ir.RankedTensorType.get([1, n], T.f32()) for n in (_WIDTH, _LONG))
+        weights = ir.RankedTensorType.get([_COUNT, _WIDTH, _WIDTH], T.f32())
         ranks = grid.axes[1].size
         for name, operation in _OPERATIONS.items():
             for form in ("once", "often"):

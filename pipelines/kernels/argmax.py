@@ -5,6 +5,7 @@ IREE's own reductions keep one number at a time, and each is a dispatch.
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref
+from torch_mlir.extras import types as T
 
 from llmc.dialects.argmax import is_finite
 from llmc.dialects.index_notation import constant, index
@@ -23,7 +24,7 @@ def argmax(x: ir.RankedTensorType, lanes: int) -> Kernel:
         x: ir.Value,
         out: ir.Value,
     ) -> None:
-        i32 = ir.IntegerType.get_signless(32)
+        i32 = T.i32()
         read, nowhere = read_row(x, row, numbers), constant(columns, i32)
         largest, place = first_largest(read, index(0), index(columns), numbers, nowhere)
         place = arith.select(is_finite(largest), place, constant(-1, i32))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf, vector
+from torch_mlir.extras import types as T
 
 from llmc.dialects import AttentionOp, AttentionPartOp, CachedAttentionOp
 from llmc.dialects.attention import HIDDEN
@@ -206,7 +207,7 @@ class _Tile:
         self.scores = buffer(block, lanes)
         self.sums = buffer(shape.value_channels, lanes)
         self.widened = None
-        if any(cache.type.element_type != ir.F32Type.get() for cache in (keys, values)):
+        if any(cache.type.element_type != T.f32() for cache in (keys, values)):
             widest = max(shape.channels, shape.value_channels)
             self.widened = WidenedColumns(block, widest, where)
 
@@ -297,7 +298,7 @@ class _Tile:
         return list(loop.results)
 
     def _mask(self, score: ir.Value, column: ir.Value) -> ir.Value:
-        i32 = ir.IntegerType.get_signless(32)
+        i32 = T.i32()
         lanes = ir.VectorType.get([self.lanes], i32)
         if self.shape.part:
             column = self.shape.part.place(column)

@@ -8,6 +8,7 @@ from math import prod
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf, vector
+from torch_mlir.extras import types as T
 
 from llmc.dialects.argmax import is_finite
 from llmc.dialects.divisor import divisor
@@ -71,7 +72,7 @@ def choose_best(
 
 def part_types(rows: int, workgroups: int, element: ir.Type) -> list[ir.RankedTensorType]:
     """The types of the results for the parts of so many rows."""
-    i32 = ir.IntegerType.get_signless(32)
+    i32 = T.i32()
     return [ir.RankedTensorType.get([rows, workgroups], type_) for type_ in (element, i32)]
 
 
@@ -99,4 +100,4 @@ def _vector(extent: int, element: ir.Type) -> ir.VectorType:
 
 
 def _nowhere(row: ir.RankedTensorType) -> ir.Value:
-    return constant(prod(row.shape), ir.IntegerType.get_signless(32))
+    return constant(prod(row.shape), T.i32())

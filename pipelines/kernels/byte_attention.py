@@ -9,6 +9,7 @@ from dataclasses import astuple
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf, vector
+from torch_mlir.extras import types as T
 
 from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.kernels.attention import AttentionShape
@@ -88,7 +89,7 @@ class _RowSoftmax(ByteSoftmax):
     def _bound(self, row: int, own: ir.Value) -> None:
         """Stores which columns `row` sees, whose own is number `own` of all."""
         window, part, i32 = self._shape.window, self._shape.part, own.type
-        end = arith.addi(arith.index_cast(ir.IndexType.get(), own), index(1))
+        end = arith.addi(arith.index_cast(T.index(), own), index(1))
         begin = arith.maxsi(arith.subi(end, index(window)), index(0)) if window else index(0)
         for column, bounds in ((begin, self._begins), (end, self._ends)):
             held = part.held(column) if part else column
@@ -121,7 +122,7 @@ class _RowSoftmax(ByteSoftmax):
 
     def store(self, out: ir.Value) -> None:
         """Writes rows of `out [B, T, H, E]`; of a part of the columns, the logarithms, too."""
-        channels, f32 = self.caches.value_channels, ir.F32Type.get()
+        channels, f32 = self.caches.value_channels, T.f32()
         lanes = width_of(self._widest, channels)
         for row, place in enumerate(self._rows.outputs):
             # Rows that see no column become 0, not 0/0.

@@ -10,8 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Annotated
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, llvm, vector
+from torch_mlir.dialects import arith, vector
+from torch_mlir.extras import types as T
 
+from llmc.pipelines.kernels.intrinsics import intrinsic
 from llmc.pipelines.kernels.splat import splat
 from llmc.pipelines.option_text import OneOf
 
@@ -28,7 +30,7 @@ def vpdpbusd(total: ir.Value, pairs: Pairs, signed: bool, most: int) -> ir.Value
         return plain(total, pairs, signed, most)
     bits = 32 * _lanes(total)
     for weights, values in pairs:
-        total = _call(f"llvm.x86.avx512.vpdpbusd.{bits}", total.type, total, weights, values)
+        total = intrinsic(f"llvm.x86.avx512.vpdpbusd.{bits}", total.type, total, weights, values)
     return total
 
 
@@ -37,18 +39,18 @@ def vpmaddubsw(total: ir.Value, pairs: Pairs, signed: bool, most: int) -> ir.Val
     if not signed and most > 128:
         return plain(total, pairs, signed, most)
     lanes = _lanes(total)
-    halves = ir.VectorType.get([2 * lanes], _integer(16))
+    halves = ir.VectorType.get([2 * lanes], T.i16())
     ones = splat(1, halves)
     together = max(1, 32767 // (2 * 127 * most))
     for start in range(0, len(pairs), together):
         products = [
-            _call("llvm.x86.avx2.pmadd.ub.sw", halves, *_with_sign_of_weight(*pair, signed))
+            intrinsic("llvm.x86.avx2.pmadd.ub.sw", halves, *_with_sign_of_weight(*pair, signed))
             for pair in pairs[start : start + together]
         ]
         sum_ = products[0]
         for product in products[1:]:
             sum_ = arith.addi(sum_, product)
-        total = arith.addi(total, _call("llvm.x86.avx2.pmadd.wd", total.type, sum_, ones))
+        total = arith.addi(total, intrinsic("llvm.x86.avx2.pmadd.wd", total.type, sum_, ones))
     return total
 
 
@@ -59,7 +61,7 @@ def sdot(total: ir.Value, pairs: Pairs, signed: bool, most: int) -> ir.Value:
     for weights, values in pairs:
         bytes_ = 4 * _lanes(total)
         name = f"llvm.aarch64.neon.sdot.v{_lanes(total)}i32.v{bytes_}i8"
-        total = _call(name, total.type, total, weights, values)
+        total = intrinsic(name, total.type, total, weights, values)
     return total
 
 
@@ -72,7 +74,7 @@ def smmla(rows: Sequence[Pairs]) -> list[ir.Value]:
     products = [
         (_words(weights), _words(x), _words(y)) for (weights, x), (_, y) in zip(*rows, strict=True)
     ]
-    left = right = splat(0, ir.VectorType.get([4], _integer(32)))
+    left = right = splat(0, ir.VectorType.get([4], T.i32()))
     for (w, x, y), (next_w, next_x, next_y) in zip(products[::2], products[1::2], strict=True):
         first, second = (vector.shuffle(a, b, [0, 4, 0, 4]) for a, b in ((x, next_x), (y, next_y)))
         activations = vector.shuffle(first, second, [0, 1, 4, 5])
@@ -123,8 +125,8 @@ def _with_sign_of_weight(
     if not signed:
         return weights, values
     type_ = weights.type
-    signs = _call("llvm.x86.avx2.psign.b", type_, values, weights)
-    return _call("llvm.x86.avx2.psign.b", type_, weights, weights), signs
+    signs = intrinsic("llvm.x86.avx2.psign.b", type_, values, weights)
+    return intrinsic("llvm.x86.avx2.psign.b", type_, weights, weights), signs
 
 
 def _byte(words: ir.Value, number: int, signed: bool, type_: ir.Type) -> ir.Value:
@@ -135,22 +137,14 @@ def _byte(words: ir.Value, number: int, signed: bool, type_: ir.Type) -> ir.Valu
 
 
 def _smmla(total: ir.Value, activations: ir.Value, weights: ir.Value) -> ir.Value:
-    bytes_ = ir.VectorType.get([16], _integer(8))
+    bytes_ = ir.VectorType.get([16], T.i8())
     operands = (vector.bitcast(bytes_, words) for words in (activations, weights))
-    return _call("llvm.aarch64.neon.smmla.v4i32.v16i8", total.type, total, *operands)
+    return intrinsic("llvm.aarch64.neon.smmla.v4i32.v16i8", total.type, total, *operands)
 
 
 def _words(bytes_: ir.Value) -> ir.Value:
-    return vector.bitcast(ir.VectorType.get([_lanes(bytes_) // 4], _integer(32)), bytes_)
-
-
-def _call(name: str, type_: ir.Type, *operands: ir.Value) -> ir.Value:
-    return llvm.call_intrinsic(type_, name, list(operands), [], [])
+    return vector.bitcast(ir.VectorType.get([_lanes(bytes_) // 4], T.i32()), bytes_)
 
 
 def _lanes(value: ir.Value) -> int:
     return value.type.shape[0]
-
-
-def _integer(bits: int) -> ir.Type:
-    return ir.IntegerType.get_signless(bits)

@@ -13,6 +13,7 @@ from typing import ClassVar, Protocol, TypeAlias
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf, vector
+from torch_mlir.extras import types as T
 
 from llmc.dialects.block_panels import WORD
 from llmc.dialects.blocks import Q8_0
@@ -88,7 +89,7 @@ class ByteSoftmax(OnlineSoftmax):
         self.multiply = INSTRUCTIONS[instruction]
         self.keys = CellPanels(KEYS, caches.keys, caches.head)
         self.values = CellPanels(VALUES, caches.values, caches.head)
-        i32, byte = (ir.IntegerType.get_signless(bits) for bits in (32, 8))
+        i32, byte = (T.i(bits) for bits in (32, 8))
         self.words = ir.VectorType.get([self.lanes], i32)
         self.by_keys = KeyProducts(self.query, self.keys, self.lanes, self.multiply)
         in_value = caches.value_channels // Q8_0.values

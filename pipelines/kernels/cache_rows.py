@@ -8,6 +8,7 @@ from functools import reduce
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math, memref, scf, vector
+from torch_mlir.extras import types as T
 
 from llmc.dialects.block_panels import WORD
 from llmc.dialects.blocks import Q8_0
@@ -28,7 +29,7 @@ from llmc.pipelines.kernels.vectors import (
 
 def holds_bytes_of_cells(cache: ir.Value) -> bool:
     """Whether the buffer `cache` holds cells."""
-    return bool(cache.type.element_type == ir.IntegerType.get_signless(8))
+    return bool(cache.type.element_type == T.i8())
 
 
 def channels_of(cache: ir.Value) -> int:
@@ -61,7 +62,7 @@ class _CellWriter:
     def __init__(self, cache: ir.Value, lanes: int, format_: CellFormat) -> None:
         self._cache, self._format = cache, format_
         self._lanes = width_of(lanes, Q8_0.values)
-        type_ = ir.MemRefType.get([channels_of(cache)], ir.F32Type.get())
+        type_ = ir.MemRefType.get([channels_of(cache)], T.f32())
         self._room = memref.alloca(type_, [], [])
 
     def append(self, place: Sequence[ir.Value], make: Callable[[Write], None]) -> None:
@@ -74,7 +75,7 @@ class _CellWriter:
 
     def _round(self, block: ir.Value, cell: list[ir.Value], column: ir.Value) -> None:
         """Writes a block, as `llmc.quantize` says, as a column of a cell."""
-        first, f32 = arith.muli(block, index(Q8_0.values)), ir.F32Type.get()
+        first, f32 = arith.muli(block, index(Q8_0.values)), T.f32()
         offsets = range(0, Q8_0.values, self._lanes)
         numbers = [load(self._room, [arith.addi(first, index(i))], self._lanes) for i in offsets]
         if self._format.transformed:
@@ -86,10 +87,8 @@ class _CellWriter:
         scale, zero = arith.divf(largest, constant(127.0, f32)), constant(0.0, f32)
         is_zero = arith.cmpf(arith.CmpFPredicate.OEQ, scale, zero)
         inverse = arith.select(is_zero, zero, arith.divf(constant(1.0, f32), scale))
-        half = vector.broadcast(
-            ir.VectorType.get([1], ir.F16Type.get()), arith.truncf(ir.F16Type.get(), scale)
-        )
-        byte = ir.IntegerType.get_signless(8)
+        half = vector.broadcast(ir.VectorType.get([1], T.f16()), arith.truncf(T.f16(), scale))
+        byte = T.i8()
         two = vector.bitcast(ir.VectorType.get([2], byte), half)
         vector.store(two, self._cache, [*cell, arith.muli(column, index(2))])
         parts = []

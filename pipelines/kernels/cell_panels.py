@@ -2,6 +2,7 @@
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, vector
+from torch_mlir.extras import types as T
 
 from llmc.dialects.block_panels import WORD
 from llmc.dialects.cache_cells import COLUMNS, PANEL, UPPER, CellFormat, Plane
@@ -35,7 +36,7 @@ class CellPanels:
     def scales(self, column: ir.Value, cell: ir.Value, count: int) -> ir.Value:
         """As float32 `count` scales of a cell, from that of `column` on."""
         both = read_bytes(self._buffer, [self._scale(column, cell)], 2 * count)
-        halves = vector.bitcast(ir.VectorType.get([count], ir.F16Type.get()), both)
+        halves = vector.bitcast(ir.VectorType.get([count], T.f16()), both)
         return arith.extf(floats(count), halves)
 
     def panel(self, column: ir.Value, cell: ir.Value) -> ir.Value:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, vector
+from torch_mlir.extras import types as T
 
 from llmc.dialects.block_panels import WORD
 from llmc.dialects.cache_cells import PANEL, PLANES, UPPER, Plane
@@ -94,7 +95,7 @@ def starts(total: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 def word_in_lanes(bytes_: ir.Value, where: Sequence[ir.Value], lanes: int) -> ir.Value:
     """Four of `bytes_` from `where` on, in each of `lanes`."""
-    i32 = ir.IntegerType.get_signless(32)
+    i32 = T.i32()
     one, all_ = (ir.VectorType.get([count], i32) for count in (1, lanes))
     word = vector.bitcast(one, read_bytes(bytes_, where, WORD))
     words = vector.broadcast(all_, vector.extract(word, [], [0]))

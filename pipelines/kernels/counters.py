@@ -2,6 +2,7 @@
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf
+from torch_mlir.extras import types as T
 
 from llmc.dialects.index_notation import constant
 
@@ -11,7 +12,7 @@ class Counters:
 
     def __init__(self, module: ir.Operation, symbol: str, count: int, bits: int) -> None:
         """Makes the global that holds them, where there is none yet."""
-        integer = ir.IntegerType.get_signless(bits)
+        integer = T.i(bits)
         self.type = ir.RankedTensorType.get([count], integer)
         self.reference = {"global": ir.FlatSymbolRefAttr.get(symbol)}
         if symbol not in ir.SymbolTable(module):

@@ -5,6 +5,7 @@ from math import inf
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf
+from torch_mlir.extras import types as T
 
 from llmc.dialects import ScoredRouteOp
 from llmc.dialects.group_rows import add_if
@@ -23,7 +24,7 @@ def leave_out_groups(op: ScoredRouteOp, sums: ir.Value) -> None:
         first = arith.muli(group, index(each))
         memref.store(_sum_of_best(sums, first, each, op.best.value), totals, [group])
         scf.yield_([])
-    kept = constant(op.kept_groups.value, _i64())
+    kept = constant(op.kept_groups.value, T.i64())
     for group in scf.for_(index(0), index(groups), index(1)):
         is_out = arith.cmpi(arith.CmpIPredicate.uge, _rank(totals, group), kept)
         with ir.InsertionPoint(scf.IfOp(is_out).then_block):
@@ -53,13 +54,9 @@ def _rank(totals: ir.Value, group: ir.Value) -> ir.Value:
     """How many groups go before one: those of a larger total, and earlier ones of the same."""
     (groups,) = totals.type.shape
     own = memref.load(totals, [group])
-    loop = scf.ForOp(index(0), index(groups), index(1), [constant(0, _i64())])
+    loop = scf.ForOp(index(0), index(groups), index(1), [constant(0, T.i64())])
     with ir.InsertionPoint(loop.body):
         other = memref.load(totals, [loop.induction_variable])
         is_before = goes_before(other, loop.induction_variable, own, group)
         scf.yield_([add_if(is_before, loop.inner_iter_args[0])])
     return loop.result
-
-
-def _i64() -> ir.Type:
-    return ir.IntegerType.get_signless(64)

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, scf, vector
+from torch_mlir.extras import types as T
 
 from llmc.dialects.argmax import equal
 from llmc.dialects.index_notation import Size, constant, index
@@ -71,7 +72,7 @@ def largest_in_turn(
 
     Equal ones come in the order of their places.
     """
-    left, i32 = read, ir.IntegerType.get_signless(32)
+    left, i32 = read, T.i32()
     nowhere = constant(columns, i32)
     for _ in range(count):
         value, place = first_largest(left, index(0), index(columns), numbers, nowhere)
@@ -103,7 +104,7 @@ def read_row(x: ir.Value, row: ir.Value, numbers: ir.VectorType) -> Read:
     """Reads a row of `x [R, N]`; a piece that would go beyond its end overlaps the one before."""
     width = numbers.shape[0]
     last = index(x.type.shape[1] - width)
-    i32 = ir.IntegerType.get_signless(32)
+    i32 = T.i32()
     steps = first_places(numbers)
 
     def read(at: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -123,4 +124,4 @@ def first_places(numbers: ir.VectorType) -> ir.Value:
 
 def places(numbers: ir.VectorType) -> ir.VectorType:
     """The type of the places of `numbers`."""
-    return ir.VectorType.get(numbers.shape, ir.IntegerType.get_signless(32))
+    return ir.VectorType.get(numbers.shape, T.i32())

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math, memref, scf
+from torch_mlir.extras import types as T
 
 from llmc.dialects.index_notation import Size, constant, index
 from llmc.pipelines.kernels.decode_attention import DecodeShape
@@ -45,12 +46,12 @@ def room_type(batch: int | None, heads: int, value_channels: int) -> ir.RankedTe
     """What the parts leave: for each head of `batch` rows, None where dynamic, and each part of its
     columns the sums of values, then the peak and the sum of weights."""
     rows = ir.ShapedType.get_dynamic_size() if batch is None else batch
-    return ir.RankedTensorType.get([rows, heads, _PARTS, value_channels + 2], ir.F32Type.get())
+    return ir.RankedTensorType.get([rows, heads, _PARTS, value_channels + 2], T.f32())
 
 
 def slot_type() -> ir.RankedTensorType:
     """Of `slot`: the first sequence and the column of the token."""
-    return ir.RankedTensorType.get([2], ir.IntegerType.get_signless(32))
+    return ir.RankedTensorType.get([2], T.i32())
 
 
 def attend_to_parts(
@@ -274,7 +275,7 @@ def _at_least_one(count: ir.Value) -> ir.Value:
 
 def _sum(room: ir.Value, where: list[ir.Value], parts: ir.Value, channels: list[ir.Value]) -> State:
     """What the head at `where` has seen in all `parts`, as far as `channels` go."""
-    f32 = ir.F32Type.get()
+    f32 = T.f32()
     width = room.type.shape[3] - 2
     zero = constant(0.0, f32)
     empty = State([constant(NOTHING, f32)], [zero], [[zero] * len(channels)])

@@ -6,6 +6,7 @@ the square of their number. Knuth, The Art of Computer Programming, 5.2, algorit
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf
+from torch_mlir.extras import types as T
 
 from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.kernels.kernel import Kernel, load_index
@@ -47,7 +48,7 @@ def _build(
         group = load_index(expert, row)
         place = arith.subi(memref.load(first, [group]), one)
         memref.store(place, first, [group])
-        where = arith.index_cast(ir.IndexType.get(), place)
+        where = arith.index_cast(T.index(), place)
         memref.store(arith.index_cast(i32, row), order, [where])
         memref.store(place, places, [row])
         scf.yield_([])

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math, scf, vector
+from torch_mlir.extras import types as T
 
 from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.kernels.kernel import in_symbol, multiply_add
@@ -104,7 +105,7 @@ class HeadRow:
         with ir.InsertionPoint(loop.body):
             x = self._load(loop.induction_variable, lanes)
             scf.YieldOp([multiply_add(x, x, loop.inner_iter_args[0])])
-        f32 = ir.F32Type.get()
+        f32 = T.f32()
         mean = arith.divf(total(loop.results[0]), constant(float(self.channels), f32))
         scale = math.rsqrt(arith.addf(mean, constant(norm.epsilon, f32)))
         return replace(self, norm=norm, scale=scale)

@@ -13,6 +13,7 @@ from hashlib import sha256
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, builtin, func, memref
+from torch_mlir.extras import types as T
 
 from llmc.dialects.index_notation import Size, as_value, index, size
 from llmc.pipelines.kernels.launch import Launch
@@ -149,7 +150,7 @@ def workgroup_a_row(out: ir.RankedTensorType) -> Callable[[list[ir.Value]], tupl
 
 def load_index(buffer: ir.Value, *where: ir.Value) -> ir.Value:
     """An integer of `buffer`, as an index."""
-    return arith.index_cast(ir.IndexType.get(), memref.load(buffer, list(where)))
+    return arith.index_cast(T.index(), memref.load(buffer, list(where)))
 
 
 def multiply_add(x: ir.Value, y: ir.Value, sum_: ir.Value) -> ir.Value:
@@ -192,7 +193,7 @@ def _around(op: ir.Operation | ir.OpView, name: str) -> ir.Operation:
 
 
 def _index(number: int) -> ir.IntegerAttr:
-    return ir.IntegerAttr.get(ir.IndexType.get(), number)
+    return ir.IntegerAttr.get(T.index(), number)
 
 
 def _define(symbol: str, kernel: Kernel, extents: int, views: list[_View]) -> None:
@@ -204,7 +205,7 @@ def _define(symbol: str, kernel: Kernel, extents: int, views: list[_View]) -> No
         export = _region_op(
             "stream.executable.export",
             {"sym_name": name, "function_ref": ir.FlatSymbolRefAttr.get(symbol)},
-            [ir.IndexType.get()] * extents,
+            [T.index()] * extents,
         )
         code = builtin.ModuleOp()
         ir.Operation.create("stream.executable.end")
@@ -228,7 +229,7 @@ def _region_op(
 def _define_function(symbol: str, kernel: Kernel, extents: int, views: list[_View]) -> None:
     binding = ir.Type.parse("!stream.binding")
     bindings = len({view.binding for view in views})
-    inputs = [ir.IndexType.get()] * extents + [binding] * bindings
+    inputs = [T.index()] * extents + [binding] * bindings
     function = func.FuncOp(symbol, (inputs, []))
     if kernel.launch:
         function.attributes["translation_info"] = kernel.launch.translation_info
@@ -260,6 +261,6 @@ def _buffer_type(type_: ir.RankedTensorType) -> ir.MemRefType:
 def _workgroup_id(dimension: int) -> ir.Value:
     return ir.Operation.create(
         "stream.dispatch.workgroup.id",
-        results=[ir.IndexType.get()],
+        results=[T.index()],
         attributes={"dimension": _index(dimension)},
     ).result

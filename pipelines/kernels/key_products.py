@@ -5,6 +5,7 @@ from functools import partial
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math, memref, scf, vector
+from torch_mlir.extras import types as T
 
 from llmc.dialects.block_panels import WORD
 from llmc.dialects.blocks import Q8_0
@@ -59,7 +60,7 @@ class KeyProducts:
         self._signed = multiply is not vpdpbusd and not self._by_halves
         heads, channels = query.type.shape
         self._cells = channels // Q8_0.values
-        i32, byte = (ir.IntegerType.get_signless(bits) for bits in (32, 8))
+        i32, byte = (T.i(bits) for bits in (32, 8))
         self._words = ir.VectorType.get([lanes], i32)
         self._rounded = buffer(heads, self._cells, Q8_0.values, element=byte)
         self._steps = buffer(len(PLANES), heads, self._cells)
@@ -126,7 +127,7 @@ class KeyProducts:
 
     def _round(self, head: ir.Value, block: ir.Value) -> None:
         """Makes integers of 32 channels."""
-        f32, i32, i8 = ir.F32Type.get(), self._words.element_type, self._rounded.type.element_type
+        f32, i32, i8 = T.f32(), self._words.element_type, self._rounded.type.element_type
         at = [head, arith.muli(block, index(Q8_0.values))]
         (numbers,) = walsh_hadamard([vector.load(floats(Q8_0.values), self._query, at)])
         largest = vector.extract(highest(math.absf(numbers)), [], [0])

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from torch_mlir import ir
+from torch_mlir.extras import types as T
 
 from llmc.runtime.vm_function import Integers
 
@@ -39,6 +40,6 @@ class Launch:
             strides.insert(0, strides[0] * type_.get_dim_size(dim) if known else unknown)
         layout = ir.StridedLayoutAttr.get(unknown, strides)
         element = type_.element_type
-        if element == ir.IntegerType.get_signless(64):
+        if element == T.i64():
             element = ir.Type.parse(self.integers)
         return ir.MemRefType.get(type_.shape, element, layout)

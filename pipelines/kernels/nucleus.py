@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf, vector
+from torch_mlir.extras import types as T
 
 from llmc.dialects.index_notation import constant, index
 from llmc.dialects.nucleus import border
@@ -32,7 +33,7 @@ def nucleus(x: ir.RankedTensorType, lanes: int) -> Kernel:
         out: ir.Value,
     ) -> None:
         given = _Row(x, row, numbers)
-        none = constant(0, ir.IntegerType.get_signless(32))
+        none = constant(0, T.i32())
         enough = border(given.sum_above(none), memref.load(share, [index(0)]))
         given.copy_above(_search(given, enough, none), out)
 

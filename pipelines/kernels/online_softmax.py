@@ -14,6 +14,7 @@ from typing import ClassVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math, memref, scf, vector
+from torch_mlir.extras import types as T
 
 from llmc.dialects.attention import HIDDEN
 from llmc.dialects.divisor import divisor
@@ -252,7 +253,7 @@ class OnlineSoftmax(ABC):
 
     def lanes_below(self, count: ir.Value) -> ir.Value:
         """Which lanes are among the first `count`, a number that may be negative."""
-        i32 = ir.IntegerType.get_signless(32)
+        i32 = T.i32()
         type_ = ir.VectorType.get([self.lanes], i32)
         lanes = vector.from_elements(type_, [constant(lane, i32) for lane in range(self.lanes)])
         left = vector.broadcast(type_, arith.index_cast(i32, count))
@@ -285,4 +286,4 @@ def logarithm(peak: ir.Value, total: ir.Value) -> ir.Value:
 
 def buffer(*shape: int, element: ir.Type | None = None) -> ir.Value:
     """A buffer on the stack, of float32 unless `element` is given."""
-    return memref.alloca(ir.MemRefType.get(shape, element or ir.F32Type.get()), [], [])
+    return memref.alloca(ir.MemRefType.get(shape, element or T.f32()), [], [])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math, memref, scf, vector
+from torch_mlir.extras import types as T
 
 from llmc.dialects.attention import HIDDEN
 from llmc.dialects.index_notation import constant, index
@@ -27,7 +28,7 @@ def room_type(groups: int | None, sharing: int, channels: int) -> ir.RankedTenso
     For each query head the sums of `channels` values, then the peak and the sum of weights.
     """
     size = ir.ShapedType.get_dynamic_size() if groups is None else PARTS + groups
-    return ir.RankedTensorType.get([size, sharing, channels + 2], ir.F32Type.get())
+    return ir.RankedTensorType.get([size, sharing, channels + 2], T.f32())
 
 
 def room_size(groups: ir.Value) -> ir.Value:
@@ -68,7 +69,7 @@ class Parts:
 
     def combine(self, out: ir.Value, row: ir.Value, first: ir.Value, lanes: int) -> None:
         """Once for all parts: writes row `row` of `out [B, H * E]` from query head `first` on."""
-        scales = memref.alloca(ir.MemRefType.get([PARTS], ir.F32Type.get()), [], [])
+        scales = memref.alloca(ir.MemRefType.get([PARTS], T.f32()), [], [])
         width = self._channels + self.logarithms
         branch = scf.IfOp(self._is_last_done())
         with ir.InsertionPoint(branch.then_block):
@@ -88,7 +89,7 @@ class Parts:
 
     def _is_last_done(self) -> ir.Value:
         """Counts this part; whether all others were counted before."""
-        i1 = ir.IntegerType.get_signless(1)
+        i1 = T.bool()
         several = arith.cmpi(arith.CmpIPredicate.ugt, self.count, index(1))
         branch = scf.IfOp(several, [i1], has_else=True)
         with ir.InsertionPoint(branch.then_block):
@@ -104,7 +105,7 @@ class Parts:
 
     def _weigh(self, head: ir.Value, scales: ir.Value) -> tuple[ir.Value, ir.Value]:
         """Fills `scales` by what each part's sums shrink; returns the peak and total of weights."""
-        f32 = ir.F32Type.get()
+        f32 = T.f32()
         peak, sum_ = index(self._channels), index(self._channels + 1)
         loop = scf.ForOp(index(0), self.count, index(1), [constant(HIDDEN, f32)])
         with ir.InsertionPoint(loop.body):

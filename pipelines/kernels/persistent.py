@@ -18,6 +18,7 @@ from typing import TypeAlias
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf
+from torch_mlir.extras import types as T
 
 from llmc.dialects.index_notation import index
 from llmc.pipelines.kernels.kernel import div_rem
@@ -96,7 +97,7 @@ class _Tasks:
 
     def run_all(self, ask: _Task, run: _Task) -> None:
         """Runs what this workgroup is first to take, and has it ask before it waits."""
-        types, locations = [ir.IndexType.get()], [ir.Location.current]
+        types, locations = [T.index()], [ir.Location.current]
         loop = scf.WhileOp(types, [self._take(_TAKE)])
         look = loop.before.blocks.append(*types, arg_locs=locations)
         with ir.InsertionPoint(look):
@@ -113,19 +114,19 @@ class _Tasks:
 
     def _take(self, how: int) -> ir.Value:
         """The next task; there may be none of that number."""
-        taken = arith.trunci(_i32(), _count(_TASKS, self.counters, how))
-        return arith.index_castui(ir.IndexType.get(), taken)
+        taken = arith.trunci(T.i32(), _count(_TASKS, self.counters, how))
+        return arith.index_castui(T.index(), taken)
 
     def _can_begin(self, task: ir.Value) -> ir.Value:
         """Waits for what `task` needs. False where there is no such task, or it was put back."""
         needed, exists = self._needs(task), self._exists(task)
-        types, locations = [ir.IndexType.get(), _i1()], [ir.Location.current] * 2
+        types, locations = [T.index(), T.bool()], [ir.Location.current] * 2
         loop = scf.WhileOp(types, [index(0)])
         look = loop.before.blocks.append(types[0], arg_locs=locations[:1])
         with ir.InsertionPoint(look):
             (looks,) = look.arguments
             done = arith.shrui(_count(_TASKS, self.counters, 0), _i64(_HALF))
-            is_early = arith.cmpi(_LESS, arith.index_cast(ir.IndexType.get(), done), needed)
+            is_early = arith.cmpi(_LESS, arith.index_cast(T.index(), done), needed)
             waits = arith.andi(exists, is_early)
             is_impatient = arith.cmpi(_LESS, index(_PATIENCE), looks)
             leaves = self._try_to_put_back(task, arith.andi(waits, is_impatient))
@@ -149,11 +150,11 @@ class _Tasks:
 
     def _try_to_put_back(self, task: ir.Value, may: ir.Value) -> ir.Value:
         """Whether `may` is true and nobody has taken a task after `task`, which is free again."""
-        choice = scf.IfOp(may, [_i1()], has_else=True)
+        choice = scf.IfOp(may, [T.bool()], has_else=True)
         with ir.InsertionPoint(choice.then_block):
             scf.YieldOp([_decrement(_TASKS, self.counters, arith.addi(task, index(1)))])
         with ir.InsertionPoint(choice.else_block):
-            scf.YieldOp([arith.constant(_i1(), 0)])
+            scf.YieldOp([arith.constant(T.bool(), 0)])
         return choice.results[0]
 
     def _choose(self, task: ir.Value, run: _Task) -> None:
@@ -193,28 +194,20 @@ def _count(counter: int, counters: ir.Value, by: int) -> ir.Value:
 
 def _decrement(counter: int, counters: ir.Value, expected: ir.Value) -> ir.Value:
     """Takes 1 from a counter if its lower half is as `expected`; whether it was."""
-    i64 = ir.IntegerType.get_signless(64)
-    value = arith.index_castui(_i32(), expected)
+    i64 = T.i64()
+    value = arith.index_castui(T.i32(), expected)
     update = memref.GenericAtomicRMWOp(i64, counters, [index(counter)])
     block = update.regions[0].blocks.append(i64, arg_locs=[ir.Location.current])
     with ir.InsertionPoint(block):
         (old,) = block.arguments
-        is_expected = arith.cmpi(_EQUAL, arith.trunci(_i32(), old), value)
+        is_expected = arith.cmpi(_EQUAL, arith.trunci(T.i32(), old), value)
         memref.AtomicYieldOp(arith.select(is_expected, arith.subi(old, _i64(1)), old))
-    return arith.cmpi(_EQUAL, arith.trunci(_i32(), update.result), value)
+    return arith.cmpi(_EQUAL, arith.trunci(T.i32(), update.result), value)
 
 
 def _not(value: ir.Value) -> ir.Value:
-    return arith.xori(value, arith.constant(_i1(), 1))
+    return arith.xori(value, arith.constant(T.bool(), 1))
 
 
 def _i64(value: int) -> ir.Value:
-    return arith.constant(ir.IntegerType.get_signless(64), value)
-
-
-def _i32() -> ir.Type:
-    return ir.IntegerType.get_signless(32)
-
-
-def _i1() -> ir.Type:
-    return ir.IntegerType.get_signless(1)
+    return arith.constant(T.i64(), value)

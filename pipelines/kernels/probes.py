@@ -10,9 +10,10 @@ from itertools import product
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf, vector
-from torch_mlir.dialects import llvm as llvm_ops
+from torch_mlir.extras import types as T
 
 from llmc.dialects.index_notation import index
+from llmc.pipelines.kernels.intrinsics import intrinsic
 from llmc.pipelines.kernels.kernel import Kernel, multiply_add
 from llmc.pipelines.kernels.splat import splat
 
@@ -67,7 +68,7 @@ def read(groups: int) -> Kernel:
 
     def build(group: ir.Value, _y: ir.Value, _: list[ir.Value], x: ir.Value, out: ir.Value) -> None:
         lanes = out.type.shape[1]
-        type_ = ir.VectorType.get([lanes], ir.F32Type.get())
+        type_ = ir.VectorType.get([lanes], T.f32())
         start = [splat(0.0, type_)] * SUMS
         _, streams, steps, width = x.type.shape
         loop = scf.ForOp(index(0), index(steps), index(1), start)
@@ -98,14 +99,14 @@ def multiply_bytes(groups: int, instructions: ProbeInstructions) -> Kernel:
 
     def step(sum_: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
         if instructions.direct:
-            return _call(instructions.direct, sum_.type, sum_, a, b)
+            return intrinsic(instructions.direct, sum_.type, sum_, a, b)
         lanes = sum_.type.shape[0]
-        halves = ir.VectorType.get([2 * lanes], ir.IntegerType.get_signless(16))
+        halves = ir.VectorType.get([2 * lanes], T.i16())
         # Of the sum, too: or the products, which are always the same, were computed once.
         b = arith.xori(b, vector.bitcast(b.type, sum_))
-        pairs = _call(instructions.pairs, halves, a, b)
+        pairs = intrinsic(instructions.pairs, halves, a, b)
         ones = splat(1, halves)
-        return arith.addi(sum_, _call(instructions.widen, sum_.type, pairs, ones))
+        return arith.addi(sum_, intrinsic(instructions.widen, sum_.type, pairs, ones))
 
     return Kernel("probe_bytes", lambda _: (groups, 1), _repeat(step, arith.addi, 0))
 
@@ -133,7 +134,3 @@ def _store_total(
     group: ir.Value,
 ) -> None:
     vector.store(reduce(add, sums), out, [group, index(0)])
-
-
-def _call(intrinsic: str, result: ir.Type, *operands: ir.Value) -> ir.Value:
-    return llvm_ops.call_intrinsic(result, intrinsic, list(operands), [], [])

@@ -20,6 +20,7 @@ from typing import ClassVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf, vector
+from torch_mlir.extras import types as T
 
 from llmc.dialects.attention import HIDDEN
 from llmc.dialects.cache_cells import LOWER, PANEL, UPPER, Plane
@@ -80,7 +81,7 @@ class ProgressiveSoftmax(ByteSoftmax):
     ) -> None:
         super().__init__(heads, caches, lanes, softcap, together, instruction)
         self._columns = columns
-        i32, panels = ir.IntegerType.get_signless(32), self.block // PANEL
+        i32, panels = T.i32(), self.block // PANEL
         self._put_off = buffer(panels, element=i32)
         self._wanted = buffer(heads, panels, element=i32)
         self._rest = buffer(self.at_once // PANEL, element=i32)
@@ -375,7 +376,7 @@ class ProgressiveSoftmax(ByteSoftmax):
 
     def _reach(self, heads: list[ir.Value], bounds: list[ir.Value], at: ir.Value) -> list[ir.Value]:
         """Whether heads have weights in the panel from `at` on that are not below their bounds."""
-        i1, flags = ir.IntegerType.get_signless(1), []
+        i1, flags = T.bool(), []
         for head, bound in zip(heads, bounds, strict=True):
             wide = vector.broadcast(floats(PANEL), vector.extract(bound, [], [0]))
             high = arith.cmpf(arith.CmpFPredicate.OGE, load(self.scores, [head, at], PANEL), wide)

@@ -11,6 +11,7 @@ from functools import reduce as fold
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, math
+from torch_mlir.extras import types as T
 
 from llmc.dialects.bit_planes import HIGH, LOW, MIDDLE, OFFSET, BitPlane
 from llmc.dialects.block_panels import WORD, header
@@ -132,7 +133,7 @@ def quantize(x: ir.Value, norm: Norm | None, has_minimum: bool, offset: int) -> 
     Changes numerics where there is a norm: the order of the sum of squares.
     """
     normed = _Normed.of(x, norm)
-    f32, i8, i32 = x.type.element_type, _integer(8), _integer(32)
+    f32, i8, i32 = x.type.element_type, T.i8(), T.i32()
 
     def magnitude(*operands: ir.Value) -> ir.Value:
         # Floats that are not negative are in the order of their bits.
@@ -193,7 +194,7 @@ def multiply(rows: QuantizedRows, panels: Panels, strand: int = 0) -> ir.Value:
 
 def _dots(rows: QuantizedRows, panels: Panels, strand: int) -> ir.Value:
     """The sums of products of a block, i32 `[T, P, B, J]`."""
-    i8, i32 = _integer(8), _integer(32)
+    i8, i32 = T.i8(), T.i32()
     # A block is multiplied in as many parts as integers share a byte of the plane of fewest bits:
     # what is read of that plane for a word of one part then serves those of all others.
     parts = 8 // min(plane.bits.bits for plane in panels.planes)
@@ -270,7 +271,7 @@ def _bits(stored: ir.Value, shift: int, plane: BitPlane) -> ir.Value:
 
 def _widened(bits: list[ir.Value], panels: Panels) -> ir.Value:
     """The integer, i32, that is multiplied: put together from the `bits` of all planes."""
-    i32, stored = _integer(32), fold(arith.ori, bits)
+    i32, stored = T.i32(), fold(arith.ori, bits)
     if panels.unread:
         stored = arith.ori(stored, byte(panels.unread))
     if panels.format.bits < 8:
@@ -332,7 +333,3 @@ def _name(stage: str, value: ir.Value) -> None:
 
 def _constant(value: int) -> ir.AffineExpr:
     return ir.AffineConstantExpr.get(value)
-
-
-def _integer(bits: int) -> ir.Type:
-    return ir.IntegerType.get_signless(bits)

@@ -2,6 +2,7 @@
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, vector
+from torch_mlir.extras import types as T
 
 from llmc.dialects.index_notation import index
 
@@ -37,7 +38,7 @@ class QueryRows:
             self.outputs.append([batch, token, head])
             columns.append(arith.addi(past, token))
         self.first_column, self.last_column = columns[0], columns[-1]
-        i32 = ir.IntegerType.get_signless(32)
+        i32 = T.i32()
         self.columns = vector.from_elements(
             ir.VectorType.get([lanes], i32), [arith.index_cast(i32, c) for c in columns]
         )

@@ -9,6 +9,7 @@ from math import gcd, inf
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math, memref, scf, vector
+from torch_mlir.extras import types as T
 
 from llmc.dialects.argmax import equal
 from llmc.dialects.index_notation import constant, index
@@ -53,7 +54,7 @@ def refined_argmax(
         given, (done, best, largest, where, room) = buffers[:-_AFTER], buffers[-_AFTER:]
         operands, (rough, first, values, metric, spread, *scales) = given[:-read], given[-read:]
         begin = arith.muli(x, index(share))
-        nowhere = constant(panels * columns, ir.IntegerType.get_signless(32))
+        nowhere = constant(panels * columns, T.i32())
         with _each_row(best) as row:
             search = _Search(row, room, rough, spread, _length(row, values, metric, *scales))
 
@@ -108,7 +109,7 @@ class _Search:
 
         `compute` writes what computes a panel. The place is `nowhere` where there is no number.
         """
-        found = [constant(-inf, ir.F32Type.get()), nowhere]
+        found = [constant(-inf, T.f32()), nowhere]
         # One loop for the first panel and for the others: so the code that computes is there once.
         loop = scf.ForOp(index(0), index(count + 1), index(1), found)
         with ir.InsertionPoint(loop.body):
@@ -135,7 +136,7 @@ class _Search:
         length, least = (vector.broadcast(rough.type, value) for value in (self._length, largest))
         most = multiply_add(spread, length, rough)
         may = arith.cmpf(arith.CmpFPredicate.UGE, most, least)
-        return vector.reduction(ir.IntegerType.get_signless(1), vector.CombiningKind.OR, may)
+        return vector.reduction(T.bool(), vector.CombiningKind.OR, may)
 
     def _better(self, panel: ir.Value, largest: ir.Value, place: ir.Value) -> list[ir.Value]:
         """The largest of `largest`, at `place`, and of the numbers of `panel`; its first place."""
@@ -166,7 +167,7 @@ def _length(
 
     Of i8 `values` a group has one of `scales [R, B]`.
     """
-    f32 = ir.F32Type.get()
+    f32 = T.f32()
     length = values.type.shape[1]
     lanes = gcd(length, _LANES) if scales is None else length // scales.type.shape[1]
     start = [constant(LEAST_SQUARE, f32)]

@@ -6,6 +6,7 @@ before, which linalg cannot say.
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math, memref, scf
+from torch_mlir.extras import types as T
 
 from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.kernels.first_largest import kernel_of_rows, largest_in_turn, read_row
@@ -49,7 +50,7 @@ def choose(
     found = largest_in_turn(read_row(x, at, numbers), columns, numbers, count)
     for rank, (value, place) in enumerate(found):
         memref.store(arith.extsi(experts.type.element_type, place), experts, [row, index(rank)])
-        chosen.append((value, arith.index_cast(ir.IndexType.get(), place)))
+        chosen.append((value, arith.index_cast(T.index(), place)))
     return chosen
 
 

@@ -8,6 +8,7 @@ from functools import reduce
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math, memref, scf, vector
+from torch_mlir.extras import types as T
 
 from llmc.dialects import ScoredRouteOp
 from llmc.dialects.index_notation import constant, index
@@ -80,12 +81,12 @@ def _made_of_row(
 
 
 def _score_by_sigmoid(logit: ir.Value) -> ir.Value:
-    return sigmoid(logit, _like(logit, constant(1.0, ir.F32Type.get())))
+    return sigmoid(logit, _like(logit, constant(1.0, T.f32())))
 
 
 def _softmax(x: ir.Value, row: ir.Value, numbers: ir.VectorType) -> Score:
     """The scores of a row of `x [R, E]`."""
-    nowhere = constant(x.type.shape[1], ir.IntegerType.get_signless(32))
+    nowhere = constant(x.type.shape[1], T.i32())
     read, end = read_row(x, row, numbers), index(x.type.shape[1])
     most, _ = first_largest(read, index(0), end, numbers, nowhere)
     total = sum_of_powers(x, row, most)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, gpu, memref, scf, vector
+from torch_mlir.extras import types as T
 
 from llmc.dialects.index_notation import index
 from llmc.pipelines.kernels.head_row import Loop
@@ -25,7 +26,7 @@ def wait() -> None:
 def shared(*shape: int) -> ir.Value:
     """A buffer of float32 that the threads of a workgroup share."""
     space = ir.Attribute.parse("#gpu.address_space<workgroup>")
-    type_ = ir.MemRefType.get(shape, ir.F32Type.get(), memory_space=space)
+    type_ = ir.MemRefType.get(shape, T.f32(), memory_space=space)
     return memref.alloc(type_, [], [])
 
 
@@ -67,7 +68,7 @@ def row_of(buffer: ir.Value, where: Sequence[ir.Value]) -> tuple[ir.Value, ir.Va
 
 def load_one(buffer: ir.Value, *where: ir.Value) -> ir.Value:
     """A number of `buffer`, which may hold narrower ones."""
-    f32, found = ir.F32Type.get(), memref.load(buffer, list(where))
+    f32, found = T.f32(), memref.load(buffer, list(where))
     return found if found.type == f32 else arith.extf(f32, found)
 
 

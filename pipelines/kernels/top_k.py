@@ -12,6 +12,7 @@ from math import inf, isqrt
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf, vector
+from torch_mlir.extras import types as T
 
 from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.kernels.first_largest import (
@@ -66,10 +67,10 @@ class _Tournament:
         (width,), columns, element = numbers.shape, x.type.shape[1], numbers.element_type
         groups = _round_up(-(-columns // _group_size(columns, width)), width)
         heads = memref.alloca(ir.MemRefType.get([groups], element), [], [])
-        where = memref.alloca(ir.MemRefType.get([groups], _i32()), [], [])
+        where = memref.alloca(ir.MemRefType.get([groups], T.i32()), [], [])
         new = _Tournament(x, row, numbers, heads, where)
         for group in scf.for_(index(0), index(groups)):
-            new._put_forward(group, constant(inf, element), constant(-1, _i32()))
+            new._put_forward(group, constant(inf, element), constant(-1, T.i32()))
             scf.yield_([])
         return new
 
@@ -80,8 +81,8 @@ class _Tournament:
             self._read_heads, index(0), index(groups), self.numbers, self._nowhere
         )
         # Of a row that holds NaN, a winner may have no place: it must not lead out of the row.
-        place = arith.minsi(place, constant(self._columns - 1, _i32()))
-        group = arith.divui(arith.index_cast(ir.IndexType.get(), place), index(self._size))
+        place = arith.minsi(place, constant(self._columns - 1, T.i32()))
+        group = arith.divui(arith.index_cast(T.index(), place), index(self._size))
         self._put_forward(group, value, place)
         return value, place
 
@@ -98,7 +99,7 @@ class _Tournament:
         """Reads the row with -inf, at no place, for what is before `begin` or a winner already."""
         numbers = self.numbers
         left = only_after(read_row(self.x, self.row, numbers), value, place, self._columns)
-        first = vector.broadcast(places(numbers), arith.index_cast(_i32(), begin))
+        first = vector.broadcast(places(numbers), arith.index_cast(T.i32(), begin))
 
         def read(at: ir.Value) -> tuple[ir.Value, ir.Value]:
             found, where = left(at)
@@ -122,7 +123,7 @@ class _Tournament:
 
     @property
     def _nowhere(self) -> ir.Value:
-        return constant(self._columns, _i32())
+        return constant(self._columns, T.i32())
 
 
 def _group_size(columns: int, width: int) -> int:
@@ -132,7 +133,3 @@ def _group_size(columns: int, width: int) -> int:
 
 def _round_up(number: int, factor: int) -> int:
     return -(-number // factor) * factor
-
-
-def _i32() -> ir.Type:
-    return ir.IntegerType.get_signless(32)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, vector
+from torch_mlir.extras import types as T
 
 from llmc.dialects.walsh_hadamard import DISTANCES, SCALE
 from llmc.pipelines.kernels.kernel import multiply_add
@@ -37,7 +38,7 @@ def width_of(widest: int, *extents: int) -> int:
 
 def floats(lanes: int) -> ir.VectorType:
     """The type of a vector of `lanes` numbers."""
-    return ir.VectorType.get([lanes], ir.F32Type.get())
+    return ir.VectorType.get([lanes], T.f32())
 
 
 def _numbers(values: Sequence[float]) -> ir.Value:
@@ -68,7 +69,7 @@ def store(value: ir.Value, buffer: ir.Value, where: Sequence[ir.Value]) -> None:
 def total(value: ir.Value) -> ir.Value:
     """The sum of all lanes."""
     return vector.reduction(
-        ir.F32Type.get(), vector.CombiningKind.ADD, value, fastmath=arith.FastMathFlags.reassoc
+        T.f32(), vector.CombiningKind.ADD, value, fastmath=arith.FastMathFlags.reassoc
     )
 
 
@@ -100,7 +101,7 @@ def nearest_integers(x: ir.Value) -> ir.Value:
 
     Two instructions, where `math.roundeven` becomes seventy.
     """
-    bits = ir.VectorType.get(x.type.shape, ir.IntegerType.get_signless(32))
+    bits = ir.VectorType.get(x.type.shape, T.i32())
     sum_ = arith.addf(x, splat(_LARGE, x.type))
     return arith.subi(arith.bitcast(bits, sum_), splat(_BITS_OF_LARGE, bits))
 
@@ -113,7 +114,7 @@ def exp2_of_negative(x: ir.Value) -> ir.Value:
     those that are 1 at 0: what is shrunk by 2^0 stays as it is.
     """
     lanes = x.type.shape[0]
-    bits = ir.VectorType.get([lanes], ir.IntegerType.get_signless(32))
+    bits = ir.VectorType.get([lanes], T.i32())
     x = maximum(x, splat(-126.0, floats(lanes)))
     large = splat(_LARGE, floats(lanes))
     sum_ = arith.addf(x, large)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf, vector
+from torch_mlir.extras import types as T
 
 from llmc.dialects.index_notation import index
 from llmc.pipelines.kernels.cache_rows import channels_of
@@ -21,7 +22,7 @@ class WidenedColumns:
 
     def __init__(self, columns: int, channels: int, where: list[ir.Value]) -> None:
         self._where = where
-        type_ = ir.MemRefType.get([columns * channels], ir.F32Type.get())
+        type_ = ir.MemRefType.get([columns * channels], T.f32())
         self._room = memref.alloca(type_, [], [])
 
     def rows(self, cache: ir.Value, column: ir.Value, count: ir.Value) -> Read:

@@ -11,6 +11,7 @@ from math import ceil
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math, memref, scf, vector
+from torch_mlir.extras import types as T
 
 from llmc.dialects.attention import HIDDEN
 from llmc.dialects.divisor import divisor
@@ -72,7 +73,7 @@ class State:
 
     def mean(self, row: int) -> list[ir.Value]:
         """The sums of a row by its weights; 0 of one that has seen nothing."""
-        total = arith.maximumf(self.totals[row], constant(LEAST, ir.F32Type.get()))
+        total = arith.maximumf(self.totals[row], constant(LEAST, T.f32()))
         return [arith.divf(sum_, total) for sum_ in self.sums[row]]
 
     def of(self, values: list[ir.Value]) -> "State":
@@ -114,7 +115,7 @@ class WorkgroupSoftmax:
 
     def nothing(self) -> State:
         """What rows have seen at first."""
-        f32 = ir.F32Type.get()
+        f32 = T.f32()
         peak, zero = constant(NOTHING, f32), constant(0.0, f32)
         width = len(range(0, self.caches.value_channels, self.threads))
         return State([peak] * self.rows, [zero] * self.rows, [[zero] * width] * self.rows)
@@ -122,7 +123,7 @@ class WorkgroupSoftmax:
     def one(self, key: ir.Value, value: list[ir.Value]) -> State:
         """What rows have seen of one column alone: a buffer `key [D]`, and this thread's values."""
         peaks = self._products(lambda at, lanes: load(key, [at], lanes))
-        return State(peaks, [constant(1.0, ir.F32Type.get())] * self.rows, [value] * self.rows)
+        return State(peaks, [constant(1.0, T.f32())] * self.rows, [value] * self.rows)
 
     def attend(self, state: State, begin: ir.Value, end: ir.Value, seen: Seen) -> State:
         """What rows have seen that see columns `begin` to `end - 1` too, as far as `seen` says."""
@@ -145,7 +146,7 @@ class WorkgroupSoftmax:
         place = arith.minui(column, arith.subi(end, index(1)))
         keys, number = row_of(self.caches.keys, [*self.caches.head, place])
         scores = self._products(lambda at, lanes: load(keys, [number, at], lanes))
-        hidden = constant(HIDDEN, ir.F32Type.get())
+        hidden = constant(HIDDEN, T.f32())
         for row, score in enumerate(scores):
             sees = seen(row, column)
             counts = exists if sees is None else arith.andi(exists, sees)
@@ -183,7 +184,7 @@ class WorkgroupSoftmax:
             memref.store(self._highest(row, part), self._highs, [row, part])
             scf.yield_([])
         wait()
-        f32, kind = ir.F32Type.get(), vector.CombiningKind.MAXNUMF
+        f32, kind = T.f32(), vector.CombiningKind.MAXNUMF
         return [
             vector.reduction(f32, kind, load(self._highs, [index(row), index(0)], LANES), acc=peak)
             for row, peak in enumerate(old)
@@ -198,7 +199,7 @@ class WorkgroupSoftmax:
         with ir.InsertionPoint(loop.body):
             at = arith.addi(first, loop.induction_variable)
             scf.YieldOp([maximum(load(self._scores, [row, at], LANES), loop.inner_iter_args[0])])
-        f32, kind = ir.F32Type.get(), vector.CombiningKind.MAXNUMF
+        f32, kind = T.f32(), vector.CombiningKind.MAXNUMF
         return vector.reduction(f32, kind, loop.results[0])
 
     def _weigh(self, scores: list[ir.Value], peaks: list[ir.Value]) -> None:

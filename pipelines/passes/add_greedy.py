@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func
+from torch_mlir.extras import types as T
 
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.rewriting.repeated_steps import make_repeatable, repeat, steps_to_repeat
@@ -39,5 +40,5 @@ def _add(name: str, step: func.FuncOp) -> None:
     places = [argument.location for argument in step.arguments]
     with ir.InsertionPoint(function.add_entry_block([*places, step.location])):
         *given, count = function.arguments
-        steps = arith.index_cast(ir.IndexType.get(), count)
+        steps = arith.index_cast(T.index(), count)
         func.ReturnOp(repeat(step, given, steps, lambda _number: []))

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, scf
+from torch_mlir.extras import types as T
 
 from llmc.dialects.index_notation import (
     collapse,
@@ -55,7 +56,7 @@ def _has_logits(trunk: func.FuncOp) -> bool:
 def _add(name: str, decode: func.FuncOp, symbols: ir.SymbolTable) -> None:
     """Adds the function `name`, and before it that of its steps: `decode`, which then draws."""
     tokens, *state = decode.type.inputs
-    dynamic, f32 = ir.ShapedType.get_dynamic_size(), ir.F32Type.get()
+    dynamic, f32 = ir.ShapedType.get_dynamic_size(), T.f32()
     rows = tokens.shape[0]
     numbers, options, random = (
         ir.RankedTensorType.get(shape, f32) for shape in ([rows], [3], [dynamic, rows])
@@ -85,7 +86,7 @@ def _draw(
     logits: ir.Value, best: ir.Value, top_k: ir.Value, options: ir.Value, random: ir.Value
 ) -> ir.Value:
     """The tokens `[B, 1]` that `random [B]` draws."""
-    top_k = arith.index_cast(ir.IndexType.get(), top_k)
+    top_k = arith.index_cast(T.index(), top_k)
     is_limited = arith.cmpi(arith.CmpIPredicate.ne, top_k, index(0))
     best = collapse(best, [2])
     drawn = scf.IfOp(is_limited, [best.type], has_else=True)

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func
+from torch_mlir.extras import types as T
 
 from llmc.dialects import TopKOp
 from llmc.pipelines.passes.base import Pass
@@ -34,11 +35,11 @@ class AddTopK(Pass):
 
 
 def _add(vocabulary: int, element: ir.Type) -> None:
-    dynamic, i64 = ir.ShapedType.get_dynamic_size(), ir.IntegerType.get_signless(64)
+    dynamic, i64 = ir.ShapedType.get_dynamic_size(), T.i64()
     logits = ir.RankedTensorType.get([dynamic, vocabulary], element)
     values, tokens = (ir.RankedTensorType.get([dynamic] * 2, kind) for kind in (element, i64))
     function = func.FuncOp(TOP_K, ([logits, i64], [values, tokens]))
     with ir.InsertionPoint(function.add_entry_block()):
         x, count = function.arguments
-        found = TopKOp(x, arith.index_cast(ir.IndexType.get(), count), values, tokens)
+        found = TopKOp(x, arith.index_cast(T.index(), count), values, tokens)
         func.ReturnOp([found.values, found.places])

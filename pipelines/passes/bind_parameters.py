@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, ml_program, tensor
+from torch_mlir.extras import types as T
 
 from llmc.dialects import ParameterOp
 from llmc.dialects.index_notation import letters, pointwise, slice_of
@@ -72,7 +73,7 @@ class BindParameters(Pass):
     def _stored_type(self, op: ir.Operation, recipe: Recipe, stacked: bool) -> ir.RankedTensorType:
         type_ = op.results[0].type
         element = type_.element_type
-        if _is_matrix(type_) and element == ir.F32Type.get() and op.name not in _EXACT:
+        if _is_matrix(type_) and element == T.f32() and op.name not in _EXACT:
             element = ir.Type.parse(self.storage)
         shape = [recipe.layers, *type_.shape] if stacked else type_.shape
         return ir.RankedTensorType.get(shape, element)

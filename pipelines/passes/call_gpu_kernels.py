@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
+from torch_mlir.extras import types as T
 
 from llmc.dialects import DecodeAttentionOp
 from llmc.dialects.index_notation import as_value, size
@@ -145,4 +146,4 @@ def _holds_floats(query: ir.Value, *caches: ir.Value) -> bool:
     """Whether query and caches are of floats, the query of f32."""
     elements = [cache.type.element_type for cache in caches]
     of_floats = all(isinstance(element, ir.FloatType) for element in elements)
-    return bool(of_floats and query.type.element_type == ir.F32Type.get())
+    return bool(of_floats and query.type.element_type == T.f32())

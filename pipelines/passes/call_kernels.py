@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
+from torch_mlir.extras import types as T
 
 from llmc.dialects import (
     ArgmaxOp,
@@ -129,12 +130,12 @@ def _is_taken_in(op: RMSNormOp) -> bool:
 def _has_tokens(op: CacheAppendOp | CachedAttentionOp) -> bool:
     """Whether of the extents of heads the number of tokens alone is open, and they hold f32."""
     heads = (op.rows if isinstance(op, CacheAppendOp) else op.operands[0]).type
-    return _open_dims(heads) == [2] and heads.element_type == ir.F32Type.get()
+    return _open_dims(heads) == [2] and heads.element_type == T.f32()
 
 
 def _is_of_known_heads(op: RotaryOp) -> bool:
     """Whether of the extents of heads the number of tokens is open, or none, and they hold f32."""
-    return _open_dims(op.x.type) in ([2], []) and op.x.type.element_type == ir.F32Type.get()
+    return _open_dims(op.x.type) in ([2], []) and op.x.type.element_type == T.f32()
 
 
 def _open_dims(type_: ir.RankedTensorType) -> list[int]:
@@ -161,7 +162,7 @@ def _append(op: CacheAppendOp, cpu: CallKernels) -> list[ir.Value]:
 
 def _holds_f32(op: ir.OpView) -> bool:
     """Whether its first operand does, which is a query or the rows to look through."""
-    return op.operation.operands[0].type.element_type == ir.F32Type.get()
+    return op.operation.operands[0].type.element_type == T.f32()
 
 
 def _prompt_attention(
@@ -170,7 +171,7 @@ def _prompt_attention(
     if kernel_of_attention(op.operation) == "byte_attention":
         cut = cut_of(op.operation, ByteAttentionCut())
         return byte_attention(shape, cpu.lanes, cpu.instruction, cut)
-    f32 = ir.F32Type.get()
+    f32 = T.f32()
     is_widened = any(cache.type.element_type != f32 for cache in (op.keys, op.values))
     return attention(shape, cpu.lanes, is_widened, cut_of(op.operation, AttentionCut()))
 
@@ -191,7 +192,7 @@ def _attend(op: CachedAttentionOp, cpu: CallKernels) -> list[ir.Value]:
 
 
 def _attend_to_part(op: AttentionPartOp, cpu: CallKernels) -> list[ir.Value]:
-    dynamic, f32 = ir.ShapedType.get_dynamic_size(), ir.F32Type.get()
+    dynamic, f32 = ir.ShapedType.get_dynamic_size(), T.f32()
     batch, heads, tokens, of_key = op.query.type.shape
     width = op.out.type.shape[3]
     extents = [size(op.query, 0), size(op.query, 2)]

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from torch_mlir import ir
+from torch_mlir.extras import types as T
 
 from llmc.dialects import AttentionOp, AttentionPartOp, DecodeAttentionOp, DecodeAttentionPartOp
 from llmc.dialects.attributes import f64, i64
@@ -36,7 +37,7 @@ class FuseDecodeAttention(Pass):
 def _is_decode(attention: AttentionOp | AttentionPartOp) -> bool:
     type_ = attention.query.type
     single = not type_.is_dynamic_dim(2) and type_.shape[2] == 1
-    return single and type_.element_type == ir.F32Type.get()
+    return single and type_.element_type == T.f32()
 
 
 def _fuse(token: NewTokens) -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from torch_mlir import ir
+from torch_mlir.extras import types as T
 
 from llmc.dialects import (
     CombineExpertsOp,
@@ -64,7 +65,7 @@ class GroupExpertRows(Pass):
 
 def _groups(layer: Layer) -> GroupRowsOp:
     """The groups of the layer's rows, found here."""
-    i32, (experts, *_) = ir.IntegerType.get_signless(32), layer.weight.type.shape
+    i32, (experts, *_) = T.i32(), layer.weight.type.shape
     order = ir.RankedTensorType.get(layer.expert.type.shape, i32)
     return GroupRowsOp(layer.expert, order, ir.RankedTensorType.get([experts + 1], i32), order)
 

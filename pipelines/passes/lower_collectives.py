@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, linalg, tensor
+from torch_mlir.extras import types as T
 
 from llmc.dialects.index_notation import Size, as_value, collapse, expand, index, sizes
 from llmc.pipelines.errors import fail
@@ -116,7 +117,7 @@ def _shift(calls: "_Calls", op: ir.Operation) -> list[ir.Value]:
     if axes_of(op) != [op.opview.shift_axis.value]:
         fail(op, "a shift must go along the one axis of its groups")
     (x,) = op.operands
-    by = arith.ConstantOp(ir.IntegerType.get_signless(32), op.opview.offset.value).result
+    by = arith.ConstantOp(T.i32(), op.opview.offset.value).result
     return [_in_shape(calls.returned("shift", op, [_flat(x), by]), sizes(x))]
 
 
@@ -157,7 +158,7 @@ def _receive(calls: "_Calls", op: ir.Operation) -> list[ir.Value]:
     extents, length = sizes(room), index(1)
     for extent in extents:
         length = arith.muli(length, as_value(extent))
-    length = arith.index_cast(ir.IntegerType.get_signless(64), length)
+    length = arith.index_cast(T.i64(), length)
     return [_in_shape(calls.returned("receive", op, [length, source]), extents)]
 
 
@@ -175,7 +176,7 @@ _LOWERINGS: dict[str, Callable[["_Calls", ir.Operation], list[ir.Value]]] = {
 def _place(op: ir.Operation, attribute: str) -> ir.Value:
     """A rank's place in its group, of one axis."""
     place = place_in(op, attribute)
-    return arith.ConstantOp(ir.IntegerType.get_signless(32), place).result
+    return arith.ConstantOp(T.i32(), place).result
 
 
 @dataclass(frozen=True)
@@ -189,7 +190,7 @@ class _Calls:
         elements = ir.RankedTensorType.get([_DYNAMIC], op.operands[0].type.element_type)
         if STARTED not in op.attributes:
             return self.add(name, op, operands, [elements])[0]
-        number = self.add(f"{_START}{name}", op, operands, [ir.IntegerType.get_signless(32)])
+        number = self.add(f"{_START}{name}", op, operands, [T.i32()])
         return self.call("finish", number, [elements])[0]
 
     def add(
@@ -197,7 +198,7 @@ class _Calls:
     ) -> list[ir.Value]:
         """Calls the function `name` with `operands` and the axes of `op`."""
         mask = sum(1 << axis for axis in axes_of(op))
-        axes = arith.ConstantOp(ir.IntegerType.get_signless(32), mask).result
+        axes = arith.ConstantOp(T.i32(), mask).result
         return self.call(name, [*operands, axes], results)
 
     def call(self, name: str, operands: list[ir.Value], results: list[ir.Type]) -> list[ir.Value]:

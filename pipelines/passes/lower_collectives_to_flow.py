@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import linalg, tensor
+from torch_mlir.extras import types as T
 
 from llmc.dialects.attributes import i32
 from llmc.dialects.index_notation import Size, constant, expand, index, sizes
@@ -107,7 +108,7 @@ def _collective(
         operands=[room, *open_extents, x, channel],
         attributes={
             "element_type": i32(_F32),
-            "tied_operands": ir.ArrayAttr.get([ir.IntegerAttr.get(ir.IndexType.get(), 0)]),
+            "tied_operands": ir.ArrayAttr.get([ir.IntegerAttr.get(T.index(), 0)]),
             **attributes,
         },
     ).result

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func
+from torch_mlir.extras import types as T
 
 from llmc.pipelines.errors import fail
 from llmc.pipelines.passes.base import Pass
@@ -34,11 +35,11 @@ class NumberLayers(Pass):
             kept = [
                 number for number, argument in enumerate(function.arguments) if is_read(argument)
             ]
-            set_arguments(function, kept, [ir.IndexType.get()])
-            function.attributes[LAYER] = ir.IntegerAttr.get(ir.IndexType.get(), len(kept))
+            set_arguments(function, kept, [T.index()])
+            function.attributes[LAYER] = ir.IntegerAttr.get(T.index(), len(kept))
             for number, call in enumerate(calls):
                 with ir.InsertionPoint(call):
-                    layer = arith.ConstantOp(ir.IndexType.get(), number).result
+                    layer = arith.ConstantOp(T.index(), number).result
                 set_operands(call, [call.operands[k] for k in kept] + [layer])
 
 

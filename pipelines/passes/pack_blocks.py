@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, TypeAlias
 
 from torch_mlir import ir
+from torch_mlir.extras import types as T
 
 from llmc.dialects import (
     EmbeddingOp,
@@ -50,7 +51,7 @@ class PackBlocks(Pass):
 
     def _pack(self, weight: ir.Value, readers: list[Reader]) -> None:
         (*experts, outputs, blocks), format_ = weight.type.shape, weight.type.element_type.format
-        byte = ir.IntegerType.get_signless(8)
+        byte = T.i8()
         shape = [*experts, -(-outputs // self.columns), blocks, self.columns * format_.bytes]
         with ir.InsertionPoint.after(weight.owner), weight.owner.location:
             type_ = ir.RankedTensorType.get(shape, byte)

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import func
+from torch_mlir.extras import types as T
 
 from llmc.dialects.index_notation import Size, index
 from llmc.pipelines.clones import clone_with
@@ -147,7 +148,7 @@ def _brought(value: ir.Value, known: dict[ir.Value, ir.Value]) -> ir.Value:
 
 def _bytes_of(count: Size) -> ir.RankedTensorType:
     extent = count if isinstance(count, int) else ir.ShapedType.get_dynamic_size()
-    return ir.RankedTensorType.get([extent], ir.IntegerType.get_signless(8))
+    return ir.RankedTensorType.get([extent], T.i8())
 
 
 def _hide_rows(hidden: ir.Value) -> None:
@@ -166,7 +167,7 @@ def _hide_rows(hidden: ir.Value) -> None:
         with ir.InsertionPoint(op):
             barrier = ir.Operation.create(
                 "util.optimization_barrier",
-                results=[ir.IndexType.get()],
+                results=[T.index()],
                 operands=[op.operands[place]],
             )
         op.operands[place] = barrier.result

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from torch_mlir import ir
+from torch_mlir.extras import types as T
 
 from llmc.dialects import QuantizedLinearOp, QuantizeRowsOp
 from llmc.dialects.attributes import i64
@@ -30,9 +31,9 @@ class QuantizeActivations(Pass):
 
 def _quantize(linear: QuantizedLinearOp) -> None:
     shape = linear.x.type.shape
-    values = ir.RankedTensorType.get(shape, ir.IntegerType.get_signless(8))
+    values = ir.RankedTensorType.get(shape, T.i8())
     blocks = linear.weight.type.shape[1]
-    scales = ir.RankedTensorType.get([*shape[:-1], blocks], ir.F32Type.get())
+    scales = ir.RankedTensorType.get([*shape[:-1], blocks], T.f32())
     with ir.InsertionPoint(linear), linear.location:
         group = linear.weight.type.element_type.format.values
         rows = QuantizeRowsOp(linear.x, i64(group), values, scales)

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import func
+from torch_mlir.extras import types as T
 
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.recipes.recipe import recipe_of
@@ -102,7 +103,7 @@ def _rewrite(
     layer = _layer_argument(function)
     if layer in arguments:
         number = arguments.index(layer)
-        function.attributes[LAYER] = ir.IntegerAttr.get(ir.IndexType.get(), number)
+        function.attributes[LAYER] = ir.IntegerAttr.get(T.index(), number)
     set_arguments(function, arguments, [])
     _set_results(function, results)
     for call in calls:

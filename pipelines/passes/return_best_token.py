@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import func
+from torch_mlir.extras import types as T
 
 from llmc.dialects import ArgmaxOp
 from llmc.dialects.index_notation import expand, size
@@ -39,7 +40,7 @@ def _extend(trunk: func.FuncOp) -> None:
     return_ = trunk.entry_block.operations[-1]
     (logits,) = return_.operands
     rows, _ = logits.type.shape
-    i64 = ir.IntegerType.get_signless(64)
+    i64 = T.i64()
     with ir.InsertionPoint(return_), return_.location:
         best = ArgmaxOp(before_increasing(logits), ir.RankedTensorType.get([rows], i64)).out
         tokens = expand(best, [[size(best, 0), 1]])

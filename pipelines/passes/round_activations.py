@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith
+from torch_mlir.extras import types as T
 
 from llmc.dialects import LinearOp
 from llmc.dialects.index_notation import pointwise, reduce
@@ -43,7 +44,7 @@ class RoundActivations(Pass):
             min(leading) > 0
             and prod(leading) % self.rows == 0
             and narrow.width == 16
-            and wide == ir.F32Type.get()
+            and wide == T.f32()
         )
 
 

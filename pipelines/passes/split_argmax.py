@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith
+from torch_mlir.extras import types as T
 
 from llmc.dialects import ArgmaxOp
 from llmc.dialects.argmax import equal, is_finite
@@ -49,7 +50,7 @@ class SplitArgmax(Pass):
 
 def _find_best(op: ArgmaxOp, columns: int) -> ir.Value:
     """The first place i64 `[R]` where a row has its maximum, -1 where that is not finite."""
-    i64 = ir.IntegerType.get_signless(64)
+    i64 = T.i64()
     nowhere = op.x.type.shape[1]
     matrix = expand(op.x, [[size(op.x, 0)], [nowhere // columns, columns]])
     highest = reduce("rmc->rc", arith.maximumf, -inf, matrix)

@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith
+from torch_mlir.extras import types as T
 
 from llmc.dialects import EmbeddingOp, ExpertLinearOp, LinearOp, QuantizedLinearOp
 from llmc.dialects.attributes import i64
@@ -84,11 +85,11 @@ def _look_up(ids: ir.Value, fields: BlockFields) -> ir.Value:
     rank = ids.type.rank
 
     def value(id_: ir.Value, _: ir.Value) -> ir.Value:
-        block = [arith.index_cast(ir.IndexType.get(), id_), loop_index(rank)]
+        block = [arith.index_cast(T.index(), id_), loop_index(rank)]
         return fields.value_at(block, loop_index(rank + 1))
 
     *_, blocks, values = fields.integers.type.shape
-    lead, f32 = letters(rank), ir.F32Type.get()
+    lead, f32 = letters(rank), T.f32()
     y = pointwise(f"{lead}->{lead}bv", value, ids, element=f32, b=blocks, v=values)
     return collapse(y, [*[1] * rank, 2])
 
@@ -97,7 +98,7 @@ def _multiply_chosen(op: ExpertLinearOp, fields: BlockFields) -> ir.Value:
     """Row r of `op.x [R, K]`, `top_k` times, through the matrix that `op.expert` says."""
 
     def multiply_add(x: ir.Value, expert: ir.Value, sum_: ir.Value) -> ir.Value:
-        block = [arith.index_cast(ir.IndexType.get(), expert), loop_index(2), loop_index(3)]
+        block = [arith.index_cast(T.index(), expert), loop_index(2), loop_index(3)]
         return arith.addf(sum_, arith.mulf(x, fields.value_at(block, loop_index(4))))
 
     count, top_k = size(op.expert, 0), op.top_k.value
@@ -118,7 +119,7 @@ def _multiply_read(x: ir.Value, fields: BlockFields) -> ir.Value:
 
 
 def _multiply_halves(x: ir.Value, fields: BlockFields) -> ir.Value:
-    half = ir.F16Type.get()
+    half = T.f16()
 
     def value(integer: ir.Value, *rest: ir.Value) -> ir.Value:
         return arith.truncf(half, fields.value(integer, *rest[:-1]))

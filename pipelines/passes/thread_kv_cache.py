@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, ml_program
+from torch_mlir.extras import types as T
 
 from llmc.dialects import AttentionOp, CacheAllocateOp, CacheAppendOp, CacheReadOp
 from llmc.dialects.block_types import CellType, block_type, cell_format
@@ -167,8 +168,8 @@ class _State:
 
 
 def _state_types(batch: int) -> list[ir.Type]:
-    i64 = ir.IntegerType.get_signless(64)
-    return [ir.RankedTensorType.get([batch], i64), ir.IndexType.get(), ir.IndexType.get()]
+    i64 = T.i64()
+    return [ir.RankedTensorType.get([batch], i64), T.index(), T.index()]
 
 
 def _attend_to_cache(
@@ -209,12 +210,12 @@ def _attend_to_cache(
 
 def _kept_as(element: ir.Type, attention: AttentionOp) -> ir.Type:
     """`element`, or f16 instead of cells where keys or values are no whole ones."""
-    f32 = ir.F32Type.get()
+    f32 = T.f32()
     are_blocks = all(
         rows.type.element_type == f32 and rows.type.shape[3] % Q8_0.values == 0
         for rows in (attention.key, attention.value)
     )
-    return element if are_blocks or not isinstance(element, CellType) else ir.F16Type.get()
+    return element if are_blocks or not isinstance(element, CellType) else T.f16()
 
 
 def _read(cache: ir.Value, rows: ir.Value, state: _State) -> ir.Value:
@@ -246,12 +247,12 @@ def _thread_trunk(trunk: func.FuncOp, layers: list[str]) -> None:
     for attention in find(trunk.operation, "llmc.attention"):
         fail(attention, "attention outside of a layer has no cache")
     tokens, positions = trunk.arguments
-    i64 = ir.IntegerType.get_signless(64)
+    i64 = T.i64()
     start_type, *_ = _state_types(tokens.type.shape[0])
     start, *scalars = set_arguments(trunk, [0, 1], [start_type, i64, i64])
     first = trunk.entry_block.operations[0]
     with ir.InsertionPoint(first), trunk.location:
-        sequence, past = (arith.index_cast(ir.IndexType.get(), value) for value in scalars)
+        sequence, past = (arith.index_cast(T.index(), value) for value in scalars)
         positions.replace_all_uses_with(_positions(tokens, start, past))
     set_arguments(trunk, [0, 2, 3, 4], [])
     for op in find(trunk.operation, "func.call"):
@@ -281,11 +282,11 @@ def _positions(tokens: ir.Value, start: ir.Value, past: ir.Value) -> ir.Value:
 
 
 def _build_reset(caches: Mapping[str, Cache]) -> None:
-    i64 = ir.IntegerType.get_signless(64)
+    i64 = T.i64()
     function = func.FuncOp(RESET, ([i64, i64], []))
     with ir.InsertionPoint(function.add_entry_block()):
         sequences, capacity = (
-            arith.index_cast(ir.IndexType.get(), argument) for argument in function.arguments
+            arith.index_cast(T.index(), argument) for argument in function.arguments
         )
         for symbol, cache in caches.items():
             with cache.location:

@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, scf, tensor
+from torch_mlir.extras import types as T
 
 from llmc.dialects.block_types import cell_format
 from llmc.dialects.cache_cells import COLUMNS
@@ -60,7 +61,7 @@ class TilePrefill(Pass):
         for mark in (PART, "noinline"):
             tile.attributes[mark] = ir.UnitAttr.get()
         old_tokens, start, sequence, old_past = tile.arguments
-        new = [prompt, start.type, sequence.type, old_past.type, ir.IndexType.get()]
+        new = [prompt, start.type, sequence.type, old_past.type, T.index()]
         every = list(range(len(new) - 1))
         tokens, *state, past, at = set_arguments(tile, every, new)
         with ir.InsertionPoint.at_block_begin(tile.entry_block), tile.location:
@@ -133,7 +134,7 @@ def _is_threaded(trunk: func.FuncOp) -> bool:
     if len(trunk.arguments) != 4:
         return False
     tokens, _, *scalars = trunk.type.inputs
-    return holds_ids(tokens) and scalars == [ir.IntegerType.get_signless(64)] * 2
+    return holds_ids(tokens) and scalars == [T.i64()] * 2
 
 
 def _erase_unused_layers(module: ir.Module) -> None:

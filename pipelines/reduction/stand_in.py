@@ -5,6 +5,7 @@ from itertools import takewhile
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
+from torch_mlir.extras import types as T
 
 _NAMES = ("arith.constant", "tensor.empty", "builtin.unrealized_conversion_cast")
 
@@ -55,7 +56,7 @@ def _empty(type_: ir.RankedTensorType, user: ir.Operation) -> ir.Value:
     ip = ir.InsertionPoint.at_block_begin(user.block)
     sizes: list[int | ir.Value] = list(type_.shape)
     if not type_.has_static_shape:
-        extent = stand_in(ir.IndexType.get(), user)
+        extent = stand_in(T.index(), user)
         if not isinstance(extent.owner, ir.Block):
             ip = ir.InsertionPoint.after(extent.owner)
         sizes = [extent if type_.is_dynamic_dim(d) else s for d, s in enumerate(sizes)]

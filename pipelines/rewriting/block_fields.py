@@ -5,6 +5,7 @@ from functools import cached_property
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
+from torch_mlir.extras import types as T
 
 from llmc.dialects import BitcastOp, BlockFieldOp
 from llmc.dialects.blocks import BlockFormat
@@ -23,9 +24,9 @@ class BlockFields:
     def of(cls, weight: ir.Value) -> "BlockFields":
         """Those of the blocks `[..., B]`."""
         shape, format_ = list(weight.type.shape), weight.type.element_type.format
-        byte = ir.IntegerType.get_signless(8)
+        byte = T.i8()
         packed_type = ir.RankedTensorType.get([*shape, format_.bytes_of("packed")[1]], byte)
-        half_type = ir.RankedTensorType.get(shape, ir.F16Type.get())
+        half_type = ir.RankedTensorType.get(shape, T.f16())
         with ir.InsertionPoint.after(weight.owner), weight.owner.location:
             packed = BlockFieldOp(weight, ir.StringAttr.get("integers"), packed_type).out
             halves = tuple(
@@ -40,14 +41,14 @@ class BlockFields:
         if self.format.bits == 8:
             return self.packed
         *shape, _ = self.packed.type.shape
-        element = ir.IntegerType.get_signless(self.format.bits)
+        element = T.i(self.format.bits)
         type_ = ir.RankedTensorType.get([*shape, self.format.values], element)
         with ir.InsertionPoint.after(self.packed.owner), self.packed.owner.location:
             return BitcastOp(self.packed, type_).out
 
     def value(self, integer: ir.Value, *halves: ir.Value) -> ir.Value:
         """What an integer stands for, in f32: of 4 bits it is stored without sign."""
-        i32, f32 = ir.IntegerType.get_signless(32), ir.F32Type.get()
+        i32, f32 = T.i32(), T.f32()
         is_signed = self.format.bits == 8
         wide = arith.extsi(i32, integer) if is_signed else arith.extui(i32, integer)
         if self.format.offset:

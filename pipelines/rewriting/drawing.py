@@ -2,6 +2,7 @@
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math, scf, tensor
+from torch_mlir.extras import types as T
 
 from llmc.dialects import DrawOp, NucleusOp, ReachOp, TopKOp
 from llmc.dialects.index_notation import (
@@ -62,7 +63,7 @@ def draw_of_all(logits: ir.Value, best: ir.Value, options: ir.Value, random: ir.
 def _find_top(logits: ir.Value, count: ir.Value) -> tuple[ir.Value, ir.Value]:
     """The `count` largest of each row, and the tokens that they are of."""
     shape = [logits.type.shape[0], ir.ShapedType.get_dynamic_size()]
-    elements = (logits.type.element_type, ir.IntegerType.get_signless(64))
+    elements = (logits.type.element_type, T.i64())
     top = TopKOp(logits, count, *(ir.RankedTensorType.get(shape, kind) for kind in elements))
     return top.values, top.places
 
@@ -144,7 +145,7 @@ def _is_any_undecided(found: ir.Value) -> ir.Value:
     def is_undecided(token: ir.Value, others: ir.Value) -> ir.Value:
         return arith.ori(others, _is_undecided(token))
 
-    i1 = ir.IntegerType.get_signless(1)
+    i1 = T.bool()
     return tensor.extract(reduce("b->", is_undecided, 0, found, element=i1), [])
 
 

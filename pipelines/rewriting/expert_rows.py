@@ -5,6 +5,7 @@ from typing import TypeAlias, TypeVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, scf, tensor
+from torch_mlir.extras import types as T
 
 from llmc.dialects.index_notation import Size, collapse, index, slice_of, slice_of_rows
 
@@ -73,7 +74,7 @@ def _for_each(
     count: int, shape: list[Size], compute: Callable[[ir.Value], _Rows]
 ) -> list[ir.Value]:
     """Rows, f32 of this `shape` in all, that `compute` gives for each number below `count`."""
-    loop = scf.ForallOp([0], [count], [1], [tensor.empty(shape, ir.F32Type.get())])
+    loop = scf.ForallOp([0], [count], [1], [tensor.empty(shape, T.f32())])
     with ir.InsertionPoint(loop.body):
         value, first, number = compute(loop.induction_variables[0])
         end = loop.terminator()
@@ -96,4 +97,4 @@ def _insert(value: ir.Value, into: ir.Value, first: Size, count: Size) -> None:
 
 def _number_at(values: ir.Value, place: ir.Value) -> ir.Value:
     """An integer of `values [R]`, as an index."""
-    return arith.index_cast(ir.IndexType.get(), tensor.extract(values, [place]))
+    return arith.index_cast(T.index(), tensor.extract(values, [place]))

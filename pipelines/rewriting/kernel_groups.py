@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from torch_mlir import ir
+from torch_mlir.extras import types as T
 
 from llmc.pipelines.rewriting.kernel_kinds import (
     ELEMENTWISE,
@@ -167,7 +168,7 @@ def _read_outside(members: set[ir.Operation]) -> list[ir.Value]:
 def _unpacks(op: ir.Operation) -> bool:
     """Whether `op` takes bytes apart."""
     shifts = (inner for inner in walk(op) if inner.name == "arith.shrui")
-    return any(inner.results[0].type == ir.IntegerType.get_signless(8) for inner in shifts)
+    return any(inner.results[0].type == T.i8() for inner in shifts)
 
 
 def _is_splat(attribute: ir.Attribute) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from torch_mlir import ir
+from torch_mlir.extras import types as T
 
 from llmc.dialects import (
     BitcastOp,
@@ -113,4 +114,4 @@ class QuantizedLayer:
 def as_halves(stored: ir.Value) -> ir.Value:
     """Bytes `[..., S]` seen as f16 `[..., S/2]`."""
     *shape, bytes_ = stored.type.shape
-    return BitcastOp(stored, ir.RankedTensorType.get([*shape, bytes_ // 2], ir.F16Type.get())).out
+    return BitcastOp(stored, ir.RankedTensorType.get([*shape, bytes_ // 2], T.f16())).out

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, scf, tensor
+from torch_mlir.extras import types as T
 
 from llmc.dialects.index_notation import collapse, constant, index, insert, pointwise, size
 from llmc.pipelines.rewriting.layers import trunks
@@ -25,7 +26,7 @@ def steps_to_repeat(module: ir.Module, names: Mapping[str, str]) -> list[tuple[s
 
 def _is_step(trunk: func.FuncOp) -> bool:
     """Whether `trunk` takes tokens `[B, 1]`, start, sequence and past, and returns tokens too."""
-    i64 = ir.IntegerType.get_signless(64)
+    i64 = T.i64()
     inputs, results = list(trunk.type.inputs), list(trunk.type.results)
     if inputs[2:] != [i64, i64] or len(results) != 2 or results[1] != inputs[0]:
         return False

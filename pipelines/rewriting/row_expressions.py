@@ -8,6 +8,7 @@ between may be truths, i1. Reshapes are looked through.
 from collections.abc import Iterator, Sequence
 
 from torch_mlir import ir
+from torch_mlir.extras import types as T
 
 from llmc.dialects.index_notation import pointwise, reduce
 from llmc.pipelines.rewriting.generics import (
@@ -224,7 +225,7 @@ def _is_reduction(op: ir.Operation | ir.OpView | ir.Block) -> bool:
         and combiner.name in _COMBINERS
         and [use.owner.operation for use in old.uses] == [combiner.operation]
         and is_constant(_start(op))
-        and _start(op).type == ir.F32Type.get()
+        and _start(op).type == T.f32()
     )
 
 

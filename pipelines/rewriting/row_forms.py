@@ -11,6 +11,7 @@ from math import prod
 
 from torch_mlir import ir
 from torch_mlir.dialects import tensor
+from torch_mlir.extras import types as T
 
 from llmc.dialects.index_notation import Size, collapse, expand, size, slice_of, slice_of_rows
 from llmc.pipelines.rewriting.extents import takes_whole
@@ -37,7 +38,7 @@ def form_of(type_: ir.Type) -> RowForm | None:
     """As what row, or rows, tensors of `type_` can be read, truths among them; None if as none."""
     if not isinstance(type_, ir.RankedTensorType):
         return None
-    if type_.element_type != ir.F32Type.get() and not is_of_truths(type_):
+    if type_.element_type != T.f32() and not is_of_truths(type_):
         return None
     long = [type_.shape[dim] for dim in long_dims(type_)]
     is_several = long[:1] == [_OPEN]
@@ -55,7 +56,7 @@ def row_form(row: ir.Value) -> RowForm:
 
 def is_of_truths(type_: ir.RankedTensorType) -> bool:
     """Whether tensors of `type_` hold i1."""
-    return type_.element_type == ir.IntegerType.get_signless(1)
+    return type_.element_type == T.bool()
 
 
 def long_dims(type_: ir.RankedTensorType) -> list[int]:

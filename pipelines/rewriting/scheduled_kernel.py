@@ -5,6 +5,7 @@ from itertools import takewhile
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, scf
+from torch_mlir.extras import types as T
 from torch_mlir.passmanager import PassManager
 
 from llmc.dialects.index_notation import Size, index
@@ -128,7 +129,7 @@ def has_best(function: func.FuncOp) -> bool:
 
 def split_arguments(values: list[ir.Value]) -> tuple[list[ir.Value], list[ir.Value]]:
     """The tensors or buffers among a kernel's arguments, and the index values."""
-    index_type = ir.IndexType.get()
+    index_type = T.index()
     scalars = [value for value in values if value.type == index_type]
     return [value for value in values if value.type != index_type], scalars
 

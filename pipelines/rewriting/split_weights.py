@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
+from torch_mlir.extras import types as T
 
 from llmc.dialects import (
     EmbeddingOp,
@@ -106,7 +107,7 @@ class BlockPlanes(Split):
     def parts(self, weight: ir.Value) -> tuple[ir.Value, ir.Value]:
         """By `llmc.pack_planes`."""
         rows, blocks = weight.type.shape
-        byte = ir.IntegerType.get_signless(8)
+        byte = T.i8()
         high, low = (
             PackPlanesOp(
                 weight,
@@ -131,7 +132,7 @@ class BlockPlanes(Split):
     def measured(self, x: ir.Value) -> tuple[ir.Value, ir.Value | None]:
         """Integers, and a scale for each block."""
         *leading, length = x.type.shape
-        i8, group = ir.IntegerType.get_signless(8), Q8_0.values
+        i8, group = T.i8(), Q8_0.values
         values = ir.RankedTensorType.get(x.type.shape, i8)
         scales = ir.RankedTensorType.get([*leading, length // group], x.type.element_type)
         made = QuantizeRowsOp(x, i64(group), values, scales)
@@ -165,7 +166,7 @@ class FloatHalves(Split):
         """By `llmc.split_float` and `linalg.pack`."""
         stored = self._stored(weight)
         width = stored.type.element_type.width // 2
-        type_ = ir.RankedTensorType.get(stored.type.shape, ir.IntegerType.get_signless(width))
+        type_ = ir.RankedTensorType.get(stored.type.shape, T.i(width))
         high, low = (
             panels_of(SplitFloatOp(stored, ir.StringAttr.get(part), type_).out, self.columns)
             for part in PARTS
@@ -178,7 +179,7 @@ class FloatHalves(Split):
 
     def product(self, layer: LinearOp, high: ir.Value, low: ir.Value | None) -> ir.Value:
         """An `llmc.packed_linear` of what `llmc.join_float` makes of the parts."""
-        type_ = ir.RankedTensorType.get(high.type.shape, ir.F32Type.get())
+        type_ = ir.RankedTensorType.get(high.type.shape, T.f32())
         weight = JoinFloatOp(high, type_, low=low).out
         return PackedLinearOp(layer.x, weight, i64(self.tile), layer.out.type).out
 
@@ -187,7 +188,7 @@ class FloatHalves(Split):
         rank = lookup.ids.type.rank
 
         def number(which: ir.Value, _: ir.Value) -> ir.Value:
-            row, columns = arith.index_cast(ir.IndexType.get(), which), index(self.columns)
+            row, columns = arith.index_cast(T.index(), which), index(self.columns)
             where = [arith.divui(row, columns), loop_index(rank), arith.remui(row, columns)]
             return join(*(tensor.extract(part, where) for part in (high, low)))
 
@@ -221,4 +222,4 @@ def is_of_one_row(linear: ir.OpView) -> bool:
 
 
 def _floats(length: int) -> ir.RankedTensorType:
-    return ir.RankedTensorType.get([length], ir.F32Type.get())
+    return ir.RankedTensorType.get([length], T.f32())

@@ -5,6 +5,7 @@ from math import prod
 
 from torch_mlir import ir
 from torch_mlir.dialects import func
+from torch_mlir.extras import types as T
 
 from llmc.dialects.divisor import divisor
 from llmc.pipelines.errors import fail
@@ -214,7 +215,7 @@ def _values(kernel: func.FuncOp) -> int:
 
 def _weight(kernel: func.FuncOp) -> ir.RankedTensorType | None:
     """The type of the weight of a layer, i8 `[P, B, S]`, or of a stack of them."""
-    i8 = ir.IntegerType.get_signless(8)
+    i8 = T.i8()
     tensors = (type_ for type_ in kernel.type.inputs if isinstance(type_, ir.RankedTensorType))
     weights = (
         type_

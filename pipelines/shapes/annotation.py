@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import sympy
 from sympy import Expr
 from torch_mlir import ir
+from torch_mlir.extras import types as T
 
 from llmc.pipelines.shapes.analysis import Summary
 from llmc.pipelines.shapes.expressions import maximum, replaced, symbol, text, upper_bound
@@ -39,7 +40,7 @@ class Annotator:
             _write(op, _SHAPE_BOUND, bounds and (bounds[0] if one else bounds))
         peak = maximum(self._named(each, meaning) for each in summary.peak)
         limit = upper_bound(peak, self.limits)
-        i64 = ir.IntegerType.get_signless(64)
+        i64 = T.i64()
         _write(function.operation, _PEAK, ir.StringAttr.get(text(peak)))
         bound = None if limit is None else ir.IntegerAttr.get(i64, limit)
         _write(function.operation, _PEAK_BOUND, bound)

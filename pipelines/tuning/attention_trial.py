@@ -8,6 +8,7 @@ import iree.runtime as rt
 import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, ml_program
+from torch_mlir.extras import types as T
 
 from llmc.dialects import CacheAppendOp
 from llmc.dialects.block_types import cell_format
@@ -139,12 +140,12 @@ def _module(
 
 def _define_fill(caches: dict[str, Cache], shapes: list[list[int]]) -> None:
     """`fill(keys, values, layer, sequence)`: appends rows of `shapes` to empty caches."""
-    f32, unknown = ir.F32Type.get(), ir.ShapedType.get_dynamic_size()
+    f32, unknown = T.f32(), ir.ShapedType.get_dynamic_size()
     rows = [
         ir.RankedTensorType.get([batch, heads, unknown, width], f32)
         for batch, heads, _, width in shapes
     ]
-    function = func.FuncOp(_FILL, ([*rows, _i64(), _i64()], []))
+    function = func.FuncOp(_FILL, ([*rows, T.i64(), T.i64()], []))
     with ir.InsertionPoint(function.add_entry_block()):
         *given, layer, sequence = function.arguments
         place = [_as_index(layer), _as_index(sequence), index(0)]
@@ -158,7 +159,7 @@ def _define_run(op: ir.OpView, caches: dict[str, Cache], layers: int) -> None:
     """`run(tensors..., sequence)`: the result in the last of `layers`, after the last past."""
     operands = _tensors_beside_caches(op)
     types = [value.type for value in operands]
-    function = func.FuncOp(RUN, ([*types, _i64()], [op.out.type]))
+    function = func.FuncOp(RUN, ([*types, T.i64()], [op.out.type]))
     with ir.InsertionPoint(function.add_entry_block()):
         *tensors, sequence = function.arguments
         known = dict(zip(operands, tensors, strict=True))
@@ -183,9 +184,5 @@ def _store(name: str, value: ir.Value) -> None:
     ml_program.global_store(ir.FlatSymbolRefAttr.get(name), value)
 
 
-def _i64() -> ir.Type:
-    return ir.IntegerType.get_signless(64)
-
-
 def _as_index(number: ir.Value) -> ir.Value:
-    return arith.index_cast(ir.IndexType.get(), number)
+    return arith.index_cast(T.index(), number)

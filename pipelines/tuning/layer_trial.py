@@ -6,6 +6,7 @@ from itertools import product
 import iree.runtime as rt
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func
+from torch_mlir.extras import types as T
 
 from llmc.dialects import BitcastOp
 from llmc.dialects.index_notation import index
@@ -36,7 +37,7 @@ def _module(subject: Subject, dispatches: int, schedule: PythonSchedule) -> ir.M
     with ir.InsertionPoint(module.body), ir.Location.unknown():
         kernel = subject.kernel.operation.clone()
         types = [type_ for _, type_ in subject.tensors()]
-        inputs = [*types, ir.IntegerType.get_signless(64)]
+        inputs = [*types, T.i64()]
         run = func.FuncOp(RUN, (inputs, [kernel.type.results[0]]))
         with ir.InsertionPoint(run.add_entry_block()):
             func.ReturnOp([_chain(subject, dispatches, list(run.arguments))])
@@ -51,7 +52,7 @@ def _chain(subject: Subject, dispatches: int, arguments: list[ir.Value]) -> ir.V
     *tensors, first = arguments
     numbers = [number for number, _ in subject.tensors()]
     known = dict(zip(numbers, tensors, strict=True))
-    first = arith.index_cast(ir.IndexType.get(), first)
+    first = arith.index_cast(T.index(), first)
     for step in range(dispatches):
         layer = arith.addi(first, index(step))
         operands = []

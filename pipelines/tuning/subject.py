@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 from torch_mlir.dialects import func
+from torch_mlir.extras import types as T
 
 from llmc.dialects import CachedAttentionOp, DecodeAttentionOp
 from llmc.pipelines.kernels.attention_cuts import kernel_of_attention
@@ -55,7 +56,7 @@ class Subject:
     def experts(self) -> int:
         """How many matrices of a layer a kernel over experts has, `[E, ...]` or `[L, E, ...]`."""
         weight = max((type_ for _, type_ in self.tensors() if type_.has_static_shape), key=bytes_of)
-        return weight.shape[1 if ir.IndexType.get() in self.kernel.type.inputs else 0]
+        return weight.shape[1 if T.index() in self.kernel.type.inputs else 0]
 
     def tensors(self) -> Iterator[tuple[int, ir.RankedTensorType]]:
         """Number and type of each argument that is a tensor of its own."""
@@ -93,7 +94,7 @@ def _same(call: func.CallOp) -> tuple[int, ...]:
 
 def _layers(kernel: func.FuncOp) -> int:
     """How many layers there are to choose among: the extent that an index is an offset into."""
-    arguments = {argument for argument in kernel.arguments if argument.type == ir.IndexType.get()}
+    arguments = {argument for argument in kernel.arguments if argument.type == T.index()}
     counts = [
         op.operands[0].type.shape[0]
         for op in find(kernel.operation, "tensor.extract_slice")

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math, tensor
+from torch_mlir.extras import types as T
 
 from llmc.dialects import (
     AttentionOp,
@@ -192,13 +193,13 @@ class Experts(Step):
 
     def _choice(self, rows: ir.Value) -> ir.Value:
         """`[R * top_k]`: numbers that are less than `experts`, by the first element of a row."""
-        i64_ = ir.IntegerType.get_signless(64)
+        i64_ = T.i64()
 
         def choose(element: ir.Value, _: ir.Value) -> ir.Value:
             grown = arith.mulf(math.absf(element), constant(3.7, element.type))
-            start = arith.index_cast(ir.IndexType.get(), arith.fptosi(i64_, grown))
+            start = arith.index_cast(T.index(), arith.fptosi(i64_, grown))
             which = arith.addi(start, loop_index(1))
-            count = constant(self.experts, ir.IndexType.get())
+            count = constant(self.experts, T.index())
             return arith.index_cast(i64_, arith.remui(which, count))
 
         first = slice_of(rows, [0, 0], [size(rows, 0), 1], [size(rows, 0)])
@@ -232,7 +233,7 @@ class Quantized(Step):
         scales = None
         if self.rows:
             x = FUNCTIONS["tanh"](x)  # of which none is halfway between two integers
-            i8 = ir.IntegerType.get_signless(8)
+            i8 = T.i8()
             codes = ir.RankedTensorType.get(x.type.shape, i8)
             groups = scope.like_hidden(scope.width // values)
             x, scales = QuantizeRowsOp(x, i64(values), codes, groups).results

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, cf, linalg, math, tensor
+from torch_mlir.extras import types as T
 
 from llmc.dialects import LinearOp
 from llmc.dialects.attributes import i64
@@ -33,7 +34,7 @@ def look_up(ids: ir.Value, table: ir.Value, bound: int | None = None) -> ir.Valu
     """Rows `[B, T, N]` of a table, as torch-mlir writes it; up to `bound` with its checks."""
 
     def row(which: ir.Value, _: ir.Value) -> ir.Value:
-        place = arith.index_cast(ir.IndexType.get(), which)
+        place = arith.index_cast(T.index(), which)
         if bound is not None:
             below = arith.cmpi(arith.CmpIPredicate.slt, place, index(bound))
             cf.assert_(below, "index must be smaller than dim size")
@@ -49,11 +50,11 @@ def last_token(x: ir.Value) -> ir.Value:
     if isinstance(tokens, int):
         place: int | ir.Value = tokens - 1
     else:
-        type_ = ir.IntegerType.get_signless(64)
+        type_ = T.i64()
         count = arith.index_cast(type_, tokens)
         before = arith.addi(count, constant(-1, type_))
         place = arith.minsi(arith.maxsi(before, constant(0, type_)), count)
-        place = arith.index_cast(ir.IndexType.get(), place)
+        place = arith.index_cast(T.index(), place)
     extents = [batch, 1, width]
     return slice_of(x, [0, place, 0], extents, extents)
 
@@ -107,7 +108,7 @@ def reshape(x: ir.Value, shape: list[int | ir.Value | None], known: int) -> ir.V
 
     It is `known`, which the result's type says.
     """
-    type_ = ir.IntegerType.get_signless(64)
+    type_ = T.i64()
 
     def as_i64(extent: int | ir.Value) -> ir.Value:
         return arith.index_cast(type_, as_value(extent))

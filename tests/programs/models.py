@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, math, tensor
+from torch_mlir.extras import types as T
 
 from llmc.dialects import EmbeddingOp
 from llmc.dialects.index_notation import (
@@ -69,7 +70,7 @@ def _layer_name(variant: str, kind: int) -> str:
 
 def _layer_types(model: Model, variant: str) -> list[ir.Type]:
     batch, tokens = _BATCH_AND_TOKENS[variant]
-    i64 = ir.IntegerType.get_signless(64)
+    i64 = T.i64()
     table = f32(batch, tokens, model.rotary)
     positions = ir.RankedTensorType.get(table.shape[:2], i64)
     return [f32(batch, tokens, model.width), table, table, positions]
@@ -121,7 +122,7 @@ def _embed(model: Model, tokens: ir.Value, table: ir.Value, type_: ir.RankedTens
 
 def _rotary_tables(model: Model, scope: Scope, positions: ir.Value) -> tuple[ir.Value, ir.Value]:
     """`[B, T, R]`: cosine and sine of the positions times frequencies, each half alike."""
-    f32_ = ir.F32Type.get()
+    f32_ = T.f32()
     batch, tokens = sizes(positions)
     column = expand(positions, [[batch], [tokens, 1]])
     column = pointwise("bts->bts", lambda p, _: arith.sitofp(f32_, p), column, element=f32_)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from torch_mlir import ir
+from torch_mlir.extras import types as T
 
 from llmc.dialects import ParameterOp
 from llmc.dialects.block_types import block_format
@@ -50,7 +51,7 @@ class Scope:
 
     def named_parameter(self, name: str, *shape: int, element: ir.Type | None = None) -> ir.Value:
         """The weight called `name` in this function's part of the model."""
-        type_ = ir.RankedTensorType.get(shape, element or ir.F32Type.get())
+        type_ = ir.RankedTensorType.get(shape, element or T.f32())
         prefix = [f"layers.{layer}." for layer in self.layers] or [""]
         sources = [f"{each}{name}" for each in prefix]
         for source in sources:
@@ -63,7 +64,7 @@ def f32(*shape: int) -> ir.RankedTensorType:
     """A tensor type; -1 is a dynamic dimension."""
     unknown = ir.ShapedType.get_dynamic_size()
     extents = [unknown if extent < 0 else extent for extent in shape]
-    return ir.RankedTensorType.get(extents, ir.F32Type.get())
+    return ir.RankedTensorType.get(extents, T.f32())
 
 
 def _random_weight(name: str, type_: ir.RankedTensorType) -> np.ndarray:

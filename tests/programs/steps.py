@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
+from torch_mlir.extras import types as T
 
 from llmc.dialects.index_notation import collapse, contract, expand, pointwise, sizes, slice_of
 from tests.programs.blocks import Linear, Norm
@@ -97,7 +98,7 @@ class ByPosition(Step):
     def apply(self, scope: Scope) -> None:
         if scope.positions is None:
             return
-        f32_ = ir.F32Type.get()
+        f32_ = T.f32()
         position = pointwise(
             "bt->bt", lambda p, _: arith.sitofp(f32_, p), scope.positions, element=f32_
         )

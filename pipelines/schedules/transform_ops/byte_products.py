@@ -6,6 +6,7 @@ from typing import Any
 
 from torch_mlir import ir
 from torch_mlir.dialects import ext, tensor, transform, vector
+from torch_mlir.extras import types as T
 
 from llmc.dialects.block_panels import WORD
 from llmc.dialects.index_notation import index
@@ -87,7 +88,7 @@ def _pairs(dots: ByteDots, weights: list[list[ir.Value]], row: int, lanes: int) 
 
 def _repeated(four: ir.Value, lanes: int) -> ir.Value:
     """Four bytes, `lanes` times."""
-    i32 = ir.IntegerType.get_signless(32)
+    i32 = T.i32()
     number = vector.extract(vector.bitcast(ir.VectorType.get([1], i32), four), [], [0])
     repeated = vector.broadcast(ir.VectorType.get([lanes], i32), number)
     return vector.bitcast(ir.VectorType.get([lanes * WORD], four.type.element_type), repeated)

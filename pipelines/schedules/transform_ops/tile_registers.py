@@ -11,9 +11,11 @@ from math import prod
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, llvm, memref, scf, vector
+from torch_mlir.extras import types as T
 
 from llmc.dialects.block_panels import WORD
 from llmc.dialects.index_notation import constant, index
+from llmc.pipelines.kernels.intrinsics import intrinsic_effect
 
 ROWS = 16
 """Rows of activations that are multiplied at once, and columns of weights."""
@@ -46,7 +48,7 @@ _REGISTERS = (_SUMS, *(register for pair in _FACTORS.values() for register in pa
 
 def configure() -> None:
     """Builds what a thread does before it uses the registers."""
-    i64 = _integer(64)
+    i64 = T.i64()
     operands = [constant(each, i64) for each in (_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _TILE_DATA)]
     constraints = "={rax},{rax},{rdi},{rsi},~{rcx},~{r11},~{memory}"
     # The process asks here and not in the runtime, so that the module runs in any program.
@@ -56,16 +58,16 @@ def configure() -> None:
     for register in _REGISTERS:
         layout[16 + 2 * register.number] = register.bytes
         layout[48 + register.number] = register.rows
-    type_ = ir.VectorType.get([ROW_BYTES], _integer(8))
+    type_ = ir.VectorType.get([ROW_BYTES], T.i8())
     value = ir.DenseElementsAttr.get(memoryview(layout), type=type_)
-    buffer = buffer_of_rows([1, ROW_BYTES], _integer(8))
+    buffer = buffer_of_rows([1, ROW_BYTES], T.i8())
     vector.store(arith.ConstantOp(type_, value).result, buffer, [index(0), index(0)])
-    _call("llvm.x86.ldtilecfg", Bytes.of(buffer, 0).pointer)
+    intrinsic_effect("llvm.x86.ldtilecfg", Bytes.of(buffer, 0).pointer)
 
 
 def release() -> None:
     """Builds what a thread does when it no longer uses the registers."""
-    _call("llvm.x86.tilerelease")
+    intrinsic_effect("llvm.x86.tilerelease")
 
 
 def buffer_of_rows(shape: list[int], element: ir.Type) -> ir.Value:
@@ -76,7 +78,7 @@ def buffer_of_rows(shape: list[int], element: ir.Type) -> ir.Value:
     with ir.InsertionPoint.at_block_begin(block):
         size = prod(shape) * element.width // 8 + ROW_BYTES
         # IREE keeps no alignment of a buffer, and what lies across cache lines is slow to load.
-        room = memref.alloca(ir.MemRefType.get([size], _integer(8)), [], [])
+        room = memref.alloca(ir.MemRefType.get([size], T.i8()), [], [])
         address = memref.extract_aligned_pointer_as_index(room)
         behind = arith.andi(arith.subi(index(0), address), index(ROW_BYTES - 1))
         return memref.view(ir.MemRefType.get(shape, element), room, behind, [])
@@ -92,7 +94,7 @@ class Bytes:
     @classmethod
     def of(cls, buffer: ir.Value, rows: int) -> "Bytes":
         """Those of a buffer whose dimension `rows` are the rows."""
-        i64 = _integer(64)
+        i64 = T.i64()
         _, offset, *sizes_and_strides = memref.extract_strided_metadata(buffer)
         strides = sizes_and_strides[buffer.type.rank :]
         base = memref.extract_aligned_pointer_as_index(buffer)
@@ -121,25 +123,17 @@ def multiply(activations: Bytes, weights: Bytes, length: int, signed: bool, sums
     chunk = min(length, ROW_BYTES)
     left, right = _FACTORS[chunk]
     name = "llvm.x86.tdpbssd" if signed else "llvm.x86.tdpbsud"
-    _call("llvm.x86.tilezero", _number(_SUMS))
+    intrinsic_effect("llvm.x86.tilezero", _number(_SUMS))
     for start in range(0, length, chunk):
         _load(right, weights.after(start // WORD * ROW_BYTES))
         _load(left, activations.after(start))
-        _call(name, *(_number(register) for register in (_SUMS, left, right)))
-    _call("llvm.x86.tilestored64", _number(_SUMS), sums.pointer, sums.stride)
+        intrinsic_effect(name, *(_number(register) for register in (_SUMS, left, right)))
+    intrinsic_effect("llvm.x86.tilestored64", _number(_SUMS), sums.pointer, sums.stride)
 
 
 def _load(register: _Register, source: Bytes) -> None:
-    _call("llvm.x86.tileloadd64", _number(register), source.pointer, source.stride)
+    intrinsic_effect("llvm.x86.tileloadd64", _number(register), source.pointer, source.stride)
 
 
 def _number(register: _Register) -> ir.Value:
-    return llvm.mlir_constant(ir.IntegerAttr.get(_integer(8), register.number))
-
-
-def _call(name: str, *operands: ir.Value) -> None:
-    llvm.call_intrinsic(None, name, list(operands), [], [])
-
-
-def _integer(bits: int) -> ir.IntegerType:
-    return ir.IntegerType.get_signless(bits)
+    return llvm.mlir_constant(ir.IntegerAttr.get(T.i8(), register.number))

@@ -4,6 +4,7 @@ from typing import Any
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, bufferization, ext, linalg, scf, transform, vector
+from torch_mlir.extras import types as T
 
 from llmc.dialects.block_panels import WORD
 from llmc.dialects.index_notation import index
@@ -41,7 +42,7 @@ class UnpackWordsOp(Operation, name="unpack_words", traits=[Interpretation, Modi
 
 def _unpack(dots: ByteDots) -> ir.Value:
     """The words of all blocks, as a tensor."""
-    byte = ir.IntegerType.get_signless(8)
+    byte = T.i8()
     shape = [1, dots.blocks, dots.parts, dots.words, WORD * dots.columns]
     buffer = buffer_of_rows(shape, byte)
     for block in scf.for_(index(0), index(dots.blocks), index(1)):
