@@ -141,6 +141,8 @@ def make_skeleton(model: LoadedModel) -> PreTrainedModel:
 def _placed(options: CompileOptions, start_from: Path | None) -> tuple[tuple[str, ...], Grid]:
     """The targets and their grid; UserError where these, or `start_from`, do not go together."""
     targets, grid = split_targets(options.target), grid_of_options(options)
+    if grid.axes and grid.size == 1:
+        raise UserError(f"the grid {grid} is of one rank, which has nothing to split: leave it out")
     for name in targets:
         _check_grid(name, grid, overlap=options.overlap)
     if start_from is not None and len(targets) > 1:

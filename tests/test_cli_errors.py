@@ -77,6 +77,7 @@ SHARDED = ("FOLDER", "--grid", "tp=2", "--stop-after", "shard")
         (("compile", "FOLDER", "--target", "cpu:"), "no target"),
         (("bench", "FOLDER", "--target", f"cpu:{FOREIGN}"), "cannot be measured here"),
         (("compile", "FOLDER", "--grid", "tp"), "tp"),
+        (("compile", "FOLDER", "--grid", "tp=1"), "one rank"),
         (("compile", "FOLDER", "--grid", "xp=2"), "xp"),
         (("compile", "FOLDER", "--grid", "tp=5"), "4 heads"),
         (("compile", "FOLDER", "--grid", "pp=3"), "2 layers"),
