@@ -79,7 +79,10 @@ class PythonSchedule(Schedule):
                 main = transform.NamedSequenceOp(ENTRY, [transform.AnyOpType.get()], [])
             with ir.InsertionPoint(main.body):
                 self.emit(Handle(main.bodyTarget))
-                transform.YieldOp()
+            # A schedule of someone's own may have ended the script itself.
+            if not _has_ended(main.body):
+                with ir.InsertionPoint(main.body):
+                    transform.YieldOp()
         module.operation.verify()
         return module
 
@@ -95,6 +98,11 @@ class PythonSchedule(Schedule):
             self.function(payload)
         else:
             self.function(payload, self.parameters)
+
+
+def _has_ended(body: ir.Block) -> bool:
+    operations = list(body)
+    return bool(operations) and isinstance(operations[-1], transform.YieldOp)
 
 
 def _place_of(function: Callable[..., None]) -> ir.Location:

@@ -2,6 +2,7 @@
 // RUN: llmc-opt %s --schedule-file='%S/Inputs/mine.py:loops{rows=3 times=5}' | filecheck %s --check-prefix=UNROLLED
 // RUN: llmc-opt %s --schedule-file=%S/Inputs/mine.py:padded | filecheck %s --check-prefix=PADDED
 // RUN: llmc-opt %s --schedule-file=%S/Inputs/mine.py:buffers | filecheck %s --check-prefix=BUFFERS
+// RUN: llmc-opt %s --schedule-file=%S/Inputs/mine.py:annotated | filecheck %s --check-prefix=ANNOTATED
 // RUN: llmc-opt %s --schedule-file=%S/Inputs/library.mlir | filecheck %s --check-prefix=LIBRARY
 // RUN: llmc-opt %s --schedule-file=%S/Inputs/annotate.mlir | filecheck %s --check-prefix=SEEN
 
@@ -36,6 +37,9 @@
 // BUFFERS-LABEL: func.func @kernel(%arg0: memref<10x15xf32>
 // BUFFERS:         vector.fma
 // BUFFERS:         return {{.*}} : memref<10x16xf32>
+
+// ANNOTATED-LABEL: func.func @kernel
+// ANNOTATED:         linalg.matmul {mine}
 
 // What a script says of the module itself stays.
 // SEEN: module attributes {llmc.seen} {

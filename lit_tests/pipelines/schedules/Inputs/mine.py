@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+from torch_mlir.dialects import transform
+from torch_mlir.dialects.transform import structured
+
 from llmc.pipelines.schedules import matmul
 from llmc.pipelines.schedules.handles import Handle, match, operations
 from llmc.pipelines.schedules.verbs import (
@@ -43,6 +46,14 @@ def buffers(payload: Handle) -> None:
     """A schedule of ours, and then buffers instead of tensors."""
     matmul.matmul(payload, matmul.MatmulParameters(rows=2, columns=8))
     bufferize(payload)
+
+
+def annotated(payload: Handle) -> None:
+    """Operations of the transform dialect itself, to the end of the script."""
+    kind = transform.AnyOpType.get()
+    products = structured.structured_match(kind, payload.value, ops=["linalg.matmul"])
+    transform.AnnotateOp(products, "mine")
+    transform.YieldOp()
 
 
 def too_small(payload: Handle) -> None:
