@@ -22,6 +22,7 @@ from llmc.pipelines.kernels.probes import (
 )
 from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.runtime.hal_device import device_of_threads
+from llmc.runtime.wakeup import without_preemption
 
 
 @dataclass(frozen=True)
@@ -88,9 +89,10 @@ def _load(
         operand = rt.asdevicearray(device, values)
 
         def run() -> float:
-            begin = time.perf_counter()
-            function(operand).to_host()
-            return time.perf_counter() - begin
+            with without_preemption():
+                begin = time.perf_counter()
+                function(operand).to_host()
+                return time.perf_counter() - begin
 
         return run
 

@@ -20,6 +20,7 @@ from llmc.runtime.ranks.communicator import Communicator
 from llmc.runtime.ranks.grid import Grid
 from llmc.runtime.ranks.local import LocalCommunicator, share_memory
 from llmc.runtime.ranks.waiting import TIMEOUT_S
+from llmc.runtime.wakeup import without_preemption
 
 
 @dataclass(frozen=True)
@@ -97,9 +98,11 @@ def _time(
     for _ in range(rounds):
         for number, (run, operands) in enumerate(calls):
             communicator.gather_messages(b"")  # all begin together
-            before, begin = communicator.moved, time.perf_counter()
-            run(*operands).to_host()
-            seconds[number].append(time.perf_counter() - begin)
+            before = communicator.moved
+            with without_preemption():
+                begin = time.perf_counter()
+                run(*operands).to_host()
+                seconds[number].append(time.perf_counter() - begin)
             moved[number] = communicator.moved - before
     return [
         Called(result, statistics.median(times), sent)
