@@ -37,6 +37,7 @@ from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.runtime.abi import DECODE, PARAMETER_SCOPE, PREFILL
 from llmc.runtime.archive import map_archive
 from llmc.runtime.devices import usable_cpus
+from llmc.runtime.wakeup import without_preemption
 
 NO_LAYERS = Layers("", (), (), ())
 Run = Callable[..., object]
@@ -110,7 +111,8 @@ def load(folder: Path) -> Run:
 
     def run(inputs: list[Tensor]) -> Tensor:
         function = functions[DECODE if len(inputs[0]) == 1 else PREFILL]
-        return torch.from_numpy(function(*(tensor.numpy() for tensor in inputs)).to_host())
+        with without_preemption():
+            return torch.from_numpy(function(*(tensor.numpy() for tensor in inputs)).to_host())
 
     return run
 
