@@ -89,7 +89,7 @@ class ByteSoftmax(OnlineSoftmax):
         self.multiply = INSTRUCTIONS[instruction]
         self.keys = CellPanels(KEYS, caches.keys, caches.head)
         self.values = CellPanels(VALUES, caches.values, caches.head)
-        i32, byte = (T.i(bits) for bits in (32, 8))
+        i32, byte = T.i32(), T.i8()
         self.words = ir.VectorType.get([self.lanes], i32)
         self.by_keys = KeyProducts(self.query, self.keys, self.lanes, self.multiply)
         in_value = caches.value_channels // Q8_0.values

@@ -60,7 +60,7 @@ class KeyProducts:
         self._signed = multiply is not vpdpbusd and not self._by_halves
         heads, channels = query.type.shape
         self._cells = channels // Q8_0.values
-        i32, byte = (T.i(bits) for bits in (32, 8))
+        i32, byte = T.i32(), T.i8()
         self._words = ir.VectorType.get([lanes], i32)
         self._rounded = buffer(heads, self._cells, Q8_0.values, element=byte)
         self._steps = buffer(len(PLANES), heads, self._cells)
