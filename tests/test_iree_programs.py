@@ -55,6 +55,10 @@ def test_random_models(request, tmp_path):
         steps = [*chain(*plan.kinds), *plan.before]
         # IREE 3.13 has no room on the stack for the scores of a single head in decode.
         assume(all(step.heads > 1 for step in steps if isinstance(step, Attention)))
+        # IREE 3.13 crashes where there are no layers, as in no model.
+        assume(plan.layers)
+        # No router chooses an expert twice for a row.
+        assume(all(step.top_k <= step.experts for step in steps if isinstance(step, Experts)))
         # What is rounded may choose another expert.
         assume(storage == "f32" or not any(isinstance(step, Experts) for step in steps))
         check(plan, storage, tmp_path)
