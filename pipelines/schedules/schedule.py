@@ -79,9 +79,8 @@ class PythonSchedule(Schedule):
                 main = transform.NamedSequenceOp(ENTRY, [transform.AnyOpType.get()], [])
             with ir.InsertionPoint(main.body):
                 self.emit(Handle(main.bodyTarget))
-            # A schedule of someone's own may have ended the script itself.
-            if not _has_ended(main.body):
-                with ir.InsertionPoint(main.body):
+                # A schedule of someone's own may have ended the script itself.
+                if not _has_ended(main.body):
                     transform.YieldOp()
         module.operation.verify()
         return module
