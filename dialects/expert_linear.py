@@ -28,7 +28,15 @@ from llmc.dialects.checks import (
     tensor_of,
     verified,
 )
-from llmc.dialects.index_notation import as_value, collapse, expand, loop_index, reduce, size
+from llmc.dialects.index_notation import (
+    as_value,
+    collapse,
+    expand,
+    loop_index,
+    reduce,
+    size,
+    widened,
+)
 from llmc.dialects.llmc import Operation
 from llmc.dialects.parameter import stored_unit
 from llmc.dialects.sharding_rule import Dim, ShardingRule, by_letters
@@ -94,12 +102,12 @@ class ExpertLinearOp(Operation, name="expert_linear", traits=[ext.Pure]):
         """A contraction that reads the chosen matrix where it lies."""
         is_blocks = block_format(self.weight.type) is not None
         weight = dequantize(self.weight) if is_blocks else self.weight
-        _, *shape = weight.type.shape
-        if self.transposed.value:
-            outputs, place = shape[1], lambda e, n, k: [e, k, n]
-        else:
-            outputs, place = shape[0], lambda e, n, k: [e, n, k]
-        return contract_chosen(self.x, self.top_k.value, self.expert, weight, outputs, place)
+        is_transposed = self.transposed.value
+
+        def place(expert: ir.Value, n: ir.Value, k: ir.Value) -> list[ir.Value]:
+            return [expert, k, n] if is_transposed else [expert, n, k]
+
+        return contract_chosen(self.x, self.top_k.value, self.expert, weight, self.out.type, place)
 
 
 def contract_chosen(
@@ -107,25 +115,24 @@ def contract_chosen(
     top_k: int,
     expert: ir.Value,
     weight: ir.Value,
-    outputs: int,
+    out: ir.RankedTensorType,
     place: Callable[[ir.Value, ir.Value, ir.Value], list[ir.Value]],
 ) -> ir.Value:
     """Row r of `x [R, K]`, `top_k` times, through the matrix that `expert [R * top_k]` says.
 
-    Element n, k of matrix e is that of `weight` at `place(e, n, k)`; there are `outputs` n.
+    Element n, k of matrix e is that of `weight` at `place(e, n, k)`. The type of the result, `out`,
+    says how many n there are, and to what numbers are widened.
     """
 
     def multiply_add(x: ir.Value, expert: ir.Value, sum_: ir.Value) -> ir.Value:
         which = arith.index_cast(T.index(), expert)
         element = tensor.extract(weight, place(which, loop_index(2), loop_index(3)))
-        if element.type != x.type:
-            element = arith.extf(x.type, element)
-        return arith.addf(sum_, arith.mulf(x, element))
+        return arith.addf(sum_, arith.mulf(*(widened(each, sum_.type) for each in (x, element))))
 
     count = size(expert, 0)
     rows = count // top_k if isinstance(count, int) else as_value(size(x, 0))
     chosen = expand(expert, [[rows, top_k]])
-    y = reduce("rk,rc->rcn", multiply_add, 0.0, x, chosen, n=outputs)
+    y = reduce("rk,rc->rcn", multiply_add, 0.0, x, chosen, element=out.element_type, n=out.shape[1])
     return collapse(y, [2, 1])
 
 

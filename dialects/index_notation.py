@@ -90,7 +90,7 @@ def contract(notation: str, *operands: ir.Value) -> ir.Value:
     """The sum of products that `notation` spells, accumulated in the first operand's type."""
 
     def multiply_add(x: ir.Value, y: ir.Value, accumulator: ir.Value) -> ir.Value:
-        return arith.addf(accumulator, arith.mulf(x, _extend(y, x.type)))
+        return arith.addf(accumulator, arith.mulf(x, widened(y, x.type)))
 
     return reduce(notation, multiply_add, 0.0, *operands)
 
@@ -106,6 +106,11 @@ def pointwise(
     element = element or operands[0].type.element_type
     out = tensor.empty([extents[letter] for letter in result], element)
     return _generic(notation, loops, body, operands, out)
+
+
+def widened(value: ir.Value, type_: ir.Type) -> ir.Value:
+    """A float as one of `type_`, which may be its own."""
+    return value if value.type == type_ else arith.extf(type_, value)
 
 
 def loop_index(position: int) -> ir.Value:
@@ -208,10 +213,6 @@ def _product(extents: list[int]) -> int:
     for extent in extents:
         total *= extent
     return total
-
-
-def _extend(value: ir.Value, type_: ir.Type) -> ir.Value:
-    return value if value.type == type_ else arith.extf(type_, value)
 
 
 def _parse(

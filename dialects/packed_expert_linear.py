@@ -9,7 +9,6 @@ from torch_mlir.dialects import arith, ext
 from llmc.dialects.checks import (
     floats,
     same,
-    same_element,
     shaped,
     static,
     tensor_of,
@@ -60,7 +59,8 @@ class GroupedExpertLinearOp(Operation, name="grouped_expert_linear", traits=[ext
 
     Row r of the result is row r of `x [R, K]` through the matrix e for which r is from `first[e]`
     to `first[e + 1] - 1`, as `llmc.group_rows` gives them: each matrix is read once, for all its
-    rows. Gale et al., "MegaBlocks", 2022.
+    rows. Sums are kept in the type of the result, to which x and the weight are widened. Gale et
+    al., "MegaBlocks", 2022.
 
         %y = "llmc.grouped_expert_linear"(%x, %first, %w)
            : (tensor<?x64xf32>, tensor<17xi32>, tensor<16x16x64x16xf32>) -> tensor<?x256xf32>
@@ -78,7 +78,6 @@ class GroupedExpertLinearOp(Operation, name="grouped_expert_linear", traits=[ext
         rows, width = tensor_of(self.x, "x", 2)
         same("x", "its last dimension", width, inputs)
         shaped("out", self.out, [rows, outputs])
-        same_element("out", self.out, self.x)
         check_groups(self)
 
     @staticmethod
@@ -95,9 +94,10 @@ def _check_panels(op: Any) -> tuple[int, int]:
     """Checks the element types of `x` and `weight`, and the panels of this; returns K and N."""
     inputs = tensor_of(op.weight, "weight", 4)[2]
     tensor_of(op.x, "x", 2)
-    floats("x", op.x)
-    floats("weight", op.weight, widened_to=op.x)
     _, outputs = tensor_of(op.out, "out", 2)
+    floats("out", op.out)
+    floats("x", op.x, widened_to=op.out)
+    floats("weight", op.weight, widened_to=op.out)
     static("out", op.out, 1)
     check_panels(op.weight, outputs)
     return inputs, outputs
@@ -110,4 +110,4 @@ def _contract_packed(op: Any, top_k: int, expert: ir.Value) -> ir.Value:
         width = index(columns)
         return [expert, arith.divui(n, width), k, arith.remui(n, width)]
 
-    return contract_chosen(op.x, top_k, expert, op.weight, op.out.type.shape[1], place)
+    return contract_chosen(op.x, top_k, expert, op.weight, op.out.type, place)

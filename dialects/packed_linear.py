@@ -35,7 +35,8 @@ class PackedLinearOp(Operation, name="packed_linear", traits=[ext.Pure]):
     """`llmc.linear` with `weight [N/J, K, J]`: output n is column n mod J of panel n / J.
 
     A panel is read from end to end for J outputs, by one row of x as by many. The last panel is
-    padded with zeros where J does not divide N. `tile` rows of x are computed together.
+    padded with zeros where J does not divide N. `tile` rows of x are computed together. Sums are
+    kept in the type of the result, to which x and the weight are widened.
 
         %y = "llmc.packed_linear"(%x, %w)
            {operandSegmentSizes = array<i32: 1, 1, 0>, tile = 16 : i64}
@@ -52,17 +53,17 @@ class PackedLinearOp(Operation, name="packed_linear", traits=[ext.Pure]):
     def verify_invariants(self) -> None:
         """Checks K and N across operands."""
         shape, stored = tensor_of(self.x, "x", at_least=2), tensor_of(self.weight, "weight", 3)
-        floats("x", self.x)
-        floats("weight", self.weight, widened_to=self.x)
+        floats("out", self.out)
+        floats("x", self.x, widened_to=self.out)
+        floats("weight", self.weight, widened_to=self.out)
         outputs = tensor_of(self.out, "out", len(shape))[-1]
         static("out", self.out, len(shape) - 1)
         check_panels(self.weight, outputs)
         same("x", "its last dimension", shape[-1], stored[1])
         if self.bias is not None:
             same("bias", "its length", tensor_of(self.bias, "bias", 1)[0], outputs)
-            same_element("bias", self.bias, self.x)
+            same_element("bias", self.bias, self.out)
         shaped("out", self.out, [*shape[:-1], outputs])
-        same_element("out", self.out, self.x)
         counts("tile", self.tile)
 
     @staticmethod
@@ -89,7 +90,7 @@ class PackedLinearOp(Operation, name="packed_linear", traits=[ext.Pure]):
     def _one_row(self, row: ir.Value) -> ir.Value:
         panels, inputs, columns = self.weight.type.shape
         outputs = self.out.type.shape[-1]
-        zeros = filled([1, panels, 1, columns], 0.0, row.type.element_type)
+        zeros = filled([1, panels, 1, columns], 0.0, self.out.type.element_type)
         left = expand(row, [[1], [inputs, 1, 1]])
         y = collapse(linalg.mmt4d(left, self._panels(), outs=[zeros]), [1, 3])
         if panels * columns == outputs:
@@ -108,11 +109,12 @@ class PackedLinearOp(Operation, name="packed_linear", traits=[ext.Pure]):
             padding_value=constant(0.0, element),
             outer_dims_perm=[0, 1],
         )
-        zeros = filled([tiles, panels, tile, columns], 0.0, element)
+        sums = self.out.type.element_type
+        zeros = filled([tiles, panels, tile, columns], 0.0, sums)
         product = linalg.mmt4d(left, self._panels(), outs=[zeros])
         return linalg.unpack(
             product,
-            tensor.empty([count, outputs], element),
+            tensor.empty([count, outputs], sums),
             [0, 1],
             [tile, columns],
             outer_dims_perm=[0, 1],

@@ -35,6 +35,15 @@ func.func @many_rows(%x: tensor<1x?x6xf32>, %w: tensor<2x6x4xf32>, %b: tensor<8x
   return %y : tensor<1x?x8xf32>
 }
 
+// Rows and weights may both be narrower than sums.
+// LOWER-LABEL: func.func @narrow_rows
+// LOWER:         linalg.mmt4d ins({{.+}} : tensor<1x6x1x1xbf16>, tensor<2x6x4x1xbf16>) outs({{.+}} : tensor<1x2x1x4xf32>)
+func.func @narrow_rows(%x: tensor<1x6xbf16>, %w: tensor<2x6x4xbf16>) -> tensor<1x8xf32> {
+  %y = "llmc.packed_linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, tile = 8 : i64}
+     : (tensor<1x6xbf16>, tensor<2x6x4xbf16>) -> tensor<1x8xf32>
+  return %y : tensor<1x8xf32>
+}
+
 // What x leaves open, the weight knows.
 // LOWER-LABEL: func.func @open_width
 // LOWER:         %[[X:.+]] = tensor.cast %arg0 : tensor<1x?xf32> to tensor<1x6xf32>
@@ -123,6 +132,15 @@ func.func @wide_weight(%x: tensor<3x6xf32>, %w: tensor<2x6x4xf64>, %b: tensor<5x
   // CHECK: error: 'llmc.packed_linear' op operand 'weight' must hold f32 or narrower, but is tensor<2x6x4xf64>
   %y = "llmc.packed_linear"(%x, %w, %b) {operandSegmentSizes = array<i32: 1, 1, 1>, tile = 8 : i64}
      : (tensor<3x6xf32>, tensor<2x6x4xf64>, tensor<5xf32>) -> tensor<3x5xf32>
+  return
+}
+
+// -----
+
+func.func @wide_rows(%x: tensor<3x6xf32>, %w: tensor<2x6x4xbf16>) {
+  // CHECK: error: 'llmc.packed_linear' op operand 'x' must hold bf16 or narrower, but is tensor<3x6xf32>
+  %y = "llmc.packed_linear"(%x, %w) {operandSegmentSizes = array<i32: 1, 1, 0>, tile = 8 : i64}
+     : (tensor<3x6xf32>, tensor<2x6x4xbf16>) -> tensor<3x5xbf16>
   return
 }
 

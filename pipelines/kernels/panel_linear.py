@@ -6,32 +6,38 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from llmc.dialects.float_bits import join
-from llmc.dialects.index_notation import part, pointwise, reduce
+from llmc.dialects.index_notation import part, pointwise, reduce, widened
 from llmc.pipelines.kernels.kernel import multiply_add
 
 
 def panel_linear(
-    x: ir.Value, weight: Sequence[ir.Value], bias: ir.Value | None = None, parts: int = 1
+    x: ir.Value,
+    weight: Sequence[ir.Value],
+    element: ir.Type,
+    bias: ir.Value | None = None,
+    parts: int = 1,
 ) -> list[ir.Value]:
     """`x [T, K]`, `weight [P, K, J]` and `bias [P, J]` -> as many `[T, P / parts, J]` as `parts`.
 
-    Weights may be narrower than x; sums are not. A weight is its numbers, or the integers that
-    `llmc.join_float` makes numbers of: the high bits alone, or these and the low ones.
+    Sums and results are of type `element`, which x and weights may be narrower than. A weight is
+    its numbers, or the integers that `llmc.join_float` makes numbers of: the high bits alone, or
+    these and the low ones.
     """
-    return [
-        _product(x, [_part(bits, n, parts) for bits in weight], bias and _part(bias, n, parts))
-        for n in range(parts)
-    ]
+
+    def product(number: int) -> ir.Value:
+        y = _product(x, [_part(bits, number, parts) for bits in weight], element)
+        return y if bias is None else add_bias(y, _part(bias, number, parts))
+
+    return [product(number) for number in range(parts)]
 
 
-def _product(x: ir.Value, weight: list[ir.Value], bias: ir.Value | None) -> ir.Value:
+def _product(x: ir.Value, weight: list[ir.Value], element: ir.Type) -> ir.Value:
     def step(x: ir.Value, *others: ir.Value) -> ir.Value:
         *bits, sum_ = others
-        return multiply_add(x, _number(bits, x.type), sum_)
+        return multiply_add(widened(x, element), _number(bits, element), sum_)
 
     operands = ",".join(["tk", *["pkj"] * len(weight)])
-    y = reduce(f"{operands}->tpj", step, 0.0, x, *weight)
-    return y if bias is None else add_bias(y, bias)
+    return reduce(f"{operands}->tpj", step, 0.0, x, *weight, element=element)
 
 
 def add_bias(y: ir.Value, bias: ir.Value) -> ir.Value:
@@ -42,9 +48,7 @@ def add_bias(y: ir.Value, bias: ir.Value) -> ir.Value:
 def _number(bits: list[ir.Value], wide: ir.Type) -> ir.Value:
     """A number of a weight, of type `wide`."""
     first, *_ = bits
-    if isinstance(first.type, ir.IntegerType):
-        return join(*bits)
-    return first if first.type == wide else arith.extf(wide, first)
+    return join(*bits) if isinstance(first.type, ir.IntegerType) else widened(first, wide)
 
 
 def _part(value: ir.Value, number: int, parts: int) -> ir.Value:

@@ -71,6 +71,7 @@ def _outline(
     chosen = layer.expert if isinstance(layer, PackedExpertLinearOp) else layer.first
     _, panels, _, columns = layer.weight.type.shape
     strands = len(epilogue.strands)
+    element_type = epilogue.result.type.element_type
     with ir.InsertionPoint(epilogue.end), epilogue.end.location:
         operands = KernelOperands()
         x, numbers, weight = map(operands.read, (layer.x, chosen, layer.weight))
@@ -79,13 +80,15 @@ def _outline(
             matrices = weight(arguments)
 
             def multiply(rows: ir.Value, expert: ir.Value) -> ir.Value:
-                products = panel_linear(rows, [element(matrices, expert)], None, strands)
+                products = panel_linear(
+                    rows, [element(matrices, expert)], layer.out.type.element_type, parts=strands
+                )
                 result = follow(epilogue, products, [])
                 name_result(result)
                 return result
 
-            shape = [panels // strands, columns]
-            return loop(layer, x(arguments), numbers(arguments), multiply, shape)
+            row = ir.RankedTensorType.get([panels // strands, columns], element_type)
+            return loop(layer, x(arguments), numbers(arguments), multiply, row)
 
         (y,) = kernels.call(kind, operands.values, build)
         epilogue.result.replace_all_uses_with(without_padding(y, epilogue.result.type))
@@ -104,13 +107,13 @@ def _rows_of_token(
     x: ir.Value,
     expert: ir.Value,
     multiply: Multiply,
-    shape: list[int],
+    row: ir.RankedTensorType,
 ) -> list[ir.Value]:
     def rows_of(token: ir.Value) -> ir.Value:
         return part(x, token, 1)
 
     count = layer.out.type.shape[0]
-    return for_each_row(expert, count, layer.top_k.value, shape, rows_of, multiply)
+    return for_each_row(expert, count, layer.top_k.value, row, rows_of, multiply)
 
 
 def _groups(
@@ -118,7 +121,7 @@ def _groups(
     x: ir.Value,
     first: ir.Value,
     multiply: Multiply,
-    shape: list[int],
+    row: ir.RankedTensorType,
 ) -> list[ir.Value]:
     experts = layer.weight.type.shape[0]
-    return for_each_group(first, experts, size(x, 0), shape, partial(part, x), multiply)
+    return for_each_group(first, experts, size(x, 0), row, partial(part, x), multiply)

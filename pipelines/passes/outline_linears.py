@@ -94,6 +94,7 @@ class _Layer:
             strands = panel_linear(
                 row,
                 [read(arguments) for read in weight],
+                self.linear.out.type.element_type,
                 bias and bias(arguments),
                 len(self.epilogue.strands),
             )

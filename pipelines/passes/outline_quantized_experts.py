@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from torch_mlir import ir
+from torch_mlir.extras import types as T
 
 from llmc.dialects import GroupedQuantizedExpertLinearOp, PackedQuantizedExpertLinearOp, TakeRowsOp
 from llmc.dialects.index_notation import part, size
@@ -73,6 +74,11 @@ class _Layer(QuantizedLayer, ABC):
         """Whether it can be outlined."""
         return True
 
+    @property
+    def row(self) -> ir.RankedTensorType:
+        """The type of a row of the kernel's result."""
+        return ir.RankedTensorType.get([self.strand, self.columns], T.f32())
+
     @abstractmethod
     def body(self, operands: KernelOperands, kernels: KernelFunctions) -> Build:
         """What the kernel computes of its operands, which are added here: `[R, P, J]`."""
@@ -109,7 +115,6 @@ class _OneToken(_Layer):
         expert = operands.read(self.linear.expert)
         multiply = self.matrices(operands)
         count, top_k = self.linear.out.type.shape[0], self.linear.top_k.value
-        shape = [self.strand, self.columns]
 
         def build(*arguments: ir.Value) -> list[ir.Value]:
             rows = x(arguments)
@@ -118,7 +123,7 @@ class _OneToken(_Layer):
                 return self.quantize(part(rows, token, 1), None)
 
             chosen = expert(arguments)
-            return for_each_row(chosen, count, top_k, shape, rows_of, multiply(arguments))
+            return for_each_row(chosen, count, top_k, self.row, rows_of, multiply(arguments))
 
         return build
 
@@ -139,7 +144,6 @@ class _Groups(_Layer):
         first = operands.read(self.linear.first)
         multiply = self.matrices(operands)
         experts, *_ = self.linear.weight.type.shape
-        shape = [self.strand, self.columns]
 
         def build(*arguments: ir.Value) -> list[ir.Value]:
             rows, firsts = [read(arguments) for read in readers], first(arguments)
@@ -148,7 +152,7 @@ class _Groups(_Layer):
                 return QuantizedRows(*(part(each, start, count) for each in rows))
 
             total = size(rows[0], 0)
-            return for_each_group(firsts, experts, total, shape, rows_of, multiply(arguments))
+            return for_each_group(firsts, experts, total, self.row, rows_of, multiply(arguments))
 
         return build
 

@@ -19,31 +19,31 @@ def for_each_row(
     expert: ir.Value,
     count: int,
     top_k: int,
-    shape: list[int],
+    row: ir.RankedTensorType,
     rows_of: Callable[[ir.Value], _T],
     multiply: Callable[[_T, ir.Value], ir.Value],
 ) -> list[ir.Value]:
-    """`count` rows of this `shape`, f32, of which every token has `top_k`.
+    """`count` rows like `row`, of which every token has `top_k`.
 
     `multiply(rows_of(token), number)` is one, the number being what `expert` has for it.
     """
 
-    def compute(row: ir.Value) -> _Rows:
-        rows = rows_of(arith.divui(row, index(top_k)))
-        return multiply(rows, _number_at(expert, row)), row, 1
+    def compute(number: ir.Value) -> _Rows:
+        rows = rows_of(arith.divui(number, index(top_k)))
+        return multiply(rows, _number_at(expert, number)), number, 1
 
-    return _for_each(count, [count, *shape], compute)
+    return _for_each(count, _rows(count, row), compute)
 
 
 def for_each_group(
     first: ir.Value,
     experts: int,
     count: Size,
-    shape: list[int],
+    row: ir.RankedTensorType,
     rows_of: Callable[[ir.Value, ir.Value], _T],
     multiply: Callable[[_T, ir.Value], ir.Value],
 ) -> list[ir.Value]:
-    """`count` rows of this `shape`, f32, of which those of each of the `experts` lie together.
+    """`count` rows like `row`, of which those of each of the `experts` lie together.
 
     `multiply(rows_of(start, count), number)` are those of one, which `first` says where they begin.
     """
@@ -53,7 +53,7 @@ def for_each_group(
         own = arith.subi(_number_at(first, arith.addi(expert, index(1))), start)
         return multiply(rows_of(start, own), expert), start, own
 
-    return _for_each(experts, [count, *shape], compute)
+    return _for_each(experts, _rows(count, row), compute)
 
 
 def element(value: ir.Value, number: ir.Value) -> ir.Value:
@@ -70,11 +70,14 @@ def without_padding(y: ir.Value, type_: ir.RankedTensorType) -> ir.Value:
     return y if y.type == type_ else tensor.cast(type_, y)
 
 
-def _for_each(
-    count: int, shape: list[Size], compute: Callable[[ir.Value], _Rows]
-) -> list[ir.Value]:
-    """Rows, f32 of this `shape` in all, that `compute` gives for each number below `count`."""
-    loop = scf.ForallOp([0], [count], [1], [tensor.empty(shape, T.f32())])
+def _rows(count: Size, row: ir.RankedTensorType) -> ir.Value:
+    """Room for as many rows like `row`."""
+    return tensor.empty([count, *row.shape], row.element_type)
+
+
+def _for_each(count: int, room: ir.Value, compute: Callable[[ir.Value], _Rows]) -> list[ir.Value]:
+    """Rows, as many as there is `room` for, that `compute` gives for each number below `count`."""
+    loop = scf.ForallOp([0], [count], [1], [room])
     with ir.InsertionPoint(loop.body):
         value, first, number = compute(loop.induction_variables[0])
         end = loop.terminator()

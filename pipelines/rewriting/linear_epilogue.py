@@ -125,7 +125,9 @@ def _same_of(member: ir.Operation, operands: list[ir.Value]) -> ir.Value:
         return apply_body(member, elements)
 
     loops = letters(operands[0].type.rank)
-    return pointwise(f"{','.join([loops] * len(operands))}->{loops}", body, *operands)
+    element = member.results[0].type.element_type
+    notation = f"{','.join([loops] * len(operands))}->{loops}"
+    return pointwise(notation, body, *operands, element=element)
 
 
 def _next(strands: tuple[ir.Value, ...], members: list[ir.Operation]) -> ir.Operation | None:
@@ -156,9 +158,9 @@ def _can_follow(op: ir.Operation, type_: ir.Type) -> bool:
     return (
         op.name == "linalg.generic"
         and len(op.results) == 1
-        and op.results[0].type == type_
+        and op.results[0].type.shape == type_.shape
         and is_elementwise(op)
-        and all(value.type == type_ for value in op.operands)
+        and all(value.type == type_ for value in inputs(op))
         and not reads_room(op)
         and captures_constants(op)
     )

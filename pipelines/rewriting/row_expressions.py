@@ -102,6 +102,7 @@ def _loop(op: ir.Operation, known: dict[ir.Value, ir.Value]) -> ir.Value:
     forms = [row_form(operand) for operand in op.operands]
     length = max(form.length for form in forms)
     rows = "t" if any(form.is_several for form in forms) else ""
+    element = op.results[0].type.element_type
 
     def body(*elements: ir.Value) -> ir.Value:
         *read, old = elements
@@ -110,8 +111,8 @@ def _loop(op: ir.Operation, known: dict[ir.Value, ir.Value]) -> ir.Value:
 
     if _is_reduction(op):
         start = _start(op).owner.opview.literal_value
-        return reduce(f"{reads}->{rows}", body, start, *loops, n=length)
-    return pointwise(f"{reads}->{rows}n", body, *loops, n=length)
+        return reduce(f"{reads}->{rows}", body, start, *loops, element=element, n=length)
+    return pointwise(f"{reads}->{rows}n", body, *loops, element=element, n=length)
 
 
 def _element(value: ir.Value, made: dict[ir.Value, ir.Value]) -> ir.Value:

@@ -1,6 +1,6 @@
 """Tensors as rows: how many elements they have, and as what loops over these read them.
 
-A *row* is a tensor of f32 as all of its elements, in order: of one token, most have but one
+A *row* is a tensor of f32 or bf16 as all of its elements, in order: of one token, most have but one
 dimension longer than 1. Where the first such dimension is open, there are *several rows*, as many
 as tokens or sequences, which have the elements of the others. Reshapes leave the elements in their
 order, and transpositions that move none but dimensions of 1.
@@ -38,7 +38,7 @@ def form_of(type_: ir.Type) -> RowForm | None:
     """As what row, or rows, tensors of `type_` can be read, truths among them; None if as none."""
     if not isinstance(type_, ir.RankedTensorType):
         return None
-    if type_.element_type != T.f32() and not is_of_truths(type_):
+    if type_.element_type not in (T.f32(), T.bf16(), T.bool()):
         return None
     long = [type_.shape[dim] for dim in long_dims(type_)]
     is_several = long[:1] == [_OPEN]
