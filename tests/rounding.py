@@ -45,6 +45,23 @@ def rounded_activations(format_: BlockFormat, but: Sequence[nn.Linear] = ()) -> 
 
 
 @contextmanager
+def narrow_activations(tokens: int, but: Sequence[nn.Linear] = ()) -> Iterator[None]:
+    """While open, linear layers multiply the first `tokens` of a sequence as bf16; not `but`.
+
+    That is what `narrow-activations` makes of a prompt.
+    """
+
+    def linear(module: nn.Linear, x: Tensor) -> Tensor:
+        if module not in but and module.in_features % 32 == 0:
+            prompt, rest = x.split([tokens, x.shape[1] - tokens], dim=1)
+            x = torch.cat([prompt.bfloat16().to(x.dtype), rest], dim=1)
+        return nn.functional.linear(x, module.weight, module.bias)
+
+    with replaced(nn.Linear, "forward", linear):
+        yield
+
+
+@contextmanager
 def narrow_cache() -> Iterator[None]:
     """While open, models with our attention attend to keys and values rounded to float16."""
     with replaced(torch_ops, "attention", _on_halves):

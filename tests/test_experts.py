@@ -18,6 +18,7 @@ from llmc.pipelines.passes import (
     BindParameters,
     GroupExpertRows,
     LowerLlmc,
+    NarrowActivations,
     OutlineExperts,
     OutlineQuantizedExperts,
     PackBlocks,
@@ -87,6 +88,7 @@ class Layer:
             *packing,
             BindParameters(self.storage),
             GroupExpertRows(),
+            NarrowActivations(instruction=CPUTarget().pair_instruction),
             OutlineExperts(),
             LowerLlmc(keep_kernels=True),
             "canonicalize,cse",
@@ -103,6 +105,7 @@ LAYERS = [
     Layer(experts=1, outputs=16),  # no loop over experts
     Layer(experts=5, outputs=16, storage="f16"),
     Layer(experts=5, outputs=32, storage="bf16", transposed=True),
+    Layer(experts=5, outputs=40, inputs=64, top_k=2, storage="bf16"),  # by pairs, where a CPU can
     Layer(experts=6, outputs=20, top_k=3, transposed=True),
     Layer(experts=6, outputs=20, top_k=2, packed=False),
     Layer(experts=6, outputs=20, storage="f16", transposed=True, packed=False),
@@ -151,6 +154,7 @@ def assert_as_torch(layer: Layer, run: Callable[..., np.ndarray], expert: Tensor
     x = torch.randn(
         len(expert) // layer.top_k, layer.inputs, generator=torch.Generator().manual_seed(1)
     )
+    x = x.to(ELEMENTS[layer.storage]).float()  # of which none is rounded, then
     arguments = (expert, layer.weights().double(), layer.top_k, layer.transposed)
     read = layer.read(x).double()
     expected = torch_ops.expert_linear(read, *arguments)

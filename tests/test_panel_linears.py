@@ -13,8 +13,16 @@ from llmc.dialects import JoinFloatOp, PackedLinearOp, RMSNormOp
 from llmc.dialects.attributes import i64
 from llmc.dialects.float_parts import PARTS, join, split
 from llmc.dialects.index_notation import pointwise, size, slice_of
+from llmc.pipelines.kernels.pair_instructions import LANES, PLAIN
 from llmc.pipelines.kernels.panel_linear import panel_linear
-from llmc.pipelines.passes import DispatchKernels, LowerLlmc, OutlineLinears, ScheduleKernels
+from llmc.pipelines.passes import (
+    DispatchKernels,
+    LowerLlmc,
+    NarrowActivations,
+    OutlineLinears,
+    ScheduleKernels,
+)
+from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.rewriting.functions import functions
 from llmc.pipelines.schedules.panel_choices import choose_panel_matvec
 from llmc.pipelines.schedules.transform_ops.sum_apart import CHAIN
@@ -22,6 +30,7 @@ from llmc.pipelines.schedules.workgroups import panels_of_workgroup
 from llmc.pipelines.targets.cpu import CPUTarget
 from tests.scheduled import KernelCase, call, new_context
 
+PAIR_INSTRUCTION = CPUTarget().pair_instruction
 _FEW = settings(max_examples=6, derandomize=True)
 _ELEMENTS = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
 
@@ -40,7 +49,9 @@ def _random(*shape: int) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
 
 
-def _compute(build, arguments: list[np.ndarray], is_open: bool, schedule: str = "") -> np.ndarray:
+def _compute(
+    build, arguments: list[np.ndarray], is_open: bool, schedule: str = "", *before: Pass
+) -> np.ndarray:
     """What `build` makes of arguments; those of three dimensions have an open second one, or 1."""
     context = new_context()
     with context, ir.Location.unknown():
@@ -54,6 +65,7 @@ def _compute(build, arguments: list[np.ndarray], is_open: bool, schedule: str = 
         whole = ir.FunctionType.get(types, [result.type])
         function.attributes["function_type"] = ir.TypeAttr.get(whole)
         for pass_ in (
+            *before,
             OutlineLinears(),
             LowerLlmc(),
             ScheduleKernels(schedule=schedule),
@@ -74,15 +86,17 @@ def _type(argument: np.ndarray, is_open: bool) -> ir.RankedTensorType:
     return ir.Type.parse(f"tensor<{'x'.join([*shape, names[argument.dtype]])}>")
 
 
-def _run(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, schedule: str) -> np.ndarray:
+def _run(
+    x: np.ndarray, weight: np.ndarray, bias: np.ndarray, schedule: str, *before: Pass
+) -> np.ndarray:
     """What a layer makes of x, of one row or of a number that it is not told."""
 
     def build(x: ir.Value, weight: ir.Value, bias: ir.Value) -> ir.Value:
         shape = [*x.type.shape[:-1], bias.type.shape[0]]
-        out = ir.RankedTensorType.get(shape, x.type.element_type)
+        out = ir.RankedTensorType.get(shape, bias.type.element_type)
         return PackedLinearOp(x, weight, i64(1), out, bias=bias).out
 
-    return _compute(build, [x[None], weight, bias], len(x) > 1, schedule)[0]
+    return _compute(build, [x[None], weight, bias], len(x) > 1, schedule, *before)[0]
 
 
 def _expected(x: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
@@ -105,6 +119,40 @@ def test_panel_matmul(layer, missing, tokens, rows, unroll, chain):
     schedule = f"panel_matmul{{rows={rows} panels={panels} unroll={unroll} chain={chain}}}"
     actual = _run(x, weight, bias, schedule)
     np.testing.assert_allclose(actual, _expected(x, weight, bias), rtol=0, atol=3e-5)
+
+
+@pytest.mark.skipif(PAIR_INSTRUCTION == PLAIN, reason="this CPU multiplies no pairs of bf16")
+@_FEW
+@given(
+    panels=st.integers(1, 3),
+    groups=st.integers(2, 4),
+    columns=st.sampled_from(LANES.get(PAIR_INSTRUCTION, ())),
+    pairs=st.integers(1, 20),
+    chains=st.integers(1, 3),
+    tokens=st.integers(2, 40),
+    rows=st.integers(1, 9),
+    unroll=st.integers(1, 3),
+)
+def test_pairs_of_bf16(panels, groups, columns, pairs, chains, tokens, rows, unroll):
+    shape = panels * groups, 2 * pairs * chains, columns
+    x, weight = (_random(*each).astype(_ELEMENTS["bf16"]) for each in ((tokens, shape[1]), shape))
+    parameters = f"rows={rows} panels={panels} unroll={unroll} chain={2 * pairs}"
+    schedule = f"panel_matmul{{{parameters} instruction={PAIR_INSTRUCTION}}}"
+    bias = _random(panels * groups * columns)
+    actual = _run(x, weight, bias, schedule)
+    expected = _expected(x.astype(np.float32), weight, bias)
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=3e-5)
+
+
+@pytest.mark.parametrize("inputs", [2, 96, 1056, 32 * 131])
+@pytest.mark.parametrize("tokens", [1, 9])
+def test_activations_are_rounded_for_several_rows_alone(tokens, inputs):
+    x, bias = _random(tokens, inputs), _random(64)
+    weight = _random(4, inputs, 16).astype(_ELEMENTS["bf16"])
+    actual = _run(x, weight, bias, "", NarrowActivations(instruction=PAIR_INSTRUCTION))
+    is_rounded = tokens > 1 and inputs > 2 and 16 in LANES.get(PAIR_INSTRUCTION, ())
+    read = x.astype(_ELEMENTS["bf16"]).astype(np.float32) if is_rounded else x
+    np.testing.assert_allclose(actual, _expected(read, weight, bias), rtol=0, atol=1e-4)
 
 
 @_FEW
@@ -148,7 +196,7 @@ def test_any_length_where_panels_are_read_one_by_one(inputs):
     x, bias = _random(1, inputs), _random(48)
 
     def build(x: ir.Value, weight: ir.Value) -> ir.Value:
-        return panel_linear(x, [weight])[0]
+        return panel_linear(x, [weight], x.type.element_type)[0]
 
     with new_context(), ir.Location.unknown():
         module = KernelCase("panel_matvec", build, [x, weight]).module()
@@ -169,7 +217,7 @@ def test_single_panel(outputs, stored):
 @pytest.mark.parametrize(("panels", "columns"), [(65536, 4), (16021, 8), (1, 1024)])
 def test_many_outputs_are_shared_by_workgroups_that_a_schedule_may_have(panels, columns):
     def build(x: ir.Value, weight: ir.Value) -> ir.Value:
-        return panel_linear(x, [weight])[0]
+        return panel_linear(x, [weight], x.type.element_type)[0]
 
     arguments = [_random(1, 1), np.empty((panels, 1, columns), np.float32)]
     with new_context(), ir.Location.unknown():

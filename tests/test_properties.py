@@ -18,6 +18,8 @@ from llmc.pipelines.errors import PassError
 from llmc.pipelines.option_text import option_fields
 from llmc.pipelines.passes import (
     PASSES,
+    BindParameters,
+    NarrowActivations,
     PackBlocks,
     QuantizeActivations,
     QuantizeWeights,
@@ -95,7 +97,7 @@ class Place:
 @st.composite
 def places(draw: st.DrawFn, name: str) -> Place:
     """Where to run the pass: half of the time where it belongs."""
-    storage = draw(st.sampled_from(["f32", *FORMATS]))
+    storage = draw(st.sampled_from(["f32", "bf16", *FORMATS]))
     own = [place.count for place in own_places(name, storage)] or [0]
     last = len(steps_to_iree(storage)) - 1
     return Place(storage, draw(st.sampled_from(own) | st.integers(0, last)))
@@ -173,9 +175,12 @@ def fitting(plan: Model | Function, storage: str) -> Model | Function:
 def tolerance_of(steps: Iterable[SinglePass], least: float) -> float:
     """How far these steps may take a program from what it computes: `least` if they round nothing.
 
-    Blocks of 4 bits hold the weights exactly.
+    Blocks of 4 bits and bf16 hold the weights exactly.
     """
-    return ROUNDED if any(_rounds(step.pass_) for step in steps) else least
+    passes = [step.pass_ for step in steps]
+    has_bf16 = any(isinstance(each, BindParameters) and each.storage == "bf16" for each in passes)
+    narrows = any(isinstance(each, NarrowActivations) for each in passes)
+    return ROUNDED if (has_bf16 and narrows) or any(map(_rounds, passes)) else least
 
 
 def _rounds(pass_: Pass | str) -> bool:
@@ -262,7 +267,7 @@ def test_every_pass_finds_something_to_do(request):
     @bounded(40, request)
     @given(models | functions)
     def look(plan: Model | Function) -> None:
-        for storage in ("f32", Q8_0.name):
+        for storage in ("f32", "bf16", Q8_0.name):
             places = {
                 name: {0, *(place.count for place in own_places(name, storage))} for name in idle
             }

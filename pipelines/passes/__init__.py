@@ -30,6 +30,7 @@ from llmc.pipelines.passes.hoist_across_layers import HoistAcrossLayers
 from llmc.pipelines.passes.lower_collectives import LowerCollectives
 from llmc.pipelines.passes.lower_collectives_to_flow import LowerCollectivesToFlow
 from llmc.pipelines.passes.lower_llmc import LowerLlmc
+from llmc.pipelines.passes.narrow_activations import NarrowActivations
 from llmc.pipelines.passes.number_layers import NumberLayers
 from llmc.pipelines.passes.outline_experts import OutlineExperts
 from llmc.pipelines.passes.outline_kernels import OutlineKernels
@@ -101,6 +102,7 @@ PASSES: dict[str, type[Pass]] = {
         LowerCollectives,
         LowerCollectivesToFlow,
         LowerLlmc,
+        NarrowActivations,
         NumberLayers,
         OutlineExperts,
         OutlineKernels,

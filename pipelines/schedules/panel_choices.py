@@ -4,9 +4,11 @@ from dataclasses import replace
 
 from torch_mlir import ir
 from torch_mlir.dialects import func
+from torch_mlir.extras import types as T
 
 from llmc.dialects.divisor import divisor
 from llmc.pipelines.errors import fail
+from llmc.pipelines.kernels.pair_instructions import LANES
 from llmc.pipelines.schedules.panel_experts import panel_expert_matmul, panel_expert_matvec
 from llmc.pipelines.schedules.panel_matmul import PanelMatmulParameters, panel_matmul
 from llmc.pipelines.schedules.panel_matvec import (
@@ -124,11 +126,16 @@ def _panels_at_once(panels: int, rows: list[int]) -> PanelMatvecParameters:
 def choose_panel_matmul(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
     """Two panels, and as many rows as leave registers for a number of each and of both panels."""
     panels, columns = _panels(kernel)
-    _, *weight = _operands(kernel)
+    x, *weight = _operands(kernel)
     rows = 12 if target.registers == 32 else 6
     together = divisor(panels, max(1, min(2, panels // 2)))
     ahead = _rows_in(_BYTES_AHEAD_OF_ROWS, _bytes_of_rows(weight, columns))
-    return PythonSchedule(panel_matmul, PanelMatmulParameters(rows, together, ahead=ahead))
+    parameters = PanelMatmulParameters(rows, together, ahead=ahead)
+    is_even = x.shape[-1] % 2 == 0
+    if x.element_type == T.bf16() and is_even and columns in LANES.get(target.pair_instruction, ()):
+        chain = 2 * divisor(x.shape[-1] // 2, CHAIN)
+        parameters = replace(parameters, chain=chain, instruction=target.pair_instruction)
+    return PythonSchedule(panel_matmul, parameters)
 
 
 def choose_panel_expert_matmul(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from llmc.pipelines.kernels.pair_instructions import PLAIN, InstructionName
 from llmc.pipelines.schedules.handles import (
     Handle,
     each,
@@ -13,6 +14,7 @@ from llmc.pipelines.schedules.handles import (
     operations,
     returned,
 )
+from llmc.pipelines.schedules.instruction_verbs import pair_products
 from llmc.pipelines.schedules.schedule import Parameters, share_evenly
 from llmc.pipelines.schedules.transform_ops.prefetch import ROWS
 from llmc.pipelines.schedules.transform_ops.sum_apart import CHAIN
@@ -46,7 +48,8 @@ class PanelMatmulParameters(Parameters):
     """The sums of `rows` rows and `panels` panels are held in registers.
 
     `unroll` steps of the sum stand in a round, `chain` make a partial sum. Rows of panels are asked
-    for `ahead` steps before they are read, the first so many before all else.
+    for `ahead` steps before they are read, the first so many before all else. An `instruction` for
+    pairs of bf16 takes two steps of the sum at once, and `chain` steps are then a divisor of all.
     """
 
     worth_trying: ClassVar[Mapping[str, Sequence[int]]] = {
@@ -58,6 +61,7 @@ class PanelMatmulParameters(Parameters):
     unroll: int = 1
     ahead: int = 48
     chain: int = CHAIN
+    instruction: InstructionName = PLAIN
 
     def fits(self, shape: Sequence[int]) -> bool:
         """Whether the panels of a result `[..., P, J]` are shared evenly, and the sums fit."""
@@ -114,9 +118,21 @@ def _micro_kernel(loop: Handle, parameters: PanelMatmulParameters) -> None:
     """
     with each(match(loop, "tpjk", reduced="k")) as sums:
         product = partial_sums(sums, k=parameters.chain)
-        weight = widen(product, 1, "pkj")
-        _, loops = tile(product, k=1)
-        fuse_into(loops["k"], weight)
-        unroll(loops["k"], parameters.unroll)
+        if parameters.instruction == PLAIN:
+            _multiply_one_by_one(product, parameters.unroll)
+        else:
+            pairs, loops = tile(product, k=2)
+            pair_products(pairs, parameters.instruction)
+            unroll(loops["k"], parameters.unroll)
     drop_unit_loops(loop)
     vectorize(operations(loop, "linalg.generic"))
+
+
+def _multiply_one_by_one(product: Handle, rounds: int) -> None:
+    """Widens a number of each row and a row of each panel, for each step of the sum."""
+    x = widen(product, 0, "tk")
+    weight = widen(product, 1, "pkj")
+    _, loops = tile(product, k=1)
+    fuse_into(loops["k"], x)
+    fuse_into(loops["k"], weight)
+    unroll(loops["k"], rounds)

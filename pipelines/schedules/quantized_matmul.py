@@ -6,12 +6,12 @@ from typing import Annotated, ClassVar
 
 from llmc.pipelines.kernels.byte_instructions import InstructionName
 from llmc.pipelines.option_text import Range
-from llmc.pipelines.schedules.byte_verbs import (
+from llmc.pipelines.schedules.handles import Handle, around, each, kernels, result, stage
+from llmc.pipelines.schedules.instruction_verbs import (
     tile_products,
     unpack_words,
     use_tile_registers,
 )
-from llmc.pipelines.schedules.handles import Handle, around, each, kernels, result, stage
 from llmc.pipelines.schedules.quantized_matvec import STRANDS, into_registers, sum_up_blocks
 from llmc.pipelines.schedules.schedule import MOST, Parameters, share_evenly
 from llmc.pipelines.schedules.transform_ops.prefetch import PANELS

@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar
 
 from llmc.pipelines.kernels.byte_instructions import InstructionName
 from llmc.pipelines.option_text import Range
-from llmc.pipelines.schedules.byte_verbs import byte_products
 from llmc.pipelines.schedules.handles import Handle, around, each, kernels, match, result, stage
+from llmc.pipelines.schedules.instruction_verbs import byte_products
 from llmc.pipelines.schedules.schedule import MOST, Parameters, share_evenly
 from llmc.pipelines.schedules.transform_ops.prefetch import (
     FIRST_CACHE,

@@ -48,6 +48,8 @@ _BYTE_INSTRUCTIONS = {
 }
 """By LLVM's name of the CPU's feature, the fastest first."""
 
+_PAIR_INSTRUCTIONS = {"avx512bf16": "vdpbf16ps", "bf16": "bfdot"}
+"""The instruction that multiplies bf16, by LLVM's name of the CPU's feature."""
 
 _PRESETS = {
     "zen2": ("x86_64", "znver2", ()),
@@ -184,6 +186,13 @@ class CPUTarget(Target):
         features = self.facts.features
         known = (found for name, found in _BYTE_INSTRUCTIONS.items() if name in features)
         return next(known, ByteInstruction("plain", 4, signed=True))
+
+    @property
+    def pair_instruction(self) -> str:
+        """The instruction for products of bf16; `plain` where there is none."""
+        features = self.facts.features
+        known = (found for name, found in _PAIR_INSTRUCTIONS.items() if name in features)
+        return next(known, "plain")
 
     @property
     def rows(self) -> int:

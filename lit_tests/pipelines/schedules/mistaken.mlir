@@ -3,6 +3,11 @@
 // RUN: not llmc-opt %s --schedule-file=%S/Inputs/mistaken.py:products_of_rows 2>&1 | filecheck %s --check-prefix=DOTS
 // DOTS: mistaken.mlir:{{.+}} error: only sums of products of bytes over loops 'tpbjgi' can be multiplied so
 //
+// RUN: not llmc-opt %s --schedule-file=%S/Inputs/mistaken.py:pairs_of_floats 2>&1 | filecheck %s --check-prefix=PAIRS
+// PAIRS: mistaken.mlir:{{.+}} error: only sums of two products of bf16, over loops 'tpjk', are multiplied so
+// RUN: not llmc-opt %s --schedule='panel_matmul{chain=4 instruction=vdpbf16ps}' 2>&1 | filecheck %s --check-prefix=COLUMNS
+// COLUMNS: error: 'vdpbf16ps' takes no 6 columns
+//
 // RUN: not llmc-opt %s --schedule-file=%S/Inputs/mistaken.py:tiles_of_rows 2>&1 | filecheck %s --check-prefix=TILES
 // TILES: mistaken.mlir:{{.+}} error: only sums of products of bytes over loops 'tpbjfgi' can be multiplied so
 //
@@ -41,4 +46,19 @@ func.func @blocks(%x: tensor<1x64xf32>, %w: tensor<8x2x320xi8>) -> tensor<1x128x
   %y = "llmc.packed_quantized_linear"(%x, %w) {format = "q4_1", operandSegmentSizes = array<i32: 1, 1, 0>}
     : (tensor<1x64xf32>, tensor<8x2x320xi8>) -> tensor<1x128xf32>
   return %y : tensor<1x128xf32>
+}
+
+func.func @six_columns(%x: tensor<?x8xbf16>, %w: tensor<4x8x6xbf16>, %room: tensor<?x4x6xf32>) -> tensor<?x4x6xf32>
+    attributes {llmc.kernel = "panel_matmul"} {
+  %y = linalg.generic {indexing_maps = [affine_map<(t, p, j, k) -> (t, k)>, affine_map<(t, p, j, k) -> (p, k, j)>, affine_map<(t, p, j, k) -> (t, p, j)>],
+                       iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<?x8xbf16>, tensor<4x8x6xbf16>) outs(%room : tensor<?x4x6xf32>) {
+  ^bb0(%a: bf16, %b: bf16, %sum: f32):
+    %wide = arith.extf %a : bf16 to f32
+    %weight = arith.extf %b : bf16 to f32
+    %product = arith.mulf %wide, %weight : f32
+    %total = arith.addf %sum, %product : f32
+    linalg.yield %total : f32
+  } -> tensor<?x4x6xf32>
+  return %y : tensor<?x4x6xf32>
 }

@@ -1,18 +1,25 @@
 """Schedules that take operations which their verbs are not for."""
 
-from llmc.pipelines.schedules.byte_verbs import (
+from llmc.pipelines.schedules.handles import Handle, kernels, match, operations, stage
+from llmc.pipelines.schedules.instruction_verbs import (
     byte_products,
+    pair_products,
     tile_products,
     unpack_words,
     use_tile_registers,
 )
-from llmc.pipelines.schedules.handles import Handle, kernels, match, operations, stage
 from llmc.pipelines.schedules.verbs import generalize, vectorize_late
 
 
 def products_of_floats(payload: Handle) -> None:
     """Products of floats, which no instruction for bytes makes."""
     byte_products(operations(payload, "linalg.matmul", "mnk"), "plain", 4)
+
+
+def pairs_of_floats(payload: Handle) -> None:
+    """Sums of more products than two, and of floats of 32 bits."""
+    generalize(payload)
+    pair_products(match(payload, "mnk", reduced="k"), "vdpbf16ps")
 
 
 def products_of_rows(payload: Handle) -> None:

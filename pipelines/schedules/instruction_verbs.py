@@ -1,4 +1,7 @@
-"""The verbs of schedules for sums of products of bytes, which `byte_dots.py` describes."""
+"""The verbs of schedules that map sums of products to a CPU's instructions for narrow numbers.
+
+Those of bytes are described in `byte_dots.py`.
+"""
 
 from torch_mlir import ir
 
@@ -6,6 +9,7 @@ from llmc.dialects.attributes import i64
 from llmc.pipelines.schedules.handles import Handle, any_op, verb
 from llmc.pipelines.schedules.transform_ops.byte_products import ByteProductsOp
 from llmc.pipelines.schedules.transform_ops.dialect import load
+from llmc.pipelines.schedules.transform_ops.pair_products import PairProductsOp
 from llmc.pipelines.schedules.transform_ops.tile_products import TileProductsOp
 from llmc.pipelines.schedules.transform_ops.unpack_words import UnpackWordsOp
 from llmc.pipelines.schedules.transform_ops.use_tile_registers import UseTileRegistersOp
@@ -16,6 +20,13 @@ def byte_products(dots: Handle, instruction: str, lanes: int) -> None:
     """Multiplies bytes by a CPU's `instruction` on vectors of `lanes` sums of 32 bits."""
     load(dots.value.context)
     ByteProductsOp(dots.value, ir.StringAttr.get(instruction), i64(lanes))
+
+
+@verb
+def pair_products(op: Handle, instruction: str) -> None:
+    """Makes vectors of sums of two products of bf16, by a CPU's `instruction` for that."""
+    load(op.value.context)
+    PairProductsOp(op.value, ir.StringAttr.get(instruction))
 
 
 @verb
