@@ -104,6 +104,15 @@ def attention_kernel(cache: str, window: int) -> str:
     return executable.attributes["sym_name"].value
 
 
+def test_bf16_is_bound_by_pairs_where_rows_are_rounded():
+    bounds = Bounds(1e12, float_ops_per_s=1e3, byte_ops_per_s=1e6, pair_ops_per_s=2e3)
+    names = "panel_matmul_0_Dx10xbf16_2x2x10x16xbf16_D", "panel_matmul_0_Dx10xf32_2x2x10x16xbf16_D"
+    kernels = [KernelTime(name, 1, 10.0, {"layers.0.w": 640}) for name in names]
+    in_pairs, alone = roofline("prefill", 6, 0, model("bf16"), kernels, bounds)
+    assert in_pairs.operations == alone.operations == 2 * 6 * 320
+    assert (in_pairs.share, alone.share) == (3840 / 2e3 / 10, 3840 / 1e3 / 10)
+
+
 def test_tables_for_files_are_not_cut(capsys):
     name = "quantized_matmul_2_Dx18x32xi8_Dx18xf32_D"
     bounds = Bounds(read_bytes_per_s=1e9, float_ops_per_s=1e3, byte_ops_per_s=1e6)

@@ -26,6 +26,8 @@ def measure_host(ranks: int, read_bytes: int | None = None) -> Device:
 def _rates(bounds: Bounds) -> dict[str, float]:
     """The operations a second with weights of each type."""
     rates = dict.fromkeys(("f32", "f16", "bf16"), bounds.float_ops_per_s)
+    if bounds.pair_ops_per_s:
+        rates["bf16"] = bounds.pair_ops_per_s
     if bounds.byte_ops_per_s:
         rates |= dict.fromkeys(FORMATS, bounds.byte_ops_per_s)
     return rates

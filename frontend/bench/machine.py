@@ -1,4 +1,4 @@
-"""What the machine can do, measured on the spot: reading, and multiplying floats and bytes.
+"""What the machine can do, measured on the spot: reading, and multiplying numbers of each type.
 
 The bounds of the roofline: Williams, Waterman and Patterson, "Roofline: an insightful visual
 performance model for multicore architectures", 2009.
@@ -20,12 +20,14 @@ class Bounds:
     """Bytes per second read from as much memory as the weights take; arithmetic per second.
 
     A multiplication and an addition count as two. `byte_ops_per_s` is for products of bytes added
-    to 32-bit sums by vector instructions; None where the CPU has none that we know.
+    to 32-bit sums by vector instructions, `pair_ops_per_s` for those of bf16, two to a sum; None
+    where the CPU has none that we know.
     """
 
     read_bytes_per_s: float
     float_ops_per_s: float
     byte_ops_per_s: float | None
+    pair_ops_per_s: float | None = None
 
 
 def measure() -> Bounds:
@@ -59,6 +61,7 @@ class Machine:
             read_bytes_per_s=self._read_bytes / best["read"],
             float_ops_per_s=self._operations / best["floats"],
             byte_ops_per_s=4 * self._operations / best["bytes"] if "bytes" in best else None,
+            pair_ops_per_s=2 * self._operations / best["pairs"] if "pairs" in best else None,
         )
 
     def read_bytes_per_s(self) -> float:

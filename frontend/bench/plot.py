@@ -36,7 +36,11 @@ def plot(points: Sequence[Point], bounds: Bounds, path: Path) -> None:
         title=f"Kernels under memory ({read / 1e9:.1f} GB/s read) and arithmetic",
     )
     axes.grid(alpha=0.3)
-    peaks = {"float32": bounds.float_ops_per_s, "bytes": bounds.byte_ops_per_s}
+    peaks = {
+        "float32": bounds.float_ops_per_s,
+        "pairs of bfloat16": bounds.pair_ops_per_s,
+        "bytes": bounds.byte_ops_per_s,
+    }
     for name, peak in peaks.items():
         if peak is not None:
             x = [0.25, peak / read, 1000]

@@ -11,12 +11,14 @@ from torch_mlir.dialects import func
 
 from llmc.pipelines.iree import compiled
 from llmc.pipelines.kernels.kernel import Kernel, dispatch
+from llmc.pipelines.kernels.pair_instructions import PLAIN
 from llmc.pipelines.kernels.probes import (
     ROUNDS,
     STREAMS,
     SUMS,
     multiply_bytes,
     multiply_floats,
+    multiply_pairs,
     probe_instructions,
     read,
 )
@@ -24,12 +26,15 @@ from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.runtime.hal_device import device_of_threads
 from llmc.runtime.wakeup import without_preemption
 
+_ELEMENTS = {"f32": np.float32, "i8": np.int8, "i16": np.int16}
+
 
 @dataclass(frozen=True)
 class Probes:
-    """Functions `read`, `floats` and perhaps `bytes`, which return the seconds that a run took.
+    """Functions `read`, `floats` and perhaps `bytes` and `pairs`: the seconds that a run took.
 
-    A run reads `read_bytes`, or computes `operations` of f32; of bytes four times as many.
+    A run reads `read_bytes`, or computes `operations` of f32; of bytes four times as many, of bf16
+    in pairs twice.
     """
 
     run: dict[str, Callable[[], float]]
@@ -60,6 +65,10 @@ def load_probes(read_bytes: int, threads: int) -> Probes:
         probes["bytes"] = _Probe(
             multiply_bytes(groups, instructions), (2, 4 * lanes), "i8", (groups, lanes)
         )
+    if target.pair_instruction != PLAIN:
+        probes["pairs"] = _Probe(
+            multiply_pairs(groups, target.pair_instruction), (2, 2 * lanes), "i16", (groups, lanes)
+        )
     operations = 2 * groups * ROUNDS * SUMS * lanes
     return Probes(_load(probes, target, threads), steps * step_bytes, operations)
 
@@ -70,6 +79,11 @@ class _Probe:
     operand: tuple[int, ...]
     element: str
     result: tuple[int, ...]
+
+    @property
+    def sums(self) -> str:
+        """The type of the result."""
+        return "i32" if self.element == "i8" else "f32"
 
 
 def _load(
@@ -85,7 +99,7 @@ def _load(
 
     def timed(name: str, probe: _Probe) -> Callable[[], float]:
         function = rt.FunctionInvoker(context, device, code.lookup_function(name))
-        values = np.ones(probe.operand, np.float32 if probe.element == "f32" else np.int8)
+        values = np.ones(probe.operand, _ELEMENTS[probe.element])
         operand = rt.asdevicearray(device, values)
 
         def run() -> float:
@@ -105,9 +119,8 @@ def _module(probes: dict[str, _Probe]) -> ir.Module:
         module = ir.Module.create()
         for name, probe in probes.items():
             element = ir.Type.parse(probe.element)
-            sums = element if probe.element == "f32" else ir.Type.parse("i32")
             operand = ir.RankedTensorType.get(probe.operand, element)
-            result = ir.RankedTensorType.get(probe.result, sums)
+            result = ir.RankedTensorType.get(probe.result, ir.Type.parse(probe.sums))
             with ir.InsertionPoint(module.body):
                 function = func.FuncOp(name, ([operand], [result]))
                 block = function.add_entry_block()

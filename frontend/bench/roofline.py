@@ -26,6 +26,8 @@ _FLOATS = {"f32": 4, "f16": 2, "bf16": 2}
 _PANEL = re.compile(r"x(\d+)x(\d+)xi8")
 # One on halves of floats has their integers and the length of a row in it.
 _HALF = re.compile(r"x(\d+)x\d+xi(?:8|16)")
+# One that multiplies bf16 in pairs reads rows of them.
+_IN_PAIRS = re.compile(r"_matmul_\d+_Dx\d+xbf16_")
 # A kernel of these names reads some rows of a weight: those of tokens, in the fused code that IREE
 # makes, or those that screening leaves.
 _LOOKS_UP = re.compile(r"_dispatch_\d+_\w*i64x|^refined_")
@@ -96,7 +98,8 @@ def roofline(
         if size:
             moved += rows * _row_bytes(weights, kernel.dispatches, model.hidden_size)
         in_bytes = attention.in_bytes if attention else type_ not in _FLOATS
-        bound, share = _bound(moved, operations, in_bytes, kernel.seconds, bounds)
+        peak = _peak(kernel.name, in_bytes, bounds)
+        bound, share = _bound(moved, operations, kernel.seconds, bounds.read_bytes_per_s, peak)
         yield Point(
             function=function,
             tokens=tokens,
@@ -166,15 +169,20 @@ def _row_bytes(weights: float, matrices: int, width: int) -> int:
     return 4 * int(matrices * width + weights / width)
 
 
+def _peak(kernel: str, in_bytes: bool, bounds: Bounds) -> float:
+    """The operations a second that bound a kernel, which multiplies bytes, pairs or floats."""
+    if in_bytes:
+        return bounds.byte_ops_per_s or bounds.float_ops_per_s
+    in_pairs = _IN_PAIRS.search(kernel) is not None
+    return (bounds.pair_ops_per_s if in_pairs else None) or bounds.float_ops_per_s
+
+
 def _bound(
-    moved: int, operations: float, in_bytes: bool, seconds: float, bounds: Bounds
+    moved: int, operations: float, seconds: float, read_bytes_per_s: float, peak: float
 ) -> tuple[Bound | None, float | None]:
     if not moved:
         return None, None
-    compute = bounds.float_ops_per_s
-    if in_bytes:
-        compute = bounds.byte_ops_per_s or compute
-    reading, computing = moved / bounds.read_bytes_per_s, operations / compute
+    reading, computing = moved / read_bytes_per_s, operations / peak
     if computing > reading:
         # The peak was measured at a worse moment than the kernel where it seems surpassed.
         return "arithmetic", min(computing / seconds, 1.0)

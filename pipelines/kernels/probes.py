@@ -15,6 +15,7 @@ from torch_mlir.extras import types as T
 from llmc.dialects.index_notation import index
 from llmc.pipelines.kernels.intrinsics import intrinsic
 from llmc.pipelines.kernels.kernel import Kernel, multiply_add
+from llmc.pipelines.kernels.pair_instructions import INSTRUCTIONS
 from llmc.pipelines.kernels.splat import splat
 
 # Sums that are added to in turns, so that no instruction waits for the one before.
@@ -109,6 +110,19 @@ def multiply_bytes(groups: int, instructions: ProbeInstructions) -> Kernel:
         return arith.addi(sum_, intrinsic(instructions.widen, sum_.type, pairs, ones))
 
     return Kernel("probe_bytes", lambda _: (groups, 1), _repeat(step, arith.addi, 0))
+
+
+def multiply_pairs(groups: int, instruction: str) -> Kernel:
+    """Operand `x [2, 2 * lanes]`, the bits of bf16 as i16, result `[groups, lanes]` f32.
+
+    There are `ROUNDS * SUMS` additions.
+    """
+
+    def step(sum_: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
+        bf16 = ir.VectorType.get(a.type.shape, T.bf16())
+        return INSTRUCTIONS[instruction](sum_, *(vector.bitcast(bf16, bits) for bits in (a, b)))
+
+    return Kernel("probe_pairs", lambda _: (groups, 1), _repeat(step, arith.addf, 0.0))
 
 
 def _repeat(

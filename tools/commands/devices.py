@@ -60,6 +60,8 @@ def _speeds(bounds: Bounds) -> str:
         f"reads {bounds.read_bytes_per_s / 1e9:.0f} GB/s",
         f"{bounds.float_ops_per_s / 1e9:.0f} GFLOP/s of f32",
     ]
+    if bounds.pair_ops_per_s:
+        speeds.append(f"{bounds.pair_ops_per_s / 1e9:.0f} GFLOP/s of bf16")
     if bounds.byte_ops_per_s:
         speeds.append(f"{bounds.byte_ops_per_s / 1e9:.0f} GOP/s of bytes")
     return ", ".join(speeds)
