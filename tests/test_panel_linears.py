@@ -144,6 +144,21 @@ def test_pairs_of_bf16(panels, groups, columns, pairs, chains, tokens, rows, unr
     np.testing.assert_allclose(actual, expected, rtol=0, atol=3e-5)
 
 
+@pytest.mark.parametrize(
+    ("arch", "features", "instruction"),
+    [
+        ("aarch64", ("bf16", "dotprod", "i8mm"), "bfdot"),
+        ("aarch64", ("dotprod", "i8mm"), PLAIN),
+        ("x86_64", ("avx2", "avx512bf16", "avx512vnni"), "vdpbf16ps"),
+        ("x86_64", ("avx2", "avx512vnni"), PLAIN),
+    ],
+)
+def test_a_cpu_that_multiplies_pairs_of_bf16_does(arch, features, instruction):
+    target = CPUTarget("some", arch)
+    vars(target)["_described"] = ("some", features)  # as LLVM would describe it
+    assert target.pair_instruction == instruction
+
+
 @pytest.mark.parametrize("inputs", [2, 96, 1056, 32 * 131])
 @pytest.mark.parametrize("tokens", [1, 9])
 def test_activations_are_rounded_for_several_rows_alone(tokens, inputs):

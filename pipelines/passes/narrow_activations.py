@@ -16,7 +16,7 @@ from llmc.pipelines.rewriting.operations import made_by
 from llmc.pipelines.walks import find
 
 _MULTIPLE = 32
-"""Of which there are as many terms in a sum: partial ones of pairs that come out even are long."""
+"""Terms of a sum are a multiple of it, so that pairs make partial sums that are even and long."""
 
 
 @dataclass(frozen=True)
@@ -56,5 +56,8 @@ def _rounded(x: ir.Value) -> ir.Value:
     # To ask x itself how long it is would keep it from being rounded where it is computed.
     computed = made_by(x, "linalg.generic")
     extents = dict(zip(loops, sizes(list(computed.operands)[-1] if computed else x), strict=True))
-    round_ = lambda number, _: arith.truncf(bf16, number)  # noqa: E731
-    return pointwise(f"{loops}->{loops}", round_, x, element=bf16, **extents)
+
+    def narrow(number: ir.Value, _: ir.Value) -> ir.Value:
+        return arith.truncf(bf16, number)
+
+    return pointwise(f"{loops}->{loops}", narrow, x, element=bf16, **extents)

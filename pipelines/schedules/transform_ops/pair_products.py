@@ -3,15 +3,13 @@
 from typing import Any
 
 from torch_mlir import ir
-from torch_mlir.dialects import ext, transform, vector
+from torch_mlir.dialects import ext, linalg, transform, vector
 from torch_mlir.extras import types as T
 
 from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.errors import fail
 from llmc.pipelines.kernels.pair_instructions import INSTRUCTIONS, LANES
 from llmc.pipelines.schedules.transform_ops.dialect import ConsumesPayload, Operation, Rewriting
-
-_BODY = ["arith.extf", "arith.extf", "arith.mulf", "arith.addf", "linalg.yield"]
 
 
 class Interpretation(Rewriting):
@@ -48,7 +46,7 @@ class PairProductsOp(Operation, name="pair_products", traits=[Interpretation, Co
 
 def _are_pairs(op: ir.Operation) -> bool:
     """Whether `op` is such a sum, of a static number of rows and panels."""
-    if op.name != "linalg.generic" or [each.name for each in op.regions[0].blocks[0]] != _BODY:
+    if op.name != "linalg.generic" or not linalg.isa_contraction_op(op):
         return False
     maps = [ir.AffineMapAttr(each).value for each in op.attributes["indexing_maps"]]
     x, weight, sums = (operand.type for operand in op.operands)
