@@ -18,7 +18,7 @@ from llmc.dialects.expert_linear import ExpertLinearOp, check_expert_rows, contr
 from llmc.dialects.group_rows import check_groups, expert_of_rows, find_experts
 from llmc.dialects.index_notation import index
 from llmc.dialects.llmc import Operation
-from llmc.dialects.packed_linear import check_panels, unpack_panels
+from llmc.dialects.packed_linear import check_float_panels, unpack_panels
 
 
 class PackedExpertLinearOp(Operation, name="packed_expert_linear", traits=[ext.Pure]):
@@ -99,7 +99,7 @@ def _check_panels(op: Any) -> tuple[int, int]:
     floats("x", op.x, widened_to=op.out)
     floats("weight", op.weight, widened_to=op.out)
     static("out", op.out, 1)
-    check_panels(op.weight, outputs)
+    check_float_panels(op.weight, outputs)
     return inputs, outputs
 
 

@@ -58,7 +58,7 @@ class PackedLinearOp(Operation, name="packed_linear", traits=[ext.Pure]):
         floats("weight", self.weight, widened_to=self.out)
         outputs = tensor_of(self.out, "out", len(shape))[-1]
         static("out", self.out, len(shape) - 1)
-        check_panels(self.weight, outputs)
+        check_float_panels(self.weight, outputs)
         same("x", "its last dimension", shape[-1], stored[1])
         if self.bias is not None:
             same("bias", "its length", tensor_of(self.bias, "bias", 1)[0], outputs)
@@ -129,7 +129,7 @@ def _with_width(rows: ir.Value, width: int) -> ir.Value:
     return tensor.cast(type_, rows)
 
 
-def check_panels(weight: ir.Value, outputs: int) -> None:
+def check_float_panels(weight: ir.Value, outputs: int) -> None:
     """Checks that `weight [..., N/J, K, J]` is static and has room for N = `outputs`."""
     static("weight", weight)
     *_, panels, _, columns = weight.type.shape

@@ -22,11 +22,14 @@ from llmc.frontend.output_folder import appearing
 # The names that GenAI gives to what it saves.
 _NETWORK, _WEIGHTS = "openvino_model.xml", "openvino_model.bin"
 
+_READ_AS = {"F32": "F16", "BF16": "F16"}
+
 
 class OpenVINO(Contender):
     """A GGUF model in OpenVINO with its defaults for the CPU at hand.
 
-    F32 means F16 weights made float32, since the reader knows no F32, with float32 arithmetic.
+    The reader knows neither F32 nor BF16, which are made of F16. F32 means weights made float32,
+    and float32 arithmetic; BF16 the CPU's default, which is bfloat16 arithmetic where it has that.
     """
 
     def __init__(
@@ -37,7 +40,7 @@ class OpenVINO(Contender):
         Raises MissingError for what the reader does not know, UserError for a model that is none.
         """
         widened = weights == "F32"
-        path = gguf_file(model, "F16" if widened else weights, stored, layers)
+        path = gguf_file(model, _READ_AS.get(weights, weights), stored, layers)
         what = {"openvino": ov.get_version(), "file": path.name}
         folder = made(model, what, convert, path)
         self.version = f"openvino {ov.get_version()}"
