@@ -261,7 +261,8 @@ def _repeat(value: ir.Value, known: dict[ir.Value, ir.Value]) -> None:
     if value in known:
         return
     op = value.owner.operation
-    if op.name == _DIM:
+    if isinstance(value.type, ir.IndexType) and op.name != "arith.constant":
+        # However it is computed, an extent that is open is the number of the region's rows.
         rows = next(each for each in known.values() if has_rows(each.type))
         known[value] = size(rows, 0)
         return

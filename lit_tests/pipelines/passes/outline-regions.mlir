@@ -294,3 +294,24 @@ func.func @trunk(%x: tensor<2xf32>) -> tensor<4xf32> {
   %both = tensor.concat dim(0) %x, %x : (tensor<2xf32>, tensor<2xf32>) -> tensor<4xf32>
   return %both : tensor<4xf32>
 }
+
+// Rows of experts are more than tokens, by whose number their own is told: in a kernel it is that of its
+// rows.
+// CHECK-LABEL: func.func private @of_experts(
+// CHECK:         call @[[EXPERTS:.*]](%arg1) : (tensor<?x4xf32>) -> tensor<?x4xf32>
+// CHECK:       func.func private @[[EXPERTS]](%[[ROWS:.*]]: tensor<?x4xf32>)
+// CHECK:         %[[COUNT:.*]] = tensor.dim %[[ROWS]]
+// CHECK-NOT:     affine.apply
+// CHECK:         tensor.empty(%[[COUNT]])
+func.func private @of_experts(%tokens: tensor<?x4xf32>, %x: tensor<?x4xf32>, %layer: index) -> tensor<?x4xf32> attributes {llmc.layer_argument = 2 : index} {
+  %c0 = arith.constant 0 : index
+  %count = tensor.dim %tokens, %c0 : tensor<?x4xf32>
+  %twice = affine.apply affine_map<()[s] -> (2 * s)>()[%count]
+  %room = tensor.empty(%twice) : tensor<?x4xf32>
+  %y = linalg.generic {indexing_maps = [#hd, #hd], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<?x4xf32>) outs(%room : tensor<?x4xf32>) {
+  ^bb0(%e: f32, %old: f32):
+    %n = math.sin %e : f32
+    linalg.yield %n : f32
+  } -> tensor<?x4xf32>
+  return %y : tensor<?x4xf32>
+}
