@@ -24,6 +24,8 @@ VARIANTS = (abi.PREFILL, abi.DECODE, abi.DECODE_BATCH)
 
 # A KV cache of float16 rounds keys and values to 11 bits.
 TOLERANCES = {"f32": 1e-4, "f16": 4 * 2**-11}
+# Half of the last place of a float16; of a float32 twice that place, for sums add up roundings.
+ROUNDINGS = {"f32": 2**-22, "f16": 2**-12}
 
 
 def check(plan: Model, storage: str, folder: Path) -> None:
@@ -37,10 +39,19 @@ def check(plan: Model, storage: str, folder: Path) -> None:
         scalars = [a if isinstance(a, np.ndarray) else int(a) for a in arguments]
         results = function(name)(*scalars) or ()
         results = results if isinstance(results, tuple) else (results,)
-        return [result.to_host() for result in results]
+        # Copies: the device takes the memory back with the results.
+        return [result.to_host().copy() for result in results]
 
-    for what, actual, expected in program.runs(call, has_state=True):
-        if not close(actual, expected, TOLERANCES[storage]):
+    tolerance = TOLERANCES[storage]
+    runs = list(program.runs(call, has_state=True))
+    if all(close(actual, expected, tolerance) for _, actual, expected in runs):
+        return
+    roundings = [program.rounded(ROUNDINGS[storage], seed) for seed in range(8)]
+    reached = [list(each.runs(call, has_state=True)) for each in roundings]
+    for (what, actual, expected), *others in zip(runs, *reached, strict=True):
+        # Experts that tie, or a norm of next to nothing, make much of the last bits.
+        reach = max(float(np.linalg.norm(other - expected)) for _, _, other in others)
+        if not close(actual, expected, tolerance, reach):
             pipeline = f"llmc-to-iree{{storage={storage}}}"
             raise PropertyError(f"{what} of {plan}", str(program.module), pipeline)
 

@@ -40,6 +40,17 @@ class Program:
         build = build_model if isinstance(plan, Model) else build_function
         return cls(plan, *build(plan, context))
 
+    def rounded(self, most: float, seed: int) -> "Program":
+        """This program with each weight changed at random, by the share `most` of it at most."""
+        rng = np.random.default_rng(seed)
+        weights = {
+            name: value * (1 + rng.uniform(-most, most, value.shape))
+            if np.issubdtype(value.dtype, np.floating)
+            else value
+            for name, value in self.weights.items()
+        }
+        return replace(self, weights=weights)
+
     def differences(
         self, module: ir.Module, tolerance: float = EXACT, earlier: ir.Module | None = None
     ) -> list[str]:
@@ -145,9 +156,12 @@ def _run_with_state(
                 yield f"decode_batch in column {past}", out[1:], logits[1:, past]
 
 
-def close(actual: np.ndarray, expected: np.ndarray, tolerance: float) -> bool:
-    """Whether the norm of the difference is within `tolerance`, relative to that of `expected`."""
+def close(actual: np.ndarray, expected: np.ndarray, tolerance: float, reach: float = 0.0) -> bool:
+    """Whether the norm of the difference is within `tolerance`, relative to that of `expected`.
+
+    Beyond `reach`, where the difference may have that norm anyway.
+    """
     if actual.shape != expected.shape:
         return False
     scale = max(1.0, float(np.linalg.norm(expected)))
-    return bool(np.linalg.norm(actual - expected) <= tolerance * scale)
+    return bool(np.linalg.norm(actual - expected) <= reach + tolerance * scale)
