@@ -110,4 +110,5 @@ def _contract_packed(op: Any, top_k: int, expert: ir.Value) -> ir.Value:
         width = index(columns)
         return [expert, arith.divui(n, width), k, arith.remui(n, width)]
 
-    return contract_chosen(op.x, top_k, expert, op.weight, op.out.type, place)
+    out = op.out.type.shape[1], op.out.type.element_type
+    return contract_chosen(op.x, top_k, expert, op.weight, out, place)

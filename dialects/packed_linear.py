@@ -53,10 +53,10 @@ class PackedLinearOp(Operation, name="packed_linear", traits=[ext.Pure]):
     def verify_invariants(self) -> None:
         """Checks K and N across operands."""
         shape, stored = tensor_of(self.x, "x", at_least=2), tensor_of(self.weight, "weight", 3)
+        outputs = tensor_of(self.out, "out", len(shape))[-1]
         floats("out", self.out)
         floats("x", self.x, widened_to=self.out)
         floats("weight", self.weight, widened_to=self.out)
-        outputs = tensor_of(self.out, "out", len(shape))[-1]
         static("out", self.out, len(shape) - 1)
         check_float_panels(self.weight, outputs)
         same("x", "its last dimension", shape[-1], stored[1])
