@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 
 from torch_mlir import ir
-from torch_mlir.dialects import affine, arith, vector
+from torch_mlir.dialects import affine, arith
 
 from llmc.dialects.block_panels import WORD
-from llmc.dialects.index_notation import constant, index
+from llmc.dialects.index_notation import index
 from llmc.pipelines.errors import fail
+from llmc.pipelines.schedules.transform_ops.tile_vectors import read_vector
 
 _SUMS_RANK = 4  # of rows, panels, blocks and rows of a panel
 _WIDENING = ("arith.extsi", "arith.extui")
@@ -70,7 +71,7 @@ class ByteDots:
                 where = self._place(
                     number, row=0, panel=panel, block=block, column=column, word=word
                 )
-                stored[self._body.arguments[number]] = _read(weight, type_, where)
+                stored[self._body.arguments[number]] = read_vector(weight, type_, where)
             for part, (widening, _) in zip(parts, self._products, strict=True):
                 part.append(_on_vectors(widening.operands[0], stored, type_))
         return parts
@@ -80,7 +81,7 @@ class ByteDots:
         type_ = ir.VectorType.get([WORD], self.values[0].type.element_type)
         return [
             [
-                _read(
+                read_vector(
                     self.values[argument.arg_number - len(self._weights)],
                     type_,
                     self._place(
@@ -190,9 +191,3 @@ def _on_vectors(
         return arith.ConstantOp(type_, splat).result
     operands = [_on_vectors(operand, stored, type_) for operand in maker.operands]
     return ir.Operation.create(maker.name, [type_], operands).result
-
-
-def _read(source: ir.Value, type_: ir.VectorType, where: list[ir.Value]) -> ir.Value:
-    map_ = ir.AffineMap.get_minor_identity(len(where), type_.rank)
-    padding = constant(0, type_.element_type)
-    return vector.transfer_read(type_, source, where, map_, padding, [True] * type_.rank)

@@ -6,15 +6,13 @@ from typing import Any
 
 from torch_mlir import ir
 from torch_mlir.dialects import ext, tensor, transform, vector
-from torch_mlir.extras import types as T
 
-from llmc.dialects.block_panels import WORD
-from llmc.dialects.index_notation import index
 from llmc.pipelines.errors import fail
 from llmc.pipelines.kernels.byte_instructions import INSTRUCTIONS, LANES, TWO_ROWS, Pairs
 from llmc.pipelines.kernels.splat import splat
 from llmc.pipelines.schedules.transform_ops.byte_dots import ByteDots
 from llmc.pipelines.schedules.transform_ops.dialect import ConsumesPayload, Operation, Rewriting
+from llmc.pipelines.schedules.transform_ops.tile_vectors import repeated_word, write_vector
 
 
 class Interpretation(Rewriting):
@@ -61,7 +59,7 @@ def _multiplied(dots: ByteDots, instruction: str, lanes: int) -> ir.Value:
             place = [*((row, panel)[dim] for dim in dims), chunk]
             sums = vector.insert(total, sums, [], place)
     joined = vector.shape_cast(ir.VectorType.get([*whole, dots.columns], element), sums)
-    return _write(joined, tensor.empty(shape, element), [*dims, 3])
+    return write_vector(joined, tensor.empty(shape, element), [*dims, 3])
 
 
 def _totals(dots: ByteDots, rows: list[Pairs], instruction: str, lanes: int) -> Iterator[ir.Value]:
@@ -80,21 +78,7 @@ def _pairs(dots: ByteDots, weights: list[list[ir.Value]], row: int, lanes: int) 
     """The weights of each word and part, and the activations, once for every column."""
     activations = dots.activations(row)
     return [
-        (weight, _repeated(four, lanes))
+        (weight, repeated_word(four, lanes))
         for words in zip(*map(zip, weights, activations), strict=True)
         for weight, four in words
     ]
-
-
-def _repeated(four: ir.Value, lanes: int) -> ir.Value:
-    """Four bytes, `lanes` times."""
-    i32 = T.i32()
-    number = vector.extract(vector.bitcast(ir.VectorType.get([1], i32), four), [], [0])
-    repeated = vector.broadcast(ir.VectorType.get([lanes], i32), number)
-    return vector.bitcast(ir.VectorType.get([lanes * WORD], four.type.element_type), repeated)
-
-
-def _write(value: ir.Value, into: ir.Value, dims: list[int]) -> ir.Value:
-    where = [index(0)] * into.type.rank
-    map_ = ir.AffineMap.get(into.type.rank, 0, [ir.AffineDimExpr.get(dim) for dim in dims])
-    return vector.transfer_write(into.type, value, into, where, map_, [True] * value.type.rank)

@@ -6,10 +6,15 @@ from torch_mlir import ir
 from torch_mlir.dialects import ext, linalg, transform, vector
 from torch_mlir.extras import types as T
 
-from llmc.dialects.index_notation import constant, index
+from llmc.dialects.index_notation import index
 from llmc.pipelines.errors import fail
 from llmc.pipelines.kernels.pair_instructions import INSTRUCTIONS, LANES
 from llmc.pipelines.schedules.transform_ops.dialect import ConsumesPayload, Operation, Rewriting
+from llmc.pipelines.schedules.transform_ops.tile_vectors import (
+    read_vector,
+    repeated_word,
+    write_vector,
+)
 
 
 class Interpretation(Rewriting):
@@ -66,13 +71,12 @@ def _multiplied(op: ir.Operation, instruction: str) -> ir.Value:
     sums = _read(start, [0, 0, 0], [rows, panels, columns])
     weights = [_weights(weight, panel, columns) for panel in range(panels)]
     for row in range(rows):
-        pair = _pair(x, row, columns)
+        pair = repeated_word(_read(x, [row, 0], [2]), columns)
         for panel in range(panels):
             before = vector.extract(sums, [], [row, panel])
             total = INSTRUCTIONS[instruction](before, weights[panel], pair)
             sums = vector.insert(total, sums, [], [row, panel])
-    where, map_ = [index(0)] * 3, ir.AffineMap.get_identity(3)
-    return vector.transfer_write(start.type, sums, start, where, map_, [True] * 3)
+    return write_vector(sums, start, [0, 1, 2])
 
 
 def _weights(weight: ir.Value, panel: int, columns: int) -> ir.Value:
@@ -80,18 +84,6 @@ def _weights(weight: ir.Value, panel: int, columns: int) -> ir.Value:
     return vector.interleave(*(_read(weight, [panel, k, 0], [columns]) for k in range(2)))
 
 
-def _pair(x: ir.Value, row: int, columns: int) -> ir.Value:
-    """The two numbers of a row, once for every column."""
-    both = vector.bitcast(ir.VectorType.get([1], T.i32()), _read(x, [row, 0], [2]))
-    number = vector.extract(both, [], [0])
-    repeated = vector.broadcast(ir.VectorType.get([columns], T.i32()), number)
-    return vector.bitcast(ir.VectorType.get([2 * columns], T.bf16()), repeated)
-
-
 def _read(source: ir.Value, where: list[int], shape: list[int]) -> ir.Value:
-    element = source.type.element_type
-    map_ = ir.AffineMap.get_minor_identity(len(where), len(shape))
-    flags = [True] * len(shape)
-    type_ = ir.VectorType.get(shape, element)
-    places = [index(place) for place in where]
-    return vector.transfer_read(type_, source, places, map_, constant(0.0, element), flags)
+    type_ = ir.VectorType.get(shape, source.type.element_type)
+    return read_vector(source, type_, [index(place) for place in where])
