@@ -23,7 +23,7 @@ from llmc.dialects.checks import (
     tensor_of,
     verified,
 )
-from llmc.dialects.index_notation import letters, loop_index, pointwise
+from llmc.dialects.index_notation import letters, loop_index, pointwise, widened
 from llmc.dialects.llmc import Operation
 from llmc.dialects.sharding_rule import Dim, ShardingRule, by_letters
 
@@ -90,8 +90,7 @@ def look_up(ids: ir.Value, table: ir.Value, element: ir.Type | None = None) -> i
     def element_of(which: ir.Value, _: ir.Value) -> ir.Value:
         row = arith.index_cast(T.index(), which)
         within = [loop_index(len(lead) + number) for number in range(len(rest))]
-        value = tensor.extract(table, [row, *within])
-        return value if value.type == element else arith.extf(element, value)
+        return widened(tensor.extract(table, [row, *within]), element)
 
     extents = dict(zip(rest, table.type.shape[1:], strict=True))
     return pointwise(f"{lead}->{lead}{rest}", element_of, ids, element=element, **extents)

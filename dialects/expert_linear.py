@@ -103,38 +103,38 @@ class ExpertLinearOp(Operation, name="expert_linear", traits=[ext.Pure]):
         is_blocks = block_format(self.weight.type) is not None
         weight = dequantize(self.weight) if is_blocks else self.weight
         is_transposed = self.transposed.value
-        out = weight.type.shape[2 if is_transposed else 1], self.out.type.element_type
+        outputs = weight.type.shape[2 if is_transposed else 1]
 
         def place(expert: ir.Value, n: ir.Value, k: ir.Value) -> list[ir.Value]:
             return [expert, k, n] if is_transposed else [expert, n, k]
 
-        return contract_chosen(self.x, self.top_k.value, self.expert, weight, out, place)
+        return contract_chosen(self, self.top_k.value, self.expert, weight, outputs, place)
 
 
 def contract_chosen(
-    x: ir.Value,
+    op: Any,
     top_k: int,
     expert: ir.Value,
     weight: ir.Value,
-    out: tuple[int, ir.Type],
+    outputs: int,
     place: Callable[[ir.Value, ir.Value, ir.Value], list[ir.Value]],
 ) -> ir.Value:
-    """Row r of `x [R, K]`, `top_k` times, through the matrix that `expert [R * top_k]` says.
+    """Row r of an operation's `x [R, K]`, `top_k` times, through the matrix that `expert` says.
 
-    Element n, k of matrix e is that of `weight` at `place(e, n, k)`. `out` is how many n there are,
-    and the type of sums, to which numbers are widened.
+    That is `[R * top_k]`. Element n, k of matrix e is that of `weight` at `place(e, n, k)`; there
+    are `outputs` n. Numbers are widened to the type of the operation's `out`.
     """
+    x, element = op.x, op.out.type.element_type
 
     def multiply_add(x: ir.Value, expert: ir.Value, sum_: ir.Value) -> ir.Value:
         which = arith.index_cast(T.index(), expert)
-        element = tensor.extract(weight, place(which, loop_index(2), loop_index(3)))
-        return arith.addf(sum_, arith.mulf(*(widened(each, sum_.type) for each in (x, element))))
+        weight_at = tensor.extract(weight, place(which, loop_index(2), loop_index(3)))
+        return arith.addf(sum_, arith.mulf(widened(x, element), widened(weight_at, element)))
 
-    outputs, sums = out
     count = size(expert, 0)
     rows = count // top_k if isinstance(count, int) else as_value(size(x, 0))
     chosen = expand(expert, [[rows, top_k]])
-    y = reduce("rk,rc->rcn", multiply_add, 0.0, x, chosen, element=sums, n=outputs)
+    y = reduce("rk,rc->rcn", multiply_add, 0.0, x, chosen, element=element, n=outputs)
     return collapse(y, [2, 1])
 
 

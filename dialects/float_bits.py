@@ -8,7 +8,7 @@ from torch_mlir.dialects import arith
 from torch_mlir.extras import types as T
 
 from llmc.dialects.float_parts import F16, F32, FloatParts
-from llmc.dialects.index_notation import constant, letters, pointwise
+from llmc.dialects.index_notation import constant, letters, pointwise, widened
 from llmc.dialects.mismatch import require
 
 _FLOATS = {"f16": F16, "f32": F32}
@@ -53,8 +53,7 @@ def join(high: ir.Value, low: ir.Value | None = None) -> ir.Value:
 
 def as_f32(number: ir.Value) -> ir.Value:
     """A number, f16 or f32, in f32."""
-    f32 = T.f32()
-    return number if number.type == f32 else arith.extf(f32, number)
+    return widened(number, T.f32())
 
 
 def left_out(x: ir.Value) -> ir.Value:

@@ -109,7 +109,7 @@ def pointwise(
 
 
 def widened(value: ir.Value, type_: ir.Type) -> ir.Value:
-    """A float as one of `type_`, which may be its own."""
+    """A float, or a vector of them, as one of `type_`, which may be its own."""
     return value if value.type == type_ else arith.extf(type_, value)
 
 

@@ -110,5 +110,4 @@ def _contract_packed(op: Any, top_k: int, expert: ir.Value) -> ir.Value:
         width = index(columns)
         return [expert, arith.divui(n, width), k, arith.remui(n, width)]
 
-    out = op.out.type.shape[1], op.out.type.element_type
-    return contract_chosen(op.x, top_k, expert, op.weight, out, place)
+    return contract_chosen(op, top_k, expert, op.weight, op.out.type.shape[1], place)

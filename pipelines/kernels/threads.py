@@ -6,7 +6,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, gpu, memref, scf, vector
 from torch_mlir.extras import types as T
 
-from llmc.dialects.index_notation import index
+from llmc.dialects.index_notation import index, widened
 from llmc.pipelines.kernels.head_row import Loop
 
 LANES = 4
@@ -68,8 +68,7 @@ def row_of(buffer: ir.Value, where: Sequence[ir.Value]) -> tuple[ir.Value, ir.Va
 
 def load_one(buffer: ir.Value, *where: ir.Value) -> ir.Value:
     """A number of `buffer`, which may hold narrower ones."""
-    f32, found = T.f32(), memref.load(buffer, list(where))
-    return found if found.type == f32 else arith.extf(f32, found)
+    return widened(memref.load(buffer, list(where)), T.f32())
 
 
 def store_lanes(value: ir.Value, buffer: ir.Value, where: Sequence[ir.Value]) -> None:

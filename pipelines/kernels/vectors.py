@@ -6,6 +6,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, vector
 from torch_mlir.extras import types as T
 
+from llmc.dialects.index_notation import widened
 from llmc.dialects.walsh_hadamard import DISTANCES, SCALE
 from llmc.pipelines.kernels.kernel import multiply_add
 from llmc.pipelines.kernels.splat import splat
@@ -51,8 +52,7 @@ def _numbers(values: Sequence[float]) -> ir.Value:
 def load(buffer: ir.Value, where: Sequence[ir.Value], lanes: int) -> ir.Value:
     """`lanes` numbers of `buffer`, which may hold narrower ones, from `where` on."""
     stored = ir.VectorType.get([lanes], buffer.type.element_type)
-    read = vector.load(stored, buffer, list(where))
-    return read if stored == floats(lanes) else arith.extf(floats(lanes), read)
+    return widened(vector.load(stored, buffer, list(where)), floats(lanes))
 
 
 def read_bytes(buffer: ir.Value, where: Sequence[ir.Value], count: int) -> ir.Value:
