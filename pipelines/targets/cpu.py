@@ -1,8 +1,10 @@
 """CPUs as targets: what IREE and our passes need to know of them."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeVar
 
 from llmc.pipelines.targets.described import described
 from llmc.pipelines.targets.target import Target
@@ -10,6 +12,8 @@ from llmc.runtime.abi import MOST_STACK_BYTES
 from llmc.runtime.devices import host_arch, missing_features, usable_cpus
 from llmc.runtime.errors import UserError
 from llmc.runtime.manifest import CPU_ARCHS, TargetFacts
+
+_T = TypeVar("_T")
 
 CACHE_LINE = 64
 """Bytes of a line of the cache, which is what memory gives at once."""
@@ -183,21 +187,22 @@ class CPUTarget(Target):
     @property
     def byte_instruction(self) -> ByteInstruction:
         """The instruction for products of bytes."""
-        features = self.facts.features
-        known = (found for name, found in _BYTE_INSTRUCTIONS.items() if name in features)
-        return next(known, ByteInstruction("plain", 4, signed=True))
+        return self._best(_BYTE_INSTRUCTIONS, ByteInstruction("plain", 4, signed=True))
 
     @property
     def pair_instruction(self) -> str:
         """The instruction for products of bf16; `plain` where there is none."""
-        features = self.facts.features
-        known = (found for name, found in _PAIR_INSTRUCTIONS.items() if name in features)
-        return next(known, "plain")
+        return self._best(_PAIR_INSTRUCTIONS, "plain")
 
     @property
     def rows(self) -> int:
         """Rows of activations whose sums stay in registers together."""
         return 16 if self.columns == 16 else 8
+
+    def _best(self, by_feature: Mapping[str, _T], otherwise: _T) -> _T:
+        """What the first of these features that the CPU has stands for."""
+        features = self.facts.features
+        return next((each for name, each in by_feature.items() if name in features), otherwise)
 
     @cached_property
     def _described(self) -> tuple[str, tuple[str, ...]] | None:
