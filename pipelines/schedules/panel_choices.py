@@ -21,7 +21,7 @@ from llmc.pipelines.schedules.result_extents import last_extents
 from llmc.pipelines.schedules.schedule import MOST, PythonSchedule
 from llmc.pipelines.schedules.transform_ops.sum_apart import CHAIN
 from llmc.pipelines.schedules.workgroups import panels_of_workgroup
-from llmc.pipelines.targets.cpu import CACHE_LINE, CPUTarget
+from llmc.pipelines.targets.cpu import CACHE_LINE, STREAM_AHEAD, CPUTarget
 from llmc.pipelines.walks import find
 
 _BYTES_AT_ONCE = 256
@@ -107,7 +107,7 @@ def _one_by_one(
         panels=1,
         rounds=panels_of_workgroup(panels, panels * length * sum(rows), target.cores),
         unroll=1,
-        ahead=_rows_in(target.bytes_ahead, rows),
+        ahead=_rows_in(STREAM_AHEAD, rows),
     )
 
 

@@ -40,20 +40,23 @@ class QuantizedMatvecParameters(Parameters):
     """A workgroup computes `panels` panels, `together` of them at a time.
 
     Memory is asked for panels that come `ahead` rounds later, for what comes `blocks` blocks later,
-    be it of the next panel, and before all else for the `first` blocks; 0 asks for none.
-    `instruction` multiplies bytes, `lanes` times four at once.
+    be it of the next panel, and before all else for the `first` blocks; 0 asks for none. The blocks
+    are wanted in `cache`, as memref.prefetch numbers them. `instruction` multiplies bytes, `lanes`
+    times four at once.
     """
 
     worth_trying: ClassVar[Mapping[str, Sequence[int]]] = {
         "panels": (1, 2, 3, 4, 6, 8, 12, 16, 24, 48, 96),
         "together": (1, 2, 4),
         "ahead": (0, 1),
-        "blocks": (0, 2, 8, 16, 32),
+        "blocks": (0, 8, 16),
+        "cache": (SECOND_CACHE, FIRST_CACHE),
     }
     panels: int = 4
     together: int = 2
     ahead: Annotated[int, Range(0, MOST)] = 1
     blocks: Annotated[int, Range(0, MOST)] = 0
+    cache: Annotated[int, Range(SECOND_CACHE, FIRST_CACHE)] = SECOND_CACHE
     first: Annotated[int, Range(0, MOST)] = 0
     instruction: InstructionName = "plain"
     lanes: int = 4
@@ -101,7 +104,7 @@ def multiply_row(kernel: Handle, parameters: QuantizedMatvecParameters) -> None:
     kernel = multiply_blocks(kernel, parameters)
     for dimension, ahead, cache in (
         (PANELS, parameters.ahead * parameters.together, SECOND_CACHE),
-        (ROWS, parameters.blocks, FIRST_CACHE),
+        (ROWS, parameters.blocks, parameters.cache),
     ):
         if ahead:
             prefetch(kernel, dimension, ahead, cache)

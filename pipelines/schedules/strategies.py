@@ -49,8 +49,9 @@ from llmc.pipelines.schedules.result_extents import last_extents
 from llmc.pipelines.schedules.row import RowParameters, row
 from llmc.pipelines.schedules.rows import RowsParameters, rows
 from llmc.pipelines.schedules.schedule import MOST, PythonSchedule
+from llmc.pipelines.schedules.transform_ops.prefetch import FIRST_CACHE, SECOND_CACHE
 from llmc.pipelines.schedules.workgroups import panels_of_workgroup
-from llmc.pipelines.targets.cpu import CPUTarget
+from llmc.pipelines.targets.cpu import STREAM_AHEAD, CPUTarget
 
 _TURNS = {"vpmaddubsw": 2}
 """Workgroups of a core, of a layer that several rows are multiplied by; of other instructions 1.
@@ -97,7 +98,8 @@ def _quantized_matvec(schedule: Callable[..., None]) -> Rule:
             panels=panels,
             together=1 if is_one_stream else divisor(panels, _STREAMS),
             ahead=0 if is_one_stream else 1,
-            blocks=max(1, target.bytes_ahead // weight.shape[-1]) if is_one_stream else 0,
+            blocks=max(1, STREAM_AHEAD // weight.shape[-1]) if is_one_stream else 0,
+            cache=FIRST_CACHE if target.asks_for_first_cache else SECOND_CACHE,
             first=_FIRST // _values(kernel),
             instruction=multiply.name,
             lanes=multiply.lanes,
