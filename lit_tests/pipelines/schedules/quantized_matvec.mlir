@@ -37,13 +37,15 @@
 // RUN: llmc-opt %s --outline-quantized-linears='target=cpu:sapphirerapids' --schedule='quantized_matvec{panels=4,together=2,ahead=0,instruction=vpdpbusd,lanes=16}' | filecheck %s --check-prefix=NONE
 // NONE-NOT: memref.prefetch
 
-// It may be asked for the blocks that come some blocks later, also those of the next panel. They are
-// read so soon that the first cache has room for them.
+// It may be asked for the blocks that come some blocks later, also those of the next panel. They
+// are wanted in the second cache, or in the first.
 // RUN: llmc-opt %s --outline-quantized-linears='target=cpu:sapphirerapids' --schedule='quantized_matvec{panels=4,together=1,ahead=0,blocks=3,instruction=vpdpbusd,lanes=16}' | filecheck %s --check-prefix=BLOCKS
 // BLOCKS:             scf.for %[[BLOCK:.+]] = {{.*}} iter_args({{.*}}) -> (vector<16xf32>)
 // BLOCKS:               %[[LATER:.+]] = arith.addi %[[BLOCK]], %c3
-// BLOCKS:               memref.prefetch %{{.+}}[%{{.+}}, %[[LATER]], %c64], read, locality<3>
+// BLOCKS:               memref.prefetch %{{.+}}[%{{.+}}, %[[LATER]], %c64], read, locality<2>
 // BLOCKS-NEXT:          vector.transfer_read {{.*}}, %[[BLOCK]], %c64], {{.*}} vector<64xi8>
+// RUN: llmc-opt %s --outline-quantized-linears='target=cpu:sapphirerapids' --schedule='quantized_matvec{panels=4,together=1,ahead=0,blocks=3,cache=3,instruction=vpdpbusd,lanes=16}' | filecheck %s --check-prefix=FIRST-CACHE
+// FIRST-CACHE:         memref.prefetch {{.*}} read, locality<3>
 
 // Before all else a workgroup may ask for the first blocks that it reads.
 // RUN: llmc-opt %s --outline-quantized-linears='target=cpu:sapphirerapids' --schedule='quantized_matvec{panels=4,together=1,ahead=0,first=3,instruction=vpdpbusd,lanes=16}' | filecheck %s --check-prefix=FIRST
@@ -55,8 +57,8 @@
 // FIRST-NOT:         memref.prefetch
 // FIRST:           scf.for {{.*}} iter_args
 
-// Of a Zen's memory a core reads one panel at a time, and asks for what comes 5 KB later, of Zen 4's
-// 1 KB; of others' two.
+// Of a Zen's memory a core reads one panel at a time, and asks for what comes 5 KB later, Zen 5
+// in its first cache; of others' two.
 // RUN: llmc-opt %s --outline-quantized-linears='target=cpu:zen5' --schedule-kernels='target=cpu:zen5' | filecheck %s --check-prefix=ZEN
 // ZEN: scf.for {{.*}} to %c16 step %c1 {
 // ZEN:   memref.prefetch
@@ -66,10 +68,10 @@
 // ZEN: scf.for %[[BLOCK:.+]] = {{.*}} iter_args({{.*}}) -> (vector<16xf32>)
 // ZEN:   %[[LATER:.+]] = arith.addi %[[BLOCK]], %c4
 // ZEN:   memref.prefetch %{{.+}}[%{{.+}}, %[[LATER]], %c64], read, locality<3>
-// RUN: llmc-opt %s --outline-quantized-linears='target=cpu:zen4' --schedule-kernels='target=cpu:zen4' | filecheck %s --check-prefix=NEAR
-// NEAR: scf.for %[[BLOCK:.+]] = {{.*}} iter_args({{.*}}) -> (vector<16xf32>)
-// NEAR:   %[[LATER:.+]] = arith.addi %[[BLOCK]], %c3
-// NEAR:   memref.prefetch %{{.+}}[%{{.+}}, %[[LATER]], %c64], read, locality<3>
+// RUN: llmc-opt %s --outline-quantized-linears='target=cpu:zen4' --schedule-kernels='target=cpu:zen4' | filecheck %s --check-prefix=SECOND
+// SECOND: scf.for %[[BLOCK:.+]] = {{.*}} iter_args({{.*}}) -> (vector<16xf32>)
+// SECOND:   %[[LATER:.+]] = arith.addi %[[BLOCK]], %c16
+// SECOND:   memref.prefetch %{{.+}}[%{{.+}}, %[[LATER]], %c64], read, locality<2>
 // RUN: llmc-opt %s --outline-quantized-linears='target=cpu:sapphirerapids' --schedule-kernels='target=cpu:sapphirerapids' | filecheck %s --check-prefix=TWO
 // TWO: scf.for {{.*}} iter_args({{.*}}) -> (vector<2x16xf32>)
 
