@@ -26,6 +26,7 @@ from llmc.pipelines.passes import (
 from llmc.pipelines.passes.schedule_kernels import TUNED, run_alone
 from llmc.pipelines.schedules.schedule import PythonSchedule
 from llmc.pipelines.schedules.strategies import choose_schedule
+from llmc.pipelines.schedules.transform_ops.prefetch import FIRST_CACHE, SECOND_CACHE
 from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.pipelines.targets.parse import parse_cpu
 from llmc.pipelines.tuning import tune
@@ -198,6 +199,17 @@ def test_candidates_compute_the_layer(kind):
     atol = 2e-6 * np.abs(expected).max()
     for schedule, result in zip(choices, results, strict=True):
         np.testing.assert_allclose(result, expected, rtol=0, atol=atol, err_msg=schedule.text)
+
+
+def test_no_two_candidates_ask_for_the_same():
+    with new_context(), ir.Location.unknown():
+        target = CPUTarget()
+        module, *_ = _layer("quantized_matvec", target.columns)
+        kernel = _subject(module, "quantized_matvec").kernel
+        parameters = [each.parameters for each in candidates("quantized_matvec", kernel, target)]
+    ask_for_none = [replace(each, cache=FIRST_CACHE) for each in parameters if not each.blocks]
+    assert len(set(ask_for_none)) == len(ask_for_none) > 0
+    assert {each.cache for each in parameters if each.blocks} == {FIRST_CACHE, SECOND_CACHE}
 
 
 def test_key_is_of_shape_body_and_target():

@@ -49,7 +49,7 @@ class QuantizedMatvecParameters(Parameters):
         "panels": (1, 2, 3, 4, 6, 8, 12, 16, 24, 48, 96),
         "together": (1, 2, 4),
         "ahead": (0, 1),
-        "blocks": (0, 8, 16),
+        "blocks": (0, 2, 8, 16, 32),
         "cache": (SECOND_CACHE, FIRST_CACHE),
     }
     panels: int = 4
@@ -62,8 +62,12 @@ class QuantizedMatvecParameters(Parameters):
     lanes: int = 4
 
     def fits(self, shape: Sequence[int]) -> bool:
-        """Whether the panels of a result `[T, P, J]` go into equal parts, enough of them."""
-        return share_evenly(shape[-2], self.panels) and self.panels % self.together == 0
+        """Whether the panels of a result `[T, P, J]` go into equal parts, enough of them.
+
+        And whether, where no blocks are asked for, others do not say the same by another cache.
+        """
+        parts = share_evenly(shape[-2], self.panels) and self.panels % self.together == 0
+        return parts and (self.blocks > 0 or self.cache == SECOND_CACHE)
 
 
 @dataclass(frozen=True)

@@ -44,8 +44,8 @@
 // BLOCKS:               %[[LATER:.+]] = arith.addi %[[BLOCK]], %c3
 // BLOCKS:               memref.prefetch %{{.+}}[%{{.+}}, %[[LATER]], %c64], read, locality<2>
 // BLOCKS-NEXT:          vector.transfer_read {{.*}}, %[[BLOCK]], %c64], {{.*}} vector<64xi8>
-// RUN: llmc-opt %s --outline-quantized-linears='target=cpu:sapphirerapids' --schedule='quantized_matvec{panels=4,together=1,ahead=0,blocks=3,cache=3,instruction=vpdpbusd,lanes=16}' | filecheck %s --check-prefix=FIRST-CACHE
-// FIRST-CACHE:         memref.prefetch {{.*}} read, locality<3>
+// RUN: llmc-opt %s --outline-quantized-linears='target=cpu:sapphirerapids' --schedule='quantized_matvec{panels=4,together=1,ahead=0,blocks=3,cache=3,instruction=vpdpbusd,lanes=16}' | filecheck %s --check-prefix=NEAR
+// NEAR:                memref.prefetch {{.*}} read, locality<3>
 
 // Before all else a workgroup may ask for the first blocks that it reads.
 // RUN: llmc-opt %s --outline-quantized-linears='target=cpu:sapphirerapids' --schedule='quantized_matvec{panels=4,together=1,ahead=0,first=3,instruction=vpdpbusd,lanes=16}' | filecheck %s --check-prefix=FIRST
