@@ -13,7 +13,7 @@ from llmc.dialects.cache_cells import CellFormat
 from llmc.dialects.index_notation import Size
 from llmc.pipelines.kernels.cache_rows import RowWriter
 from llmc.pipelines.kernels.head_row import NormConstants, Preparation, Rotation
-from llmc.pipelines.kernels.kernel import Kernel
+from llmc.pipelines.kernels.kernel import Kernel, div_rem
 from llmc.pipelines.kernels.token_heads import TokenHeads
 
 
@@ -30,7 +30,8 @@ def append(
     given.
 
     The scalars are the weight's layer, with a norm, the cache's layer, the first sequence, the
-    first column and T.
+    first column, how many tokens follow each other in one sequence of the cache, the next being
+    those of the next, and T.
     """
 
     def grid(extents: list[ir.Value]) -> tuple[Size, Size]:
@@ -41,11 +42,13 @@ def append(
     ) -> None:
         *given, cache = rest
         tables = given[: 2 * rotated]
-        layer, first, column, tokens = extents[-4:]
-        own_norm = norm.of(given[-1], extents[-5]) if norm else None
+        layer, first, column, together, tokens = extents[-5:]
+        own_norm = norm.of(given[-1], extents[-6]) if norm else None
         writer = RowWriter(cache, heads.widest, format_)
         for row, sequence, head, token in heads.each(x, tile, number, tokens):
-            place = [layer, arith.addi(first, sequence), head, arith.addi(column, token)]
+            next_, at = div_rem(token, together)
+            where = arith.addi(arith.addi(first, sequence), next_)
+            place = [layer, where, head, arith.addi(column, at)]
             rotation = Rotation(tables, sequence, token, interleaved) if rotated else None
             preparation = Preparation(rotation, None, own_norm)
             writer.append(place, partial(preparation.key, row))

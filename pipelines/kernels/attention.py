@@ -51,8 +51,9 @@ _UNROLL = 8
 class AttentionShape:
     """What is fixed when compiling beside the number of tokens; caches hold `key_heads` heads.
 
-    To a `part` of all columns any number of sequences attends, and a row ends with the logarithm of
-    the sum of its scores' exponentials.
+    Where the `batch` is 1, its rows are those of any number of sequences, which follow each other.
+    To a `part` of all columns any number attends as well, and a row ends with the logarithm of the
+    sum of its scores' exponentials.
     """
 
     batch: int
@@ -107,16 +108,27 @@ class AttentionShape:
         columns = (self.part.first, self.part.step) if self.part else ()
         return in_symbol(self.scale, self.window, self.softcap, *columns)
 
+    @property
+    def joined(self) -> bool:
+        """Whether sequences follow each other as the rows of one."""
+        return self.batch == 1 and self.part is None
+
+    def sequences(self, extents: list[ir.Value]) -> ir.Value:
+        """How many there are, by the extents and scalars that a kernel is told."""
+        if self.part:
+            return extents[0]
+        return extents[-5] if self.joined else index(self.batch)
+
     def tokens(self, extents: list[ir.Value]) -> ir.Value:
-        """The number of tokens, of the dynamic extents of a kernel's operands."""
+        """The number of tokens of each sequence, by the same."""
+        if self.joined:
+            return arith.divui(extents[0], self.sequences(extents))
         return extents[1 if self.part else 0]
 
     def grid(self, extents: list[ir.Value], rows: int) -> tuple[Size, Size]:
         """Workgroups of so many `rows` each, and the key heads of all sequences."""
         tiles = arith.ceildivui(arith.muli(self.tokens(extents), index(self.sharing)), index(rows))
-        if self.part:
-            return tiles, arith.muli(extents[0], index(self.key_heads))
-        return tiles, self.batch * self.key_heads
+        return tiles, arith.muli(self.sequences(extents), index(self.key_heads))
 
     def rows(
         self, count: int, tile: ir.Value, group: ir.Value, extents: list[ir.Value]
@@ -124,7 +136,8 @@ class AttentionShape:
         """The `count` rows of workgroup `(tile, group)`, and where caches have their key head."""
         layer, sequence, past = extents[-3:]
         batch, head = div_rem(group, self.key_heads)
-        rows = QueryRows(self.sharing, count, tile, self.tokens(extents), batch, head, past)
+        tokens = self.tokens(extents)
+        rows = QueryRows(self.sharing, count, tile, tokens, batch, head, past, self.joined)
         return rows, [layer, arith.addi(sequence, batch), head]
 
     def columns(self, rows: QueryRows, starts: ir.Value, block: int) -> tuple[ir.Value, ir.Value]:
@@ -165,7 +178,9 @@ def attention(shape: AttentionShape, widest: int, widened: bool, cut: AttentionC
     float32, the caches of that or a narrower type. The scalars are the layer, the first sequence
     and the columns held before the query's (see `llmc.attention` for what a row sees). `widest` is
     the number of floats in a vector register; `widened` says that a cache's type is a narrower one.
-    Before the tokens' number the kernel of a part is told that of the sequences.
+    Where B is 1 in query and result, these are `[1, H, B * T, D]` and `[1, B * T, H, E]` for the B
+    of `starts`, which is open then. Before the tokens' number the kernel of a part is told that of
+    the sequences.
     """
     lanes, block = shape.tile(widest, widened, cut)
 

@@ -1,7 +1,7 @@
 """`call-kernels`: replaces operations that linalg cannot say fast enough by kernels of our own."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Annotated, ClassVar
 
@@ -60,9 +60,15 @@ from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.rewriting.head_norms import PlainHeads, norms_heads, readers_of_heads
 from llmc.pipelines.rewriting.head_rows import heads_of, where_they_lie
+from llmc.pipelines.rewriting.joined_rows import (
+    after_join,
+    before_split,
+    lengths_of,
+    split_rows,
+)
 from llmc.pipelines.rewriting.kernel_operands import stack_and_place
-from llmc.pipelines.rewriting.operations import is_used, made_by, upwards
-from llmc.pipelines.rewriting.purity import erase_unread
+from llmc.pipelines.rewriting.operations import made_by, upwards
+from llmc.pipelines.rewriting.purity import erase_unread, is_needed
 from llmc.pipelines.walks import find
 
 _FLOAT_BYTES = 4
@@ -74,8 +80,9 @@ class CallKernels(Pass):
 
     `lanes` is the number of floats in a vector register, a power of two. Products of bytes, which a
     KV cache of cells needs, are by `instruction`. `llmc.cached_attention` and appends of a fixed
-    number of tokens, and all of other floats than f32, have no kernel and are left alone; nor has
-    rotary embedding of a number of sequences that is not known. Rotary embedding and appends read
+    number of tokens, and all of other floats than f32, have no kernel and are left alone; nor have
+    those of a number of sequences that is not known, but where these are split off rows and joined
+    again as `join-prompts` does it. Rotary embedding and appends read
     heads where they lie in the rows of a linear layer, and take in a norm of these; an append takes
     in rotary embedding and narrowing, too. Attention is cut up as a schedule wrote on it. Changes
     numerics: a kernel sums in another order, that of attention with its softmax block by block.
@@ -99,7 +106,7 @@ class CallKernels(Pass):
         for op in sorted(found, key=lambda op: order.get(op.name, 1)):
             if _is_in_kernel(op):
                 continue
-            if op.name in KERNELS and is_used(op):
+            if op.name in KERNELS and is_needed(op):
                 with ir.InsertionPoint(op), op.location:
                     results = KERNELS[op.name](op.opview, self)
                 for old, new in zip(op.results, results, strict=True):
@@ -127,10 +134,28 @@ def _is_taken_in(op: RMSNormOp) -> bool:
     return norms_heads(op) and bool(takes_in) and all(takes_in)
 
 
-def _has_tokens(op: CacheAppendOp | CachedAttentionOp) -> bool:
-    """Whether of the extents of heads the number of tokens alone is open, and they hold f32."""
-    heads = (op.rows if isinstance(op, CacheAppendOp) else op.operands[0]).type
-    return _open_dims(heads) == [2] and heads.element_type == T.f32()
+def _appends_tokens(op: CacheAppendOp) -> bool:
+    return _are_of_tokens(op.rows)
+
+
+def _attends_for_tokens(op: CachedAttentionOp) -> bool:
+    is_joined = before_split(op.query) is None or after_join(op.out) is not None
+    return _are_of_tokens(op.query) and is_joined
+
+
+def _are_of_tokens(heads: ir.Value) -> bool:
+    """Whether of their extents the number of tokens alone is open, and they hold f32.
+
+    That of sequences may be open, too, where they are split off rows.
+    """
+    heads = _rows(heads)
+    return _open_dims(heads.type) == [2] and heads.type.element_type == T.f32()
+
+
+def _rows(heads: ir.Value) -> ir.Value:
+    """What `heads` are split off, if they are, and else these."""
+    joined = before_split(heads)
+    return heads if joined is None else joined
 
 
 def _is_of_known_heads(op: RotaryOp) -> bool:
@@ -143,18 +168,20 @@ def _open_dims(type_: ir.RankedTensorType) -> list[int]:
 
 
 def _append(op: CacheAppendOp, cpu: CallKernels) -> list[ir.Value]:
-    made = made_by(op.rows, "llmc.rotary")
+    rows = _rows(op.rows)
+    made = made_by(rows, "llmc.rotary")
     turned = made and made.opview
     tables = [turned.cos, turned.sin] if turned else []
-    plain = PlainHeads.of(turned.x if turned else op.rows)
+    plain = PlainHeads.of(turned.x if turned else rows)
     interleaved = bool(turned and turned.interleaved.value)
     x, token_heads = where_they_lie(plain.value, cpu.lanes)
     tokens = as_value(size(plain.value, 2))
+    together = tokens if rows == op.rows else as_value(lengths_of(op.rows, rows).each)
     new = dispatch(
         append(token_heads, bool(tables), interleaved, plain.norm, cell_format(op.cache.type)),
         [x, *tables, *plain.weights],
         [],
-        scalars=[*plain.layer, op.layer, op.sequence, op.column, tokens],
+        scalars=[*plain.layer, op.layer, op.sequence, op.column, together, tokens],
         updated=[_stored(op.cache)],
     )
     return [_as_held(cache, op.cache) for cache in new]
@@ -177,18 +204,26 @@ def _prompt_attention(
 
 
 def _attend(op: CachedAttentionOp, cpu: CallKernels) -> list[ir.Value]:
-    batch, heads, _, value_channels = op.out.type.shape
-    shape = AttentionShape.of(op, op.keys.type.shape[2])
-    tokens = size(op.query, 2)
-    extents = [batch, ir.ShapedType.get_dynamic_size(), heads, value_channels]
+    query, unknown = _rows(op.query), ir.ShapedType.get_dynamic_size()
+    batch, heads, tokens, _ = query.type.shape
+    shape = replace(AttentionShape.of(op, op.keys.type.shape[2]), batch=batch)
+    starts = ir.RankedTensorType.get(
+        [unknown if shape.joined else batch], op.start.type.element_type
+    )
+    result = [batch, tokens, heads, shape.value_channels]
     (rows,) = dispatch(
         _prompt_attention(shape, op, cpu),
-        [op.query, _stored(op.keys), _stored(op.values), op.start],
-        [ir.RankedTensorType.get(extents, op.out.type.element_type)],
-        [tokens],
+        [query, _stored(op.keys), _stored(op.values), tensor.cast(starts, op.start)],
+        [ir.RankedTensorType.get(result, op.out.type.element_type)],
+        [size(query, 2)],
         scalars=[op.layer, op.sequence, op.past],
     )
-    return [heads_of(rows, tokens)]
+    out = heads_of(rows, size(query, 2))
+    joined = after_join(op.out)
+    if query == op.query or joined is None:
+        return [out]
+    joined.replace_all_uses_with(out)
+    return [split_rows(out, lengths_of(op.query, query))]
 
 
 def _attend_to_part(op: AttentionPartOp, cpu: CallKernels) -> list[ir.Value]:
@@ -342,8 +377,8 @@ def _top_k(op: TopKOp, cpu: CallKernels) -> list[ir.Value]:
 _REQUIRED: dict[str, Callable[..., bool]] = {
     "llmc.argmax": _holds_f32,
     "llmc.attention_part": _holds_f32,
-    "llmc.cache_append": _has_tokens,
-    "llmc.cached_attention": _has_tokens,
+    "llmc.cache_append": _appends_tokens,
+    "llmc.cached_attention": _attends_for_tokens,
     "llmc.combine_experts": _has_static_rows,
     "llmc.combine_grouped_experts": _has_static_columns,
     "llmc.decode_attention": _holds_f32,

@@ -20,6 +20,17 @@ def is_pure(op: ir.Operation) -> bool:
     )
 
 
+def is_needed(op: ir.Operation) -> bool:
+    """Whether anything depends on what `op` gives, but what computes and is read by nobody."""
+    readers = (
+        use.owner.operation
+        for each in _readers_first(op, set())
+        for result in each.results
+        for use in result.uses
+    )
+    return any(not is_pure(reader) for reader in readers)
+
+
 def erase_unread(op: ir.Operation) -> None:
     """Erases what only computes with what `op` gives and is read by nobody, and so `op` itself."""
     for each in _readers_first(op, set()):
