@@ -79,7 +79,7 @@ def form_dispatches(module: ir.Module, target: Target, *options: str) -> iree_ir
     text = _compile(_text(module.operation), target, "--compile-to=flow", *options)
     flow = iree_ir.Module.parse(text, iree_ir.Context())
     prompts = TILE if isinstance(target, GPUTarget) else abi.PREFILL
-    inline(flow, _layers(module, prompts, abi.DECODE, abi.DECODE_BATCH))
+    inline(flow, _layers(module, prompts, abi.PREFILL_BATCH, abi.DECODE, abi.DECODE_BATCH))
     separate_arguments(flow)
     if isinstance(target, GPUTarget):
         schedule_dispatches(flow, target.kind, target.gpu)

@@ -2,6 +2,7 @@
 
     reset(sequences: i64, capacity: i64)
     prefill     (tokens: 1xTxi64, start: 1xi64, sequence: i64, past: i64) -> 1xVxf32, 1x1xi64
+    prefill_batch(tokens: BxTxi64, start: Bxi64, sequence: i64, past: i64) -> BxVxf32, Bx1xi64
     decode      (tokens: 1x1xi64, start: 1xi64, sequence: i64, past: i64) -> 1xVxf32, 1x1xi64
     decode_batch(tokens: Bx1xi64, start: Bxi64, sequence: i64, past: i64) -> BxVxf32, Bx1xi64
     greedy      (tokens: 1x1xi64, start, sequence, past, count: i64) -> Cx1xi64, 1x1xi64
@@ -13,10 +14,11 @@
     top_k       (logits: BxVxf32, count: i64) -> BxCxf32, BxCxi64
 
 T is at least 2, and so is B where it is a batch's. `reset` allocates the KV cache for so many
-sequences of so many token columns. `prefill` and `decode` run tokens of sequences `sequence` to
-`sequence + B - 1` in columns `past` to `past + T - 1`, given that the columns before hold tokens.
-They return the logits after the last one and the first token whose logit is the largest, -1 if that
-is NaN or infinite. Sequence b counts its columns from `start[b]` on. `greedy` runs `count` steps of
+sequences of so many token columns. `prefill` and `decode`, and those of a batch, run tokens of
+sequences `sequence` to `sequence + B - 1` in columns `past` to `past + T - 1`, given that the
+columns before hold tokens. They return the logits after the last one and the first token whose
+logit is the largest, -1 if that is NaN or infinite. Sequence b counts its columns from `start[b]`
+on. A module may lack `prefill_batch`. `greedy` runs `count` steps of
 `decode`, and `greedy_batch` of `decode_batch`, each but the first on the tokens that the one before
 returned; they return all of these, and the last as the next step takes them. `sampled` and
 `sampled_batch` do so on tokens drawn from the `top_k` most likely ones, or with 0 from all, by
@@ -28,6 +30,7 @@ are of; those with the same logit are in the order of their numbers.
 
 RESET = "reset"
 PREFILL = "prefill"
+PREFILL_BATCH = "prefill_batch"
 DECODE = "decode"
 DECODE_BATCH = "decode_batch"
 GREEDY = "greedy"
@@ -38,6 +41,7 @@ TOP_K = "top_k"
 FUNCTIONS = (
     RESET,
     PREFILL,
+    PREFILL_BATCH,
     DECODE,
     DECODE_BATCH,
     GREEDY,

@@ -11,7 +11,6 @@ from llmc.pipelines.driver.execution import run
 from llmc.pipelines.passes.propagate_shapes import PropagateShapes
 from llmc.pipelines.shapes.interface import argument_names
 from llmc.pipelines.walks import find
-from llmc.runtime import abi
 from tests.interpreter import Values
 from tests.interpreter.memory import MeteredMachine
 from tests.programs.functions import Function
@@ -52,7 +51,7 @@ def test_the_peak_of_a_random_program(plans, examples, request):
                 raise PropertyError(problem, str(module), "propagate-shapes")
             return results
 
-        list(program.runs(call, abi.RESET in machine.functions))
+        list(program.runs(call, machine.functions))
 
     holds()
 

@@ -253,7 +253,7 @@ def _thread_trunk(trunk: func.FuncOp, layers: list[str]) -> None:
     first = trunk.entry_block.operations[0]
     with ir.InsertionPoint(first), trunk.location:
         sequence, past = (arith.index_cast(T.index(), value) for value in scalars)
-        positions.replace_all_uses_with(_positions(tokens, start, past))
+        positions.replace_all_uses_with(positions_of(tokens, start, past))
     set_arguments(trunk, [0, 2, 3, 4], [])
     for op in find(trunk.operation, "func.call"):
         call = op.opview
@@ -270,7 +270,15 @@ def holds_ids(type_: ir.Type) -> bool:
     return _is_tensor(type_) and type_.rank == 2 and str(type_.element_type) == "i64"
 
 
-def _positions(tokens: ir.Value, start: ir.Value, past: ir.Value) -> ir.Value:
+def is_threaded(trunk: func.FuncOp) -> bool:
+    """Whether `trunk` takes tokens, start, sequence and past."""
+    if len(trunk.arguments) != 4:
+        return False
+    tokens, _, *scalars = trunk.type.inputs
+    return holds_ids(tokens) and scalars == [T.i64()] * 2
+
+
+def positions_of(tokens: ir.Value, start: ir.Value, past: ir.Value) -> ir.Value:
     """`past + t - start[b]` for each token, 0 for the columns before a sequence's start."""
     i64 = tokens.type.element_type
 

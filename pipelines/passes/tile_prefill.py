@@ -14,7 +14,7 @@ from llmc.pipelines.errors import fail
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.specialize_tokens import SpecializeTokens
-from llmc.pipelines.passes.thread_kv_cache import holds_ids
+from llmc.pipelines.passes.thread_kv_cache import is_threaded
 from llmc.pipelines.rewriting.functions import set_arguments, symbol_users
 from llmc.pipelines.rewriting.layers import PART, layer_functions, trunks
 from llmc.pipelines.walks import find
@@ -44,7 +44,7 @@ class TilePrefill(Pass):
         trunk = named.get(PREFILL)
         if trunk is None or TILE in ir.SymbolTable(module.operation):
             return
-        if not _is_threaded(trunk):
+        if not is_threaded(trunk):
             fail(trunk, "must take tokens, start, sequence and past, as thread-kv-cache leaves it")
         SpecializeTokens(function=PREFILL, tokens=self.tokens, copy=TILE).apply(module)
         tile = ir.SymbolTable(module.operation)[TILE]
@@ -127,14 +127,6 @@ class TilePrefill(Pass):
 
 def _call_tile(trunk: func.FuncOp, at: ir.Value) -> list[ir.Value]:
     return list(func.CallOp(trunk.type.results, TILE, [*trunk.arguments, at]).results)
-
-
-def _is_threaded(trunk: func.FuncOp) -> bool:
-    """Whether it takes tokens, start, sequence and past."""
-    if len(trunk.arguments) != 4:
-        return False
-    tokens, _, *scalars = trunk.type.inputs
-    return holds_ids(tokens) and scalars == [T.i64()] * 2
 
 
 def _erase_unused_layers(module: ir.Module) -> None:

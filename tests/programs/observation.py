@@ -1,6 +1,6 @@
 """What a program computes, seen from outside: the same numbers before and after any pass."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -72,14 +72,21 @@ class Program:
 
     def _runs_of(self, module: ir.Module) -> Iterator[Run]:
         machine = Machine(module, self.weights)
-        return self.runs(machine.call, abi.RESET in machine.functions)
+        return self.runs(machine.call, machine.functions)
 
-    def runs(self, call: Call, has_state: bool) -> Iterator[Run]:
-        """Runs a form of the program through `call`; with `has_state`, attention remembers."""
+    def runs(self, call: Call, functions: Container[str]) -> Iterator[Run]:
+        """Runs a form of the program, which has `functions`, through `call`.
+
+        With `reset` among them, attention remembers.
+        """
         if isinstance(self.plan, Function):
             return self._run_function(call)
-        run = _run_with_state if has_state else _run_without_state
-        return run(call, self.plan.variants, self._tokens, self._logits)
+        variants = self.plan.variants
+        if abi.RESET not in functions:
+            return _run_without_state(call, variants, self._tokens, self._logits)
+        if abi.PREFILL_BATCH in functions:
+            variants = (*variants, abi.PREFILL_BATCH)
+        return _run_with_state(call, variants, self._tokens, self._logits)
 
     def _run_function(self, call: Call) -> Iterator[Run]:
         for number, pair in enumerate(zip(call(NAME, self._x), self._y, strict=True)):
@@ -141,6 +148,12 @@ def _run_with_state(
             yield f"prefill of sequence {sequence}", out, logits[[sequence], 2]
         out, *_ = call(abi.PREFILL, tokens[:1, 2:4], start[:1], np.int64(0), np.int64(2))
         yield "prefill of 2 tokens more", out, logits[:1, 4]
+    if abi.PREFILL_BATCH in variants:
+        for past, columns in [(0, slice(0, 2)), (2, slice(2, 4))]:
+            both = np.stack([tokens[0, columns], late[0, columns]])
+            out, *_ = call(abi.PREFILL_BATCH, both, start, np.int64(0), np.int64(past))
+            expected = np.stack([logits[0, past + 2], logits[1, past + 1]])
+            yield f"prefill of both from column {past} on", out, expected
     if abi.DECODE in variants:
         for past in range(3):
             out, *_ = call(
