@@ -1,16 +1,16 @@
-"""`outline-regions`: makes kernels of what a layer computes between its other kernels."""
+"""`outline-regions`: makes kernels of what is computed between other kernels."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 from torch_mlir import ir
 
+from llmc.pipelines.kernels.marks import KIND
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.rewriting.dispatch_chain import is_view
 from llmc.pipelines.rewriting.functions import functions
 from llmc.pipelines.rewriting.kernel_functions import KernelFunctions
 from llmc.pipelines.rewriting.kernel_operands import KernelOperands
-from llmc.pipelines.rewriting.layers import LAYER
 from llmc.pipelines.rewriting.operations import needed_for
 from llmc.pipelines.rewriting.regions import LOAD, Region, regions
 
@@ -19,12 +19,13 @@ REGION, REGIONS = "region", "regions"
 
 @dataclass(frozen=True)
 class OutlineRegions(Pass):
-    """Turns what else a layer computes of small tensors into calls of kernels, as few as can be.
+    """Turns what else is computed of small tensors into calls of kernels, as few as can be.
 
     A `region` is all that can be computed between the same two kernels: of latent attention, say,
-    how a part of each head is turned and put beside the rest. Of several sequences `regions` is the
-    same for each. It is so in numbered layer functions, of which `persist-layers` makes one kernel
-    where they are nothing but kernels. Those that a region waits for run before it.
+    how a part of each head is turned and put beside the rest; or all that a step does before its
+    layers, which is to look its token up and to compute tables of positions. Of several sequences
+    `regions` is the same for each. Of layers that are nothing but kernels `persist-layers` makes
+    one. Kernels that a region waits for run before it.
     """
 
     name: ClassVar[str] = "outline-regions"
@@ -33,7 +34,7 @@ class OutlineRegions(Pass):
         """Outlines region by region."""
         kernels = KernelFunctions(module)
         for function in functions(module):
-            if LAYER in function.attributes:
+            if KIND not in function.attributes:
                 for region in regions(function.entry_block):
                     _outline(region, kernels)
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from math import prod
 
 from torch_mlir import ir
-from torch_mlir.dialects import tensor
+from torch_mlir.dialects import arith, tensor
+from torch_mlir.extras import types as T
 
 from llmc.dialects.index_notation import Size, collapse, expand, index, slice_of, slice_of_rows
 from llmc.dialects.linear_rows import apart, merged
@@ -27,6 +28,8 @@ class KernelOperands:
 
         Of the slice of a stack it takes the stack and the number, so that nothing is copied.
         """
+        if value.type == T.i64():
+            return self._read_integer(value)
         stack, number = stack_and_number(value)
         at = self._add(stack if view is None else view(stack))
         if number is None:
@@ -39,6 +42,11 @@ class KernelOperands:
             return slice_of(arguments[at], start, [1, *shape], shape)
 
         return read
+
+    def _read_integer(self, value: ir.Value) -> Reader:
+        """A scalar, which kernels are told as an index."""
+        at = self._add(arith.index_cast(T.index(), value))
+        return lambda arguments: arith.index_cast(value.type, arguments[at])
 
     def _add(self, value: ir.Value) -> int:
         if value not in self.values:

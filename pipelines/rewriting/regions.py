@@ -1,7 +1,7 @@
-"""What a layer computes between its kernels, in regions that can be a kernel each.
+"""What a function computes between its kernels, in regions that can be a kernel each.
 
 A region is of small tensors whose extents are known; or of several rows, as many as sequences, of
-which each is small and computed by itself.
+which each is small and computed by itself. Weights that it looks something up in may be large.
 """
 
 from collections import defaultdict
@@ -12,6 +12,7 @@ from math import prod
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, tensor
+from torch_mlir.extras import types as T
 
 from llmc.dialects.index_notation import collapse, expand, size
 from llmc.pipelines.clones import clone_with
@@ -205,6 +206,15 @@ def _are_weights(values: list[ir.Value]) -> bool:
     return bool(computed) and are_made and all(_shows_weight(each.owner) for each in computed)
 
 
+def _is_looked_at(value: ir.Value, op: ir.Operation) -> bool:
+    """Whether `op` looks at `value` element by element: a weight, or a number that is no tensor."""
+    if op.name != "linalg.generic" or value in list(op.operands):
+        return False
+    if isinstance(value.type, ir.IndexType) or value.type == T.i64():
+        return True
+    return not isinstance(value.owner, ir.Block) and _shows_weight(value.owner)
+
+
 def _is_computing(op: ir.Operation) -> bool:
     """Whether `op` is what regions consist of: it computes one small tensor from others.
 
@@ -213,7 +223,7 @@ def _is_computing(op: ir.Operation) -> bool:
     if is_view(op) or any(map(_is_repeated, op.results)):
         return False
     is_linalg = op.name.startswith("linalg.") and kernel_kind(op) not in SUMS_OF_PRODUCTS
-    reads = read_from_outside(op)
+    reads = [value for value in read_from_outside(op) if not _is_looked_at(value, op)]
     values = [*reads, *op.results]
     return (
         (is_linalg or op.name in _COMPUTING)

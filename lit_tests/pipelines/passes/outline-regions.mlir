@@ -206,9 +206,10 @@ func.func private @others(%x: tensor<?x4xf32>, %y: tensor<?x4xf32>, %layer: inde
 // -----
 
 // Left alone: sums of products, what is computed of weights alone, rows that depend on others, tensors
-// that are too large, or too many for a stack, constants of many numbers; and functions of no layer.
+// that are too large, or too many for a stack, constants of many numbers; and what is looked up in no weight.
 // CHECK-NOT: @region
 #hd = affine_map<(h, d) -> (h, d)>
+#d = affine_map<(d) -> (d)>
 ml_program.global private @weight(dense<1.0> : tensor<4x4xf16>) : tensor<4x4xf16>
 func.func private @product(%x: tensor<4x4xf32>, %layer: index) -> tensor<4x4xf32> attributes {llmc.layer_argument = 1 : index} {
   %zero = arith.constant 0.0 : f32
@@ -290,9 +291,15 @@ func.func private @numbers(%x: tensor<2xf32>, %layer: index) -> tensor<4xf32> at
   %both = tensor.concat dim(0) %x, %numbers : (tensor<2xf32>, tensor<2xf32>) -> tensor<4xf32>
   return %both : tensor<4xf32>
 }
-func.func @trunk(%x: tensor<2xf32>) -> tensor<4xf32> {
-  %both = tensor.concat dim(0) %x, %x : (tensor<2xf32>, tensor<2xf32>) -> tensor<4xf32>
-  return %both : tensor<4xf32>
+func.func private @looked_up_in_what_is_computed(%token: tensor<1xi64>, %table: tensor<50000xf32>) -> tensor<1xf32> {
+  %room = tensor.empty() : tensor<1xf32>
+  %e = linalg.generic {indexing_maps = [#d, #d], iterator_types = ["parallel"]} ins(%token : tensor<1xi64>) outs(%room : tensor<1xf32>) {
+  ^bb0(%id: i64, %old: f32):
+    %at = arith.index_cast %id : i64 to index
+    %found = tensor.extract %table[%at] : tensor<50000xf32>
+    linalg.yield %found : f32
+  } -> tensor<1xf32>
+  return %e : tensor<1xf32>
 }
 
 // Rows of experts are more than tokens, by whose number their own is told: in a kernel it is that of its
@@ -314,4 +321,45 @@ func.func private @of_experts(%tokens: tensor<?x4xf32>, %x: tensor<?x4xf32>, %la
     linalg.yield %n : f32
   } -> tensor<?x4xf32>
   return %y : tensor<?x4xf32>
+}
+
+// -----
+
+// So it is before the layers. A token is looked up in a weight, however large, of which nothing is
+// copied; a kernel is told numbers as indices.
+// CHECK-LABEL: func.func @decode(
+// CHECK-SAME:    %[[TOKEN:[^:]+]]: tensor<1xi64>, %[[PAST:[^:]+]]: i64)
+// CHECK-DAG:     %[[TABLE:.*]] = ml_program.global_load @table
+// CHECK-DAG:     %[[NUMBER:.*]] = arith.index_cast %[[PAST]] : i64 to index
+// CHECK-NOT:     linalg
+// CHECK:         %[[R:.*]]:2 = call @region_0(%[[TOKEN]], %[[TABLE]], %[[NUMBER]])
+// CHECK-NOT:     linalg
+// CHECK:         call @layers(%[[R]]#0, %[[R]]#1)
+// CHECK:       func.func private @region_0(%[[TOKEN:.*]]: tensor<1xi64>, %[[TABLE:.*]]: tensor<50000x4xf32>, %[[NUMBER:.*]]: index)
+// CHECK:         %[[PAST:.*]] = arith.index_cast %[[NUMBER]] : index to i64
+// CHECK-DAG:     tensor.extract %[[TABLE]][
+// CHECK-DAG:     arith.addi %{{.+}}, %[[PAST]]
+#d = affine_map<(d) -> (d)>
+#td = affine_map<(t, d) -> (t, d)>
+#t = affine_map<(t, d) -> (t)>
+ml_program.global private @table(dense<0.0> : tensor<50000x4xf32>) : tensor<50000x4xf32>
+func.func private @layers(tensor<1x4xf32>, tensor<1xi64>) -> tensor<1x4xf32>
+func.func @decode(%token: tensor<1xi64>, %past: i64) -> tensor<1x4xf32> {
+  %table = ml_program.global_load @table : tensor<50000x4xf32>
+  %room = tensor.empty() : tensor<1x4xf32>
+  %x = linalg.generic {indexing_maps = [#t, #td], iterator_types = ["parallel", "parallel"]} ins(%token : tensor<1xi64>) outs(%room : tensor<1x4xf32>) {
+  ^bb0(%id: i64, %old: f32):
+    %row = arith.index_cast %id : i64 to index
+    %channel = linalg.index 1 : index
+    %found = tensor.extract %table[%row, %channel] : tensor<50000x4xf32>
+    linalg.yield %found : f32
+  } -> tensor<1x4xf32>
+  %one = tensor.empty() : tensor<1xi64>
+  %position = linalg.generic {indexing_maps = [#d, #d], iterator_types = ["parallel"]} ins(%token : tensor<1xi64>) outs(%one : tensor<1xi64>) {
+  ^bb0(%id: i64, %old: i64):
+    %sum = arith.addi %id, %past : i64
+    linalg.yield %sum : i64
+  } -> tensor<1xi64>
+  %y = call @layers(%x, %position) : (tensor<1x4xf32>, tensor<1xi64>) -> tensor<1x4xf32>
+  return %y : tensor<1x4xf32>
 }
