@@ -27,7 +27,17 @@ pytestmark = pytest.mark.usefixtures("imported_once")
 # One of each kind: grouped heads; two kinds of layers, windows and tied weights; experts.
 QUICK = ("llama", "gemma3_text", "qwen3_moe")
 # Of which another family has nearly all.
-ALIKE = ("deepseek_v2", "gemma", "glm4", "gpt_neox", "mistral", "mixtral", "stablelm")
+ALIKE = (
+    "deepseek_v2",
+    "gemma",
+    "glm4",
+    "glm4_moe",
+    "gpt_neox",
+    "mistral",
+    "mixtral",
+    "qwen3",
+    "stablelm",
+)
 OTHERS = {*FAMILIES} - {*QUICK, *ALIKE}
 # What a family may have beyond the tiny configurations.
 VARIATIONS = {

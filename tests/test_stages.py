@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("imported_once")
 @pytest.fixture(scope="module")
 def dumps(tiny_folder, tmp_path_factory) -> list[Path]:
     """The files that a compilation of the tiny model writes, in order."""
-    return dump(tiny_folder, tmp_path_factory.mktemp("stages"))
+    return dump(tiny_folder, tmp_path_factory.mktemp("stages"), f"--stop-after={STAGE_NAMES[-1]}")
 
 
 def dump(model: Path, folder: Path, *options: str) -> list[Path]:
