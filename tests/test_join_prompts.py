@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from torch_mlir import ir
 
@@ -19,6 +20,8 @@ from llmc.pipelines.passes.select_last_token import SelectLastToken
 from llmc.pipelines.passes.thread_kv_cache import ThreadKVCache
 from llmc.pipelines.walks import find
 from llmc.runtime import abi
+from llmc.runtime.engine import PREFILL_CHUNK, Engine
+from llmc.runtime.model import load
 from tests.programs.blocks import MLP, Attention, Experts
 from tests.programs.models import Model
 from tests.programs.observation import Program
@@ -101,3 +104,43 @@ def test_ranks_do_not_join():
     module.body.append(ir.Operation.parse("shard.grid @grid(shape = 2)", context=module.context))
     run((JoinPrompts(),), module)
     assert not is_joined(module)
+
+
+WHOLE, FEW, MANY = PREFILL_CHUNK, PREFILL_CHUNK // 2, PREFILL_CHUNK // 2 + 1
+
+
+@pytest.mark.parametrize(
+    ("columns", "run"),
+    [
+        (2, [abi.PREFILL_BATCH]),
+        (WHOLE // 3 + 1, [abi.PREFILL_BATCH, abi.DECODE_BATCH]),
+        (FEW, [abi.PREFILL_BATCH] * 2),
+        (MANY, [abi.PREFILL] * 3),
+        (WHOLE, [abi.PREFILL] * 3),
+        (WHOLE + 1, [*[abi.PREFILL] * 3, abi.DECODE_BATCH]),
+        (WHOLE + 9, [*[abi.PREFILL] * 3, abi.PREFILL_BATCH]),
+    ],
+)
+def test_what_is_left_of_whole_pieces_is_run_together(columns, run, tiny_bundle, monkeypatch):
+    """Of three prompts, of which each starts a column later."""
+    engine, called, really = load(tiny_bundle).engine, [], Engine._run
+
+    def spy(self: Engine, name: str, *arguments: object):
+        called.append(name)
+        return really(self, name, *arguments)
+
+    monkeypatch.setattr(Engine, "_run", spy)
+    prompts = (
+        np.random.default_rng(columns).integers(engine.room.vocabulary, size=(3, columns)).tolist()
+    )
+    starts = [0, 1, 1]
+    engine.reset(3, columns + 1)
+    together = engine.prefill_batch(prompts, starts).logits.copy()
+    assert called == run
+    next_together = engine.decode([1, 2, 3], columns, starts).logits.copy()
+    engine.reset(3, columns + 1)
+    for sequence, (prompt, start) in enumerate(zip(prompts, starts, strict=True)):
+        alone = engine.prefill(prompt, 0, sequence, start).logits[0]
+        np.testing.assert_allclose(together[sequence], alone, rtol=0, atol=1e-5)
+    next_alone = engine.decode([1, 2, 3], columns, starts).logits
+    np.testing.assert_allclose(next_together, next_alone, rtol=0, atol=1e-5)

@@ -138,16 +138,16 @@ def _are_alike(prompt: _Trunk, step: _Trunk) -> bool:
 
 
 def _is_of_positions(op: ir.Operation, tokens: ir.Value) -> bool:
+    """Whether `op` is what `thread-kv-cache` makes of where a sequence starts."""
     return op.name == "linalg.generic" and [result.type for result in op.results] == [tokens.type]
 
 
 def _tells_apart(trunk: _Trunk, name: str) -> bool:
     """Whether a layer uses where its sequence starts for attention in place alone."""
-    layer, ways = trunk.layers[name], trunk.starts(name)
-    readers = [use.owner for number in ways[0] for use in layer.arguments[number].uses]
-    appends = [op.opview for op in find(layer.operation, "llmc.cache_append")]
-    heads = [append.rows for append in appends]
-    if len(ways) > 1 or not _is_hidden_state(layer.arguments[0].type):
+    layer, (way, *others) = trunk.layers[name], trunk.starts(name)
+    readers = [use.owner for number in way for use in layer.arguments[number].uses]
+    heads = [op.opview.rows for op in find(layer.operation, "llmc.cache_append")]
+    if not way or others or not _is_hidden_state(layer.arguments[0].type):
         return False
     if not all(isinstance(reader, CachedAttentionOp) for reader in readers):
         return False
