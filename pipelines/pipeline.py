@@ -295,7 +295,6 @@ class LinalgStage(Stage):
             AddEarly(),
             GroupExpertRows(),
             AttendInPlace(),
-            JoinPrompts(),
             FuseDecodeAttention(),
             NarrowActivations(instruction=target.pair_instruction),
             OutlineLinears(),
@@ -329,6 +328,7 @@ class IREEStage(Stage):
         if isinstance(target, GPUTarget):
             return (StoreBlocksAsBytes(), LowerCollectivesToFlow(), ToIREE())
         return (
+            JoinPrompts(),
             FuseScreenedArgmax(),
             FuseArgmax(),
             CallKernels(lanes=target.columns, instruction=target.byte_instruction.name),

@@ -83,8 +83,9 @@ def test_attention_to_a_prompt_is_arithmetic():
     # Four tokens see three columns each, of 32 channels of keys and 64 of values, with six heads.
     assert floats.operations == in_bytes.operations == 2 * 2 * (32 + 64) * 6 * 4 * 3
     assert (floats.bound, in_bytes.bound) == ("arithmetic", "arithmetic")
-    # The cache, and for each dispatch rows in and out and where the sequence starts.
-    assert floats.bytes == 10 + 2 * (4 * 4 * 6 * (32 + 64) + 8)
+    # The cache, and for each dispatch rows in and out and where sequences start, as if these were
+    # as many.
+    assert floats.bytes == 10 + 2 * (4 * 4 * 6 * (32 + 64) + 4 * 8)
     bounds = replace(bounds, float_ops_per_s=1e5, byte_ops_per_s=1e6)
     floats, in_bytes = roofline("prefill", 4, 0, model("q4_0"), kernels, bounds)
     # Of the first tokens one and two.

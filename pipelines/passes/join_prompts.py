@@ -21,6 +21,9 @@ from llmc.pipelines.rewriting.operations import needed_for, read_from_outside
 from llmc.pipelines.walks import find, walk
 from llmc.runtime.abi import DECODE_BATCH, PREFILL, PREFILL_BATCH
 
+_NAMES = CacheAppendOp.OPERATION_NAME, CachedAttentionOp.OPERATION_NAME
+"""What tells sequences apart."""
+
 
 @dataclass(frozen=True)
 class JoinPrompts(Pass):
@@ -29,9 +32,9 @@ class JoinPrompts(Pass):
     The layers are those of `prefill`, to which B * T tokens are as good as those of one sequence:
     one product reads the weights for all of them. Attention and appends to the KV cache alone tell
     the sequences apart. What follows the layers is that of `decode_batch`, of the last token of
-    each sequence. Nothing is added where one of these two functions is missing, where ranks
-    exchange something, or where something else than `llmc.cached_attention` depends on where a
-    sequence starts.
+    each sequence. It runs late, so that both functions call the same kernels. Nothing is added
+    where one of these two functions is missing, where ranks exchange something, or where something
+    else than `llmc.cached_attention` depends on where a sequence starts.
     """
 
     name: ClassVar[str] = "join-prompts"
@@ -146,7 +149,7 @@ def _tells_apart(trunk: _Trunk, name: str) -> bool:
     """Whether a layer uses where its sequence starts for attention in place alone."""
     layer, (way, *others) = trunk.layers[name], trunk.starts(name)
     readers = [use.owner for number in way for use in layer.arguments[number].uses]
-    heads = [op.opview.rows for op in find(layer.operation, "llmc.cache_append")]
+    heads = [op.opview.rows for op in find(layer.operation, CacheAppendOp.OPERATION_NAME)]
     if not way or others or not _is_hidden_state(layer.arguments[0].type):
         return False
     if not all(isinstance(reader, CachedAttentionOp) for reader in readers):
@@ -217,35 +220,25 @@ def _join_sequences(layer: func.FuncOp, starts: Sequence[int], type_: ir.Type) -
     with ir.InsertionPoint.at_block_begin(layer.entry_block), layer.location:
         rows, sequences = size(layer.arguments[0], 1), size(layer.arguments[starts[0]], 0)
         lengths = Lengths.of(rows, sequences)
-    for op in find(layer.operation, "llmc.cache_append", "llmc.cached_attention"):
+    for op in find(layer.operation, *_NAMES):
         with ir.InsertionPoint(op), op.location:
-            _split(op.opview, lengths)
+            op.results[0].replace_all_uses_with(_of_sequences(op, lengths))
         op.erase()
 
 
-def _split(op: CacheAppendOp | CachedAttentionOp, lengths: Lengths) -> None:
-    """The same of the sequences that have these `lengths`."""
-    if isinstance(op, CacheAppendOp):
-        rows = split_rows(op.rows, lengths)
-        new = CacheAppendOp(op.cache, rows, op.layer, op.sequence, op.column, op.out.type)
-        op.out.replace_all_uses_with(new.out)
-        return
-    _, *extents = op.out.type.shape
-    shape = [ir.ShapedType.get_dynamic_size(), *extents]
-    attention = CachedAttentionOp(
-        split_rows(op.query, lengths),
-        op.keys,
-        op.values,
-        op.start,
-        op.layer,
-        op.sequence,
-        op.past,
-        op.scale,
-        op.window,
-        op.softcap,
-        ir.RankedTensorType.get(shape, op.out.type.element_type),
-    )
-    op.out.replace_all_uses_with(join_rows(attention.out, lengths))
+def _of_sequences(op: ir.Operation, lengths: Lengths) -> ir.Value:
+    """What an append or an attention gives for rows of sequences that have these `lengths`."""
+    is_append = op.name == CacheAppendOp.OPERATION_NAME
+    heads = op.opview.rows if is_append else op.opview.query
+    apart = split_rows(heads, lengths)
+    copy = op.clone()
+    copy.operands[list(op.operands).index(heads)] = apart
+    (out,) = copy.results
+    if is_append:
+        return out
+    unknown, (_, *extents) = ir.ShapedType.get_dynamic_size(), out.type.shape
+    out.set_type(ir.RankedTensorType.get([unknown, *extents], out.type.element_type))
+    return join_rows(out, lengths)
 
 
 def _run_layers(
