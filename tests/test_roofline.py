@@ -35,7 +35,13 @@ def test_a_kernel_is_held_against_the_nearer_bound():
 
 
 @pytest.mark.parametrize(
-    "name", ["decode_dispatch_0_elementwise_broadcast_64_i64xf32", "refined_quantized_panel_0_1x8"]
+    "name",
+    [
+        "decode_dispatch_0_elementwise_broadcast_64_i64xf32",
+        "region_0_1x1xi64_1xi64_50x8xf32_1x1x8xf32",
+        "regions_0_Dx1xi64_Dxi64_50x8xf32_Dx1x8xf32",
+        "refined_quantized_panel_0_1x8",
+    ],
 )
 def test_a_kernel_that_reads_some_rows_is_held_against_no_bound(name):
     bounds = Bounds(read_bytes_per_s=100.0, float_ops_per_s=1000.0, byte_ops_per_s=None)

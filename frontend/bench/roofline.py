@@ -29,8 +29,8 @@ _HALF = re.compile(r"x(\d+)x\d+xi(?:8|16)")
 # One that multiplies bf16 in pairs reads rows of them.
 _IN_PAIRS = re.compile(r"_matmul_\d+_Dx\d+xbf16_")
 # A kernel of these names reads some rows of a weight: those of tokens, in the fused code that IREE
-# makes, or those that screening leaves.
-_LOOKS_UP = re.compile(r"_dispatch_\d+_\w*i64x|^refined_")
+# makes or in a region, or those that screening leaves.
+_LOOKS_UP = re.compile(r"_dispatch_\d+_\w*i64x|^regions?_\d+_\w*xi64_|^refined_")
 
 _TENSOR = re.compile(r"(?:(?:\d+|D)x)+(?:i8|i16|i32|i64|f16|bf16|f32)(?=_|$)")
 """The type of a tensor in a kernel's name, whose dynamic dimensions are D."""
