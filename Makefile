@@ -1,6 +1,6 @@
 # make demo: install, compile the sample model, answer a prompt.
 # make test: install, lint, type-check, run all tests. make test-thorough: more of them.
-# make docs: write the reference pages docs/dialect.md and docs/passes.md.
+# make docs: write the reference pages in docs/.
 
 PYTHON ?= python3
 VENV := .venv

@@ -104,6 +104,14 @@ def describe_options(kind: type) -> str:
     return f"{{{' '.join(pairs)}}}"
 
 
+def document_options(name: str, kind: type) -> str:
+    """The options of the dataclass `kind` of what is called `name`, in Markdown; "" for none."""
+    if not (options := option_fields(kind)):
+        return ""
+    types = ", ".join(f"`{option_name(field)}` ({_type_text(field.type)})" for field in options)
+    return f"Options: {types}; by default `{name}{describe_options(kind)}`.\n"
+
+
 def option_fields(kind: type) -> tuple[Field[Any], ...]:
     """The fields of the dataclass `kind` that are options."""
     return tuple(field for field in fields(kind) if field.init)
@@ -157,6 +165,13 @@ def _type_and_values(type_: Any) -> tuple[Any, Range | OneOf | None]:
     type_, *notes = get_args(type_) if get_origin(type_) is Annotated else (type_,)
     allowed = (note for note in notes if isinstance(note, Range | OneOf))
     return type_, next(allowed, None)
+
+
+def _type_text(type_: object) -> str:
+    if get_origin(type_) is Annotated:
+        kind, allowed = get_args(type_)
+        return f"{kind.__name__} {allowed}"
+    return type_.__name__ if isinstance(type_, type) else "list"
 
 
 def _text(value: Any) -> str:

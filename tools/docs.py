@@ -6,8 +6,13 @@ from pathlib import Path
 
 from llmc.dialects.documentation import dialect_page
 from llmc.pipelines.documentation import passes_page
+from llmc.pipelines.schedules.documentation import schedules_page
 
-PAGES: dict[str, Callable[[], str]] = {"dialect.md": dialect_page, "passes.md": passes_page}
+PAGES: dict[str, Callable[[], str]] = {
+    "dialect.md": dialect_page,
+    "passes.md": passes_page,
+    "schedules.md": schedules_page,
+}
 
 
 def main(folder: str) -> None:
