@@ -91,6 +91,16 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
         return int(self.out.type.shape[1] // self.row_channels)
 
     @property
+    def tables(self) -> list[ir.Value]:
+        """`cos` and `sin`, if they are given."""
+        return [table for table in (self.cos, self.sin) if table is not None]
+
+    @property
+    def norms(self) -> list[ir.Value]:
+        """`query_norm` and `key_norm`, if they are given."""
+        return [norm for norm in (self.query_norm, self.key_norm) if norm is not None]
+
+    @property
     def row_channels(self) -> int:
         """How many numbers of `out` are of one head, E."""
         return channels(self.values)

@@ -9,6 +9,7 @@ element that is broadcast. Shapes may be dynamic. Results have the first operand
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from math import prod
 from string import ascii_uppercase
 from typing import TypeAlias
 
@@ -140,7 +141,7 @@ def collapse(value: ir.Value, groups: list[int]) -> ir.Value:
     for count in groups:
         extents = [value.type.shape[dim] for dim in range(at, at + count)]
         dynamic = any(extent == ir.ShapedType.get_dynamic_size() for extent in extents)
-        shape.append(ir.ShapedType.get_dynamic_size() if dynamic else _product(extents))
+        shape.append(ir.ShapedType.get_dynamic_size() if dynamic else prod(extents))
         at += count
     return tensor.collapse_shape(
         ir.RankedTensorType.get(shape, value.type.element_type),
@@ -206,13 +207,6 @@ def _reassociation(groups: list[list]) -> list[list[int]]:
         out.append(list(range(at, at + len(group))))
         at += len(group)
     return out
-
-
-def _product(extents: list[int]) -> int:
-    total = 1
-    for extent in extents:
-        total *= extent
-    return total
 
 
 def _parse(

@@ -5,9 +5,14 @@ from torch_mlir import ir
 
 def has_rows(type_: ir.Type) -> bool:
     """Whether tensors of `type_` are several rows."""
-    if not isinstance(type_, ir.RankedTensorType) or not type_.rank:
-        return False
-    return type_.is_dynamic_dim(0) and not any(map(type_.is_dynamic_dim, range(1, type_.rank)))
+    return open_dims(type_) == [0]
+
+
+def open_dims(type_: ir.Type) -> list[int]:
+    """The dimensions of a tensor whose extent its type does not say; none of what is no tensor."""
+    if not isinstance(type_, ir.RankedTensorType):
+        return []
+    return [dim for dim in range(type_.rank) if type_.is_dynamic_dim(dim)]
 
 
 def one_row(type_: ir.RankedTensorType) -> ir.RankedTensorType:

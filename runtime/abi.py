@@ -18,14 +18,15 @@ sequences of so many token columns. `prefill` and `decode`, and those of a batch
 sequences `sequence` to `sequence + B - 1` in columns `past` to `past + T - 1`, given that the
 columns before hold tokens. They return the logits after the last one and the first token whose
 logit is the largest, -1 if that is NaN or infinite. Sequence b counts its columns from `start[b]`
-on. A module may lack `prefill_batch`. `greedy` runs `count` steps of
-`decode`, and `greedy_batch` of `decode_batch`, each but the first on the tokens that the one before
-returned; they return all of these, and the last as the next step takes them. `sampled` and
-`sampled_batch` do so on tokens drawn from the `top_k` most likely ones, or with 0 from all, by
-`random` numbers from 0 to 1; `options` are temperature, top_p and min_p, as `llmc.draw` has them. A
-token is -1 as in `decode`, and -2 where others are as likely as the last of the `top_k`. `top_k`
-finds the `count` largest of such logits, V at most, in descending order, and the tokens that they
-are of; those with the same logit are in the order of their numbers.
+on. `greedy` runs `count` steps of `decode`, and `greedy_batch` of `decode_batch`, each but the
+first on the tokens that the one before returned; they return all of these, and the last as the next
+step takes them. `sampled` and `sampled_batch` do so on tokens drawn from the `top_k` most likely
+ones, or with 0 from all, by `random` numbers from 0 to 1; `options` are temperature, top_p and
+min_p, as `llmc.draw` has them. A token is -1 as in `decode`, and -2 where others are as likely as
+the last of the `top_k`. `top_k` finds the `count` largest of such logits, V at most, in descending
+order, and the tokens that they are of; those with the same logit are in the order of their numbers.
+
+A module may lack any of these but `reset`, `prefill`, `decode` and `decode_batch`.
 """
 
 RESET = "reset"
@@ -50,6 +51,7 @@ FUNCTIONS = (
     SAMPLED_BATCH,
     TOP_K,
 )
+NEEDED = (RESET, PREFILL, DECODE, DECODE_BATCH)
 
 UNDECIDED = -2
 """The token where those that may be drawn do not tell which is, as `llmc.draw` has it."""

@@ -105,6 +105,8 @@ class Engine(Runner):
             for name in abi.FUNCTIONS
             if (function := program.lookup_function(name)) is not None
         }
+        if missing := [name for name in abi.NEEDED if name not in self._functions]:
+            raise UserError(f"{module.parent}: {module.name} lacks {missing[0]}: compile it again")
 
     def require_room(self, sequences: int, capacity: int) -> None:
         """UserError where the device has not enough memory for what `reset` allocates."""
@@ -133,16 +135,15 @@ class Engine(Runner):
         self.room.require_batch(prompts, 0, starts)
         with self._together("prefill_batch", prompts, starts):
             end = self._columns_to_join(prompts)
-            alone = [tokens[: len(tokens) - end] for tokens in prompts]
+            wholes = [tokens[: len(tokens) - end] for tokens in prompts]
             outputs = [
                 self._prefill(tokens, 0, sequence, start)
-                for sequence, (tokens, start) in enumerate(zip(alone, starts, strict=True))
+                for sequence, (tokens, start) in enumerate(zip(wholes, starts, strict=True))
                 if tokens
             ]
             if end:
-                return self._prefill_joined(
-                    [tokens[-end:] for tokens in prompts], starts, len(alone[0])
-                )
+                ends = [tokens[-end:] for tokens in prompts]
+                return self._prefill_joined(ends, starts, len(wholes[0]))
         return joined(outputs, self._together)
 
     def decode(self, tokens: list[int], past: int, starts: list[int]) -> Output:
@@ -211,13 +212,13 @@ class Engine(Runner):
         Few: a whole piece of one sequence has as many rows, and reads its keys but once.
         """
         columns = {len(tokens) for tokens in prompts}
-        if len(prompts) == 1 or len(columns) > 1 or abi.PREFILL_BATCH not in self._functions:
+        if len(prompts) < 2 or len(columns) > 1 or abi.PREFILL_BATCH not in self._functions:
             return 0
         left = columns.pop() % PREFILL_CHUNK
         return left if left <= PREFILL_CHUNK // 2 else 0
 
     def _prefill_joined(self, prompts: list[list[int]], starts: list[int], past: int) -> Output:
-        """All `prompts` in pieces of PREFILL_CHUNK tokens."""
+        """All `prompts`, some columns at a time: PREFILL_CHUNK tokens in all, or one column."""
         columns, step = len(prompts[0]), max(PREFILL_CHUNK // len(prompts), 1)
         for at in range(0, columns, step):
             count = min(step, columns - at)

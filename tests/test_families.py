@@ -28,6 +28,7 @@ pytestmark = pytest.mark.usefixtures("imported_once")
 QUICK = ("llama", "gemma3_text", "qwen3_moe")
 # Of which another family has nearly all.
 ALIKE = (
+    "cohere2",
     "deepseek_v2",
     "gemma",
     "glm4",
@@ -35,6 +36,8 @@ ALIKE = (
     "gpt_neox",
     "mistral",
     "mixtral",
+    "olmo2",
+    "phi3",
     "qwen3",
     "stablelm",
 )

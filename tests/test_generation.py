@@ -24,6 +24,8 @@ from tests.in_memory import as_loaded
 from tests.sample_tokenizers import NO_FACTS, byte_fallback, ids_of
 from tests.tiny_models import tiny_config, tiny_model
 
+pytestmark = pytest.mark.usefixtures("imported_once")
+
 PROMPTS = ["the cat in the hat", "12 and 12", "one"]
 
 

@@ -5,9 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from torch_mlir import ir
+from torch_mlir.dialects import arith, shard
 
 from llmc import dialects
 from llmc.dialects import AttentionOp, CachedAttentionOp
+from llmc.dialects.attributes import i64
+from llmc.dialects.index_notation import pointwise
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.passes.attend_in_place import AttendInPlace
 from llmc.pipelines.passes.base import Pass
@@ -99,9 +102,48 @@ def test_attention_to_what_is_read_of_the_cache_is_not_joined():
     assert not is_joined(module)
 
 
-def test_ranks_do_not_join():
+def with_grid() -> ir.Module:
     module = program_after(MODEL, AttendInPlace()).module
     module.body.append(ir.Operation.parse("shard.grid @grid(shape = 2)", context=module.context))
+    return module
+
+
+def test_replicas_join():
+    module = with_grid()
+    run((JoinPrompts(),), module)
+    assert is_joined(module)
+
+
+def test_ranks_that_exchange_something_do_not_join():
+    module = with_grid()
+    prefill = ir.SymbolTable(module.operation)[abi.PREFILL]
+    at_begin = ir.InsertionPoint.at_block_begin(prefill.entry_block)
+    with module.context, ir.Location.unknown(), at_begin:
+        shard.ProcessLinearIndexOp("grid", results=[ir.IndexType.get()])
+    run((JoinPrompts(),), module)
+    assert not is_joined(module)
+
+
+def test_a_tail_that_knows_the_column_is_not_that_of_a_prompt():
+    module = program_after(MODEL, AttendInPlace()).module
+    step = ir.SymbolTable(module.operation)[abi.DECODE_BATCH]
+    *_, past = step.arguments
+    *_, end = step.entry_block
+    with ir.InsertionPoint(end), ir.Location.unknown(module.context):
+        best = end.operands[1]
+        end.operands[1] = pointwise("bt->bt", lambda token, _: arith.addi(token, past), best)
+    run((JoinPrompts(),), module)
+    assert not is_joined(module)
+
+
+def test_positions_of_one_sequence_may_not_be_those_of_several():
+    """Here they are of the number of the sequence, which in a prompt is always 0."""
+    module = program_after(MODEL, AttendInPlace()).module
+    _, start, *_ = ir.SymbolTable(module.operation)[abi.PREFILL].arguments
+    (positions,) = {use.owner for use in start.uses if use.owner.name == "linalg.generic"}
+    (column,) = find(positions.operation, "linalg.index")
+    with module.context:
+        column.attributes["dim"] = i64(0)
     run((JoinPrompts(),), module)
     assert not is_joined(module)
 

@@ -24,16 +24,17 @@ pytestmark = pytest.mark.usefixtures("imported_once")
 PROMPT, STEPS = 20, 8
 CONTEXT = PREFILL_CHUNK + PROMPT
 # Two groups of two heads among three ranks, and a vocabulary that does not divide; a cache whose
-# columns are dealt out; experts; stages with two kinds of layers.
+# columns are dealt out; experts; stages.
 QUICK = [
     ("llama", "tp=3"),
     ("llama", "sp=2"),
     ("qwen3_moe", "ep=2"),
-    ("gemma3_text", "pp=2"),
+    ("llama", "pp=2"),
 ]
-# Experts and heads; biases, and queries, keys and values at once; weights of gates and inputs at
-# once; other families.
+# Two kinds of layers; experts and heads; biases, and queries, keys and values at once; weights of
+# gates and inputs at once; other families.
 OTHERS = [
+    ("gemma3_text", "pp=2"),
     ("qwen3_moe", "ep=2,tp=2"),
     ("gpt2", "tp=2"),
     ("gemma3_text", "sp=3"),

@@ -119,7 +119,9 @@ def test_stop_after_gives_the_dump_of_the_stage(stage, dumps, tiny_folder, tmp_p
     assert output.read_text() == dump.read_text()
 
 
-@pytest.mark.parametrize("stage", ["weights", STAGE_NAMES[-1]])
+@pytest.mark.parametrize(
+    "stage", [pytest.param("weights", marks=pytest.mark.thorough), STAGE_NAMES[-1]]
+)
 def test_a_bundle_from_a_dump_says_the_same(stage, dumps, tiny_folder, tiny_bundle, tmp_path):
     dump = shutil.copy(dumps[STAGE_NAMES.index(stage)], tmp_path / f"{stage}.edited.mlir")
     words = ["compile", tiny_folder, "--start-from", dump, "-o", tmp_path / "bundle"]

@@ -45,6 +45,8 @@ from tests.test_attention_kernel import Shape as PromptShape
 from tests.test_quantized_kernels import Case
 from tests.tiny_models import save_tiny_tokenizer, tiny_config, tiny_model
 
+pytestmark = pytest.mark.usefixtures("imported_once")
+
 ENTRY = Entry(
     key=Key("matvec", "(tensor<4xf32>) -> tensor<4xf32>", "c0de", "x86_64 znver3 0", "v1"),
     schedule="matvec{rows=4}",
@@ -385,7 +387,7 @@ def test_kernels_of_complex_numbers_are_left_alone(tmp_path):
     config = tiny_config("deepseek_v2")
     tiny_model(config).save_pretrained(tmp_path)
     save_tiny_tokenizer(tmp_path)
-    options = CompileOptions(dtype="f32", context=64)
+    options = CompileOptions(dtype="f32", context=64, layers=1)
     with pytest.raises(UserError, match="no kernels to tune in whose kind 'region' is found"):
         list(tune_model(str(tmp_path), options, 1, pattern="region"))
 

@@ -33,9 +33,13 @@ class Compiled(Contender):
         self._engine.reset(sequences, capacity)
 
     def prefill(self, rows: Rows, past: int) -> list[int]:
-        """Sequence after sequence, as the engine does it."""
+        """Whole prompts as `llmc run` does it, the end of several perhaps together."""
+        prompts = [list(row) for row in rows]
+        if past == 0:
+            return self._engine.prefill_batch(prompts, [0] * len(prompts)).best
         return [
-            self._engine.prefill(list(row), past, number).best[0] for number, row in enumerate(rows)
+            self._engine.prefill(tokens, past, number).best[0]
+            for number, tokens in enumerate(prompts)
         ]
 
     def decode(self, tokens: list[int], past: int) -> list[int]:

@@ -30,8 +30,7 @@ def append(
     given.
 
     The scalars are the weight's layer, with a norm, the cache's layer, the first sequence, the
-    first column, how many tokens follow each other in one sequence of the cache, the next being
-    those of the next, and T.
+    first column, the tokens of each sequence, where several follow each other in `x`, and T.
     """
 
     def grid(extents: list[ir.Value]) -> tuple[Size, Size]:
@@ -42,13 +41,13 @@ def append(
     ) -> None:
         *given, cache = rest
         tables = given[: 2 * rotated]
-        layer, first, column, together, tokens = extents[-5:]
+        layer, first, column, tokens_each, tokens = extents[-5:]
         own_norm = norm.of(given[-1], extents[-6]) if norm else None
         writer = RowWriter(cache, heads.widest, format_)
         for row, sequence, head, token in heads.each(x, tile, number, tokens):
-            next_, at = div_rem(token, together)
-            where = arith.addi(arith.addi(first, sequence), next_)
-            place = [layer, where, head, arith.addi(column, at)]
+            following, offset = div_rem(token, tokens_each)
+            held_as = arith.addi(arith.addi(first, sequence), following)
+            place = [layer, held_as, head, arith.addi(column, offset)]
             rotation = Rotation(tables, sequence, token, interleaved) if rotated else None
             preparation = Preparation(rotation, None, own_norm)
             writer.append(place, partial(preparation.key, row))

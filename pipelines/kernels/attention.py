@@ -83,9 +83,11 @@ class AttentionShape:
         )
 
     @classmethod
-    def of(cls, op: AttentionOp | CachedAttentionOp, key_heads: int) -> "AttentionShape":
-        """What `op`, of a fixed number of sequences, says."""
-        batch, heads, _, channels = op.query.type.shape
+    def of(
+        cls, op: AttentionOp | CachedAttentionOp, query: ir.Value, key_heads: int
+    ) -> "AttentionShape":
+        """What `op` says, with the rows of its `query`, perhaps of several sequences as of one."""
+        batch, heads, _, channels = query.type.shape
         return cls(
             batch,
             heads,

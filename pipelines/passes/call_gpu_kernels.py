@@ -78,12 +78,10 @@ class CallGPUKernels(Pass):
         integers = self._target.integers
         batch = size(op.query, 0)
         fixed, extents = (batch, []) if isinstance(batch, int) else (None, [batch])
-        tables = [table for table in (op.cos, op.sin) if table is not None]
-        norms = [norm for norm in (op.query_norm, op.key_norm) if norm is not None]
         slot = _slot(op)
         room, *new = dispatch(
-            attend_to_parts(shape, fixed, bool(tables), bool(norms), tile, integers),
-            [op.query, op.key, op.value, op.start, *tables, *norms, slot],
+            attend_to_parts(shape, fixed, bool(op.tables), bool(op.norms), tile, integers),
+            [op.query, op.key, op.value, op.start, *op.tables, *op.norms, slot],
             [room_type(fixed, shape.heads, value_channels)],
             extents,
             scalars=[as_value(size(op.values, 3)), op.layer],
@@ -110,7 +108,7 @@ class CallGPUKernels(Pass):
         """Rows `[B, T, H, E]`."""
         attention, (batch, heads, tokens, _) = new.attention, new.query.type.shape
         query, queries, factors = _raw(new, new.query, new.norms.query)
-        shape = AttentionShape.of(attention, new.key.type.shape[1])
+        shape = AttentionShape.of(attention, attention.query, new.key.type.shape[1])
         target, rows = self._target, tokens * shape.sharing
         tile = RowTile.choose(rows, shape.channels, shape.value_channels, target.gpu)
         extents = [batch, tokens, heads, shape.value_channels]

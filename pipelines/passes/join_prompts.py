@@ -5,24 +5,27 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, func
+from torch_mlir.dialects import arith, func, tensor
 from torch_mlir.extras import types as T
 
 from llmc.dialects import CacheAppendOp, CachedAttentionOp
 from llmc.dialects.index_notation import as_value, collapse, expand, index, size, slice_of
 from llmc.pipelines.clones import clone_with
 from llmc.pipelines.passes.base import Pass
-from llmc.pipelines.passes.thread_kv_cache import is_threaded, positions_of
 from llmc.pipelines.rewriting.functions import callee, set_type
-from llmc.pipelines.rewriting.generics import measured
+from llmc.pipelines.rewriting.generics import maps, measured, reads_room
 from llmc.pipelines.rewriting.joined_rows import Lengths, join_rows, split_rows
 from llmc.pipelines.rewriting.layers import layer_functions, trunks
 from llmc.pipelines.rewriting.operations import needed_for, read_from_outside
+from llmc.pipelines.rewriting.threaded import is_threaded
 from llmc.pipelines.walks import find, walk
 from llmc.runtime.abi import DECODE_BATCH, PREFILL, PREFILL_BATCH
 
 _NAMES = CacheAppendOp.OPERATION_NAME, CachedAttentionOp.OPERATION_NAME
 """What tells sequences apart."""
+
+_GRID = "shard.grid"
+"""What ranks there are, some of which may exchange nothing."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,8 @@ class JoinPrompts(Pass):
     the sequences apart. What follows the layers is that of `decode_batch`, of the last token of
     each sequence. It runs late, so that both functions call the same kernels. Nothing is added
     where one of these two functions is missing, where ranks exchange something, or where something
-    else than `llmc.cached_attention` depends on where a sequence starts.
+    else than `llmc.cached_attention`, and the positions of tokens, depends on where a sequence
+    starts.
     """
 
     name: ClassVar[str] = "join-prompts"
@@ -44,7 +48,7 @@ class JoinPrompts(Pass):
         named = {trunk.sym_name.value: trunk for trunk in trunks(module)}
         if not {PREFILL, DECODE_BATCH} <= named.keys() or PREFILL_BATCH in named:
             return
-        if any(op.name.startswith("shard.") for op in walk(module.operation)):
+        if any(op.name.startswith("shard.") and op.name != _GRID for op in walk(module.operation)):
             return
         layers = {layer.sym_name.value: layer for layer in layer_functions(module)}
         prompt, step = (_Trunk.of(named[name], layers) for name in (PREFILL, DECODE_BATCH))
@@ -111,6 +115,11 @@ class _Trunk:
         readers = dict.fromkeys(use.owner.operation for use in self.start.uses)
         return [reader for reader in readers if reader not in self.calls]
 
+    @property
+    def past(self) -> ir.Value:
+        """The argument that says how many columns are held."""
+        return self.function.arguments[3]
+
     def starts(self, layer: str) -> list[tuple[int, ...]]:
         """In which arguments each call of `layer` passes where sequences start, in ascending order.
 
@@ -130,9 +139,9 @@ def _are_alike(prompt: _Trunk, step: _Trunk) -> bool:
     return (
         threaded
         and prompt.kinds == step.kinds
-        and [_is_of_positions(op, prompt.tokens) for op in prompt.readers_of_start] == [True]
+        and [_is_of_positions(op, prompt) for op in prompt.readers_of_start] == [True]
         and all(_tells_apart(prompt, layer) for layer in prompt.layers)
-        and all(_asks_only_how_many(op, step.tokens) for op in step.tail)
+        and all(_asks_only_how_many(op, step) for op in step.tail)
         and all(
             _are_rows(*(trunk.calls[call].results[result].type for trunk in (prompt, step)))
             for call, result in step.crossing
@@ -140,9 +149,21 @@ def _are_alike(prompt: _Trunk, step: _Trunk) -> bool:
     )
 
 
-def _is_of_positions(op: ir.Operation, tokens: ir.Value) -> bool:
-    """Whether `op` is what `thread-kv-cache` makes of where a sequence starts."""
-    return op.name == "linalg.generic" and [result.type for result in op.results] == [tokens.type]
+def _is_of_positions(op: ir.Operation, trunk: _Trunk) -> bool:
+    """Whether `op` computes a number of each token from its column and where its sequence starts.
+
+    As `thread-kv-cache` has it, so that it can be built for several sequences.
+    """
+    if op.name != "linalg.generic" or list(op.operands)[:-1] != [trunk.tokens, trunk.start]:
+        return False
+    row, column = (ir.AffineDimExpr.get(dim) for dim in range(2))
+    of_token, of_sequence = (ir.AffineMap.get(2, 0, places) for places in ([row, column], [row]))
+    return (
+        [result.type for result in op.results] == [trunk.tokens.type]
+        and maps(op) == [of_token, of_sequence, of_token]
+        and not reads_room(op)
+        and all(each.opview.dim.value == 1 for each in find(op, "linalg.index"))
+    )
 
 
 def _tells_apart(trunk: _Trunk, name: str) -> bool:
@@ -164,9 +185,14 @@ def _is_hidden_state(type_: ir.Type) -> bool:
     return type_.shape[0] == 1 and type_.is_dynamic_dim(1)
 
 
-def _asks_only_how_many(op: ir.Operation, tokens: ir.Value) -> bool:
-    """Whether `op` reads of `tokens` no more than of how many sequences they are."""
-    return tokens not in read_from_outside(op) or measured(op) == (tokens, 0)
+def _asks_only_how_many(op: ir.Operation, step: _Trunk) -> bool:
+    """Whether `op` reads of the tokens of `step` no more than of how many sequences they are.
+
+    Nor in which column they are.
+    """
+    reads = read_from_outside(op)
+    asks_how_many = step.tokens not in reads or measured(op) == (step.tokens, 0)
+    return asks_how_many and step.past not in reads
 
 
 def _are_rows(of_one: ir.Type, of_several: ir.Type) -> bool:
@@ -246,14 +272,14 @@ def _run_layers(
 ) -> list[list[ir.Value]]:
     """What each call of a layer gives for `tokens [B, T]`, as rows of one sequence."""
     (of_positions,) = prompt.readers_of_start
-    positions = positions_of(tokens, start, arith.index_cast(T.index(), past))
     arguments = _as_one(tokens), start, sequence, past
     known = dict(zip(prompt.function.arguments, arguments, strict=True))
-    known[of_positions.results[0]] = _as_one(positions)
     given = [operand for call in prompt.calls for operand in call.operands]
-    before = needed_for(given, [op for op in prompt.rest if op != of_positions])
-    for op in before:
-        clone_with(op, known)
+    for op in needed_for(given, prompt.rest):
+        if op == of_positions:
+            known[op.results[0]] = _as_one(_positions(op, {**known, prompt.tokens: tokens}))
+        else:
+            clone_with(op, known)
     results = []
     for call in prompt.calls:
         types = [result.type for result in call.results]
@@ -262,6 +288,18 @@ def _run_layers(
         known.update(zip(call.results, new.results, strict=True))
         results.append(list(new.results))
     return results
+
+
+def _positions(op: ir.Operation, known: dict[ir.Value, ir.Value]) -> ir.Value:
+    """What `op` computes for the tokens, here `[B, T]`, that are `known`."""
+    tokens, _, room = op.operands
+    of_several = known[tokens]
+    extents = [size(of_several, dim) for dim in range(2)]
+    known[room] = tensor.empty(extents, of_several.type.element_type)
+    clone_with(op, known)
+    (positions,) = (known[result] for result in op.results)
+    positions.set_type(of_several.type)
+    return positions
 
 
 def _as_one(of_tokens: ir.Value) -> ir.Value:

@@ -8,11 +8,11 @@ from torch_mlir import ir
 from llmc.pipelines.kernels.marks import KIND
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.rewriting.dispatch_chain import is_view
-from llmc.pipelines.rewriting.functions import functions
+from llmc.pipelines.rewriting.functions import LOAD, functions, loads_constant
 from llmc.pipelines.rewriting.kernel_functions import KernelFunctions
 from llmc.pipelines.rewriting.kernel_operands import KernelOperands
 from llmc.pipelines.rewriting.operations import needed_for
-from llmc.pipelines.rewriting.regions import LOAD, Region, regions
+from llmc.pipelines.rewriting.regions import Region, regions
 
 REGION, REGIONS = "region", "regions"
 
@@ -42,7 +42,7 @@ class OutlineRegions(Pass):
 def _outline(region: Region, kernels: KernelFunctions) -> None:
     """Replaces the results of a region by those of a kernel."""
     leaves, results, first = region.leaves, region.results, region.first_user
-    if not _are_before_stores(leaves, first):
+    if not _can_move_up(leaves, first):
         return
     _move_up(leaves, first)
     with ir.InsertionPoint(first), region.ops[0].location:
@@ -60,13 +60,14 @@ def _outline(region: Region, kernels: KernelFunctions) -> None:
     region.erase()
 
 
-def _are_before_stores(values: list[ir.Value], before: ir.Operation) -> bool:
-    """Whether none of `values` needs a global that is written from an operation on."""
+def _can_move_up(values: list[ir.Value], before: ir.Operation) -> bool:
+    """Whether what `values` need from an operation on can be before it.
+
+    That is no global that may be written meanwhile, be it by a function that is called.
+    """
     ops = [op.operation for op in before.block]
-    rest = ops[ops.index(before) :]
-    written = {op.attributes["global"] for op in rest if op.name == "ml_program.global_store"}
-    needed = needed_for(values, rest)
-    return not any(op.attributes["global"] in written for op in needed if op.name == LOAD)
+    needed = needed_for(values, ops[ops.index(before) :])
+    return all(loads_constant(op) for op in needed if op.name == LOAD)
 
 
 def _move_views(value: ir.Value, before: ir.Operation) -> None:

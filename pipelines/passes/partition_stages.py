@@ -15,6 +15,7 @@ from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.rewriting.functions import calls_of
 from llmc.pipelines.rewriting.layers import layer_functions, trunks
 from llmc.pipelines.rewriting.operations import upwards
+from llmc.pipelines.several_rows import open_dims
 from llmc.pipelines.sharding.annotations import STAGE, coordinates_of, grid_of
 from llmc.pipelines.sharding.collectives import broadcast, receive, send
 from llmc.pipelines.walks import find
@@ -158,10 +159,10 @@ class _Cut:
     def _sizes(self, value: ir.Value) -> list[Size]:
         """The extents of what another stage makes: where open, those of the tokens."""
         tokens = self.trunk.arguments[0]
-        open_dims = [dim for dim in range(tokens.type.rank) if tokens.type.is_dynamic_dim(dim)]
-        if not value.type.has_static_shape and len(open_dims) != 1:
+        known, dims = value.type.has_static_shape, open_dims(tokens.type)
+        if not known and len(dims) != 1:
             fail(value.owner, "cannot tell the size of what another stage computes")
         return [
-            size(tokens, open_dims[0]) if value.type.is_dynamic_dim(dim) else extent
+            size(tokens, dims[0]) if value.type.is_dynamic_dim(dim) else extent
             for dim, extent in enumerate(value.type.shape)
         ]

@@ -13,12 +13,14 @@ from llmc.dialects import AttentionOp, CacheAllocateOp, CacheAppendOp, CacheRead
 from llmc.dialects.block_types import CellType, block_type, cell_format
 from llmc.dialects.blocks import Q8_0
 from llmc.dialects.cache_cells import COLUMNS, KEYS, VALUES
-from llmc.dialects.index_notation import as_value, constant, index, loop_index, pointwise, size
+from llmc.dialects.index_notation import as_value, index, size
 from llmc.pipelines.errors import fail
 from llmc.pipelines.option_text import OneOf
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.rewriting.functions import calls_of, globals_with, set_arguments, set_operands
 from llmc.pipelines.rewriting.layers import layer_argument, layer_functions, trunks
+from llmc.pipelines.rewriting.threaded import holds_ids, positions_of
+from llmc.pipelines.several_rows import open_dims
 from llmc.pipelines.walks import find
 from llmc.runtime.abi import RESET
 from llmc.runtime.errors import UserError
@@ -153,8 +155,8 @@ def _is_cache(type_: ir.Type) -> bool:
         return False
     are_kept = isinstance(type_.element_type, CellType | ir.FloatType)
     are_bytes = str(type_.element_type) == "i8"
-    open_dims = [dim for dim in range(type_.rank) if type_.is_dynamic_dim(dim)]
-    return open_dims == [1, 3] and (type_.rank, True) in ((_RANK, are_kept), (_RANK + 1, are_bytes))
+    kinds = (_RANK, are_kept), (_RANK + 1, are_bytes)
+    return open_dims(type_) == [1, 3] and (type_.rank, True) in kinds
 
 
 @dataclass(frozen=True)
@@ -263,30 +265,6 @@ def _thread_trunk(trunk: func.FuncOp, layers: list[str]) -> None:
 
 def _is_tensor(type_: ir.Type) -> bool:
     return isinstance(type_, ir.RankedTensorType) and type_.rank > 0
-
-
-def holds_ids(type_: ir.Type) -> bool:
-    """Whether a value of the type is the tokens of several sequences, or their positions."""
-    return _is_tensor(type_) and type_.rank == 2 and str(type_.element_type) == "i64"
-
-
-def is_threaded(trunk: func.FuncOp) -> bool:
-    """Whether `trunk` takes tokens, start, sequence and past."""
-    if len(trunk.arguments) != 4:
-        return False
-    tokens, _, *scalars = trunk.type.inputs
-    return holds_ids(tokens) and scalars == [T.i64()] * 2
-
-
-def positions_of(tokens: ir.Value, start: ir.Value, past: ir.Value) -> ir.Value:
-    """`past + t - start[b]` for each token, 0 for the columns before a sequence's start."""
-    i64 = tokens.type.element_type
-
-    def position(_token: ir.Value, start: ir.Value, _: ir.Value) -> ir.Value:
-        column = arith.index_cast(i64, arith.addi(past, loop_index(1)))
-        return arith.maxsi(arith.subi(column, start), constant(0, i64))
-
-    return pointwise("bt,b->bt", position, tokens, start)
 
 
 def _build_reset(caches: Mapping[str, Cache]) -> None:

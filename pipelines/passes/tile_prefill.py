@@ -14,9 +14,9 @@ from llmc.pipelines.errors import fail
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.specialize_tokens import SpecializeTokens
-from llmc.pipelines.passes.thread_kv_cache import is_threaded
 from llmc.pipelines.rewriting.functions import set_arguments, symbol_users
 from llmc.pipelines.rewriting.layers import PART, layer_functions, trunks
+from llmc.pipelines.rewriting.threaded import is_threaded
 from llmc.pipelines.walks import find
 from llmc.runtime.abi import PREFILL
 

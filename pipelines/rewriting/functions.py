@@ -7,7 +7,10 @@ from itertools import chain
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
+from llmc.pipelines.rewriting.operations import upwards
 from llmc.pipelines.walks import find
+
+LOAD = "ml_program.global_load"
 
 
 def functions(module: ir.Module) -> list[func.FuncOp]:
@@ -25,6 +28,15 @@ def globals_with(module: ir.Module, attribute: str) -> list[ir.Operation]:
     """The globals that bear `attribute`, be they MLIR's or, once `to-iree` has run, IREE's."""
     found = find(module.operation, "ml_program.global", "util.global")
     return [op for op in found if attribute in op.attributes]
+
+
+def loads_constant(op: ir.Operation) -> bool:
+    """Whether `op` loads a global that nothing writes, as a weight is."""
+    if op.name != LOAD:
+        return False
+    *_, module = upwards(op)
+    name = ir.FlatSymbolRefAttr(op.attributes["global"]).value
+    return "is_mutable" not in ir.SymbolTable(module)[name].operation.attributes
 
 
 def callee(call: ir.Operation) -> str:

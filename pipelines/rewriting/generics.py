@@ -66,7 +66,7 @@ def reads_room(op: ir.Operation) -> bool:
 
 def captures_constants(op: ir.Operation) -> bool:
     """Whether all that the body of a linalg.generic reads from without is constants."""
-    return all(is_constant(value) for value in _captured(op))
+    return all(is_constant(value) for value in captured(op))
 
 
 def is_constant(value: ir.Value) -> bool:
@@ -108,13 +108,13 @@ def apply_body(op: ir.Operation, elements: Sequence[ir.Value]) -> ir.Value:
     block = op.regions[0].blocks[0]
     known = dict(zip(block.arguments, elements, strict=False))
     *inner, end = [each.operation for each in block]
-    for each in [*(value.owner.operation for value in _captured(op)), *inner]:
+    for each in [*(value.owner.operation for value in captured(op)), *inner]:
         clone_with(each, known)
     return known[end.operands[0]]
 
 
-def _captured(op: ir.Operation) -> list[ir.Value]:
-    """What the body of a linalg.generic reads from without, each once."""
+def captured(op: ir.Operation) -> list[ir.Value]:
+    """What the body of a linalg.generic reads from without, each once, be it an operand too."""
     block = op.regions[0].blocks[0]
     own = {*block.arguments, *(result for inner in block for result in inner.operation.results)}
     reads = (value for inner in block for value in read_from_outside(inner.operation))

@@ -26,7 +26,7 @@ class Lengths:
 
     @classmethod
     def of(cls, rows: Size, sequences: Size) -> "Lengths":
-        """As many `rows` for each of `sequences`."""
+        """`rows` in all, as many for each of `sequences`."""
         return cls(rows, sequences, arith.divui(as_value(rows), as_value(sequences)))
 
 

@@ -26,7 +26,8 @@ class KernelOperands:
     def read(self, value: ir.Value, view: Callable[[ir.Value], ir.Value] | None = None) -> Reader:
         """How the kernel reads `value`, or a view of it.
 
-        Of the slice of a stack it takes the stack and the number, so that nothing is copied.
+        Of the slice of a stack it takes the stack and the number, so that nothing is copied; a
+        scalar of 64 bits it is told as an index.
         """
         if value.type == T.i64():
             return self._read_integer(value)
@@ -44,7 +45,6 @@ class KernelOperands:
         return read
 
     def _read_integer(self, value: ir.Value) -> Reader:
-        """A scalar, which kernels are told as an index."""
         at = self._add(arith.index_cast(T.index(), value))
         return lambda arguments: arith.index_cast(value.type, arguments[at])
 

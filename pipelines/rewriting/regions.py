@@ -17,6 +17,7 @@ from torch_mlir.extras import types as T
 from llmc.dialects.index_notation import collapse, expand, size
 from llmc.pipelines.clones import clone_with
 from llmc.pipelines.rewriting.dispatch_chain import is_view
+from llmc.pipelines.rewriting.functions import LOAD, loads_constant
 from llmc.pipelines.rewriting.kernel_kinds import SUMS_OF_PRODUCTS, kernel_kind
 from llmc.pipelines.rewriting.operations import ancestor_in, made_by, read_from_outside
 from llmc.pipelines.rewriting.purity import is_pure
@@ -31,7 +32,6 @@ _MOST_BYTES = 2**19
 """What may lie on the stack: all that a region computes, of one row, but its results."""
 
 _COMPUTING = ("tensor.concat", "tensor.extract_slice", "tensor.insert_slice")
-LOAD = "ml_program.global_load"
 _DIM = "tensor.dim"
 # Each region has those that it reads to itself.
 _REPEATED = ("arith.constant", "tensor.empty", "linalg.fill", _DIM)
@@ -50,7 +50,7 @@ class Region:
 
     @property
     def leaves(self) -> list[ir.Value]:
-        """The tensors that it reads, each once. Those that it reads reshaped are not so."""
+        """The tensors, before they are reshaped, and the numbers that it reads, each once."""
         reads = (_under_views(value) for op in self.ops for value in read_from_outside(op))
         return [value for value in dict.fromkeys(reads) if not self._makes(value)]
 
@@ -177,7 +177,7 @@ def _waits_for(op: ir.Operation) -> list[ir.Value]:
 def _runs(op: ir.Operation) -> bool:
     """Whether `op` is a kernel, or may be one."""
     is_free = is_view(op) or _is_computing(op) or any(map(_is_repeated, op.results))
-    return not is_free and not _shows_weight(op)
+    return not is_free and op.name != LOAD and not _shows_weight(op)
 
 
 def _is_repeated(value: ir.Value) -> bool:
@@ -196,7 +196,7 @@ def _shows_weight(op: ir.Operation | ir.OpView) -> bool:
     if op.name in ("tensor.extract_slice", "llmc.bitcast"):
         source = op.operands[0].owner
         return not isinstance(source, ir.Block) and _shows_weight(source)
-    return op.name == LOAD
+    return loads_constant(op)
 
 
 def _are_weights(values: list[ir.Value]) -> bool:

@@ -5,10 +5,10 @@ from contextlib import contextmanager
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, scf, tensor
-from torch_mlir.extras import types as T
 
 from llmc.dialects.index_notation import collapse, constant, index, insert, pointwise, size
 from llmc.pipelines.rewriting.layers import trunks
+from llmc.pipelines.rewriting.threaded import is_threaded
 
 # Of what is inlined into a loop, IREE 3.13 may lay what the loop carries over each other.
 _APART = "noinline"
@@ -26,13 +26,10 @@ def steps_to_repeat(module: ir.Module, names: Mapping[str, str]) -> list[tuple[s
 
 def _is_step(trunk: func.FuncOp) -> bool:
     """Whether `trunk` takes tokens `[B, 1]`, start, sequence and past, and returns tokens too."""
-    i64 = T.i64()
-    inputs, results = list(trunk.type.inputs), list(trunk.type.results)
-    if inputs[2:] != [i64, i64] or len(results) != 2 or results[1] != inputs[0]:
+    if not is_threaded(trunk):
         return False
-    tokens = inputs[0]
-    is_matrix = isinstance(tokens, ir.RankedTensorType) and tokens.rank == 2
-    return bool(is_matrix and tokens.element_type == i64 and tokens.shape[1] == 1)
+    tokens, results = trunk.type.inputs[0], list(trunk.type.results)
+    return tokens.shape[1] == 1 and len(results) == 2 and results[1] == tokens
 
 
 def make_repeatable(step: func.FuncOp) -> None:

@@ -4,7 +4,7 @@ from torch_mlir import ir
 
 from llmc.pipelines.rewriting.dispatch_chain import is_view
 from llmc.pipelines.rewriting.extents import takes_whole
-from llmc.pipelines.rewriting.generics import maps
+from llmc.pipelines.rewriting.generics import captured, maps
 from llmc.pipelines.rewriting.operations import read_from_outside, upwards
 from llmc.pipelines.several_rows import has_rows
 from llmc.pipelines.walks import find
@@ -64,11 +64,14 @@ def _loops_over_rows(op: ir.Operation) -> bool:
 
 def _looks_up_own(op: ir.Operation, over_rows: int | None) -> bool:
     """Whether a linalg.generic looks up elements of its own row alone, and asks else for no row."""
-    captured = [each for each in read_from_outside(op) if each not in list(op.operands)]
     numbers = find(op, "linalg.index")
     own = {each.results[0] for each in numbers if each.opview.dim.value == over_rows}
-    uses = [use for value in (*own, *filter(_is_open, captured)) for use in value.uses]
-    return all(_looks_up(use.owner.operation, own) for use in uses if _is_within(use.owner, op))
+    readers = [
+        use.owner.operation
+        for value in (*own, *filter(_is_open, captured(op)))
+        for use in value.uses
+    ]
+    return all(_looks_up(reader, own) for reader in readers if _is_within(reader, op))
 
 
 def _looks_up(op: ir.Operation, rows: set[ir.Value]) -> bool:
@@ -79,8 +82,8 @@ def _looks_up(op: ir.Operation, rows: set[ir.Value]) -> bool:
     return row in rows and rows.isdisjoint(others)
 
 
-def _is_within(inner: ir.Operation | ir.OpView, op: ir.Operation) -> bool:
-    return op in upwards(inner.operation)
+def _is_within(inner: ir.Operation, op: ir.Operation) -> bool:
+    return inner != op and op in upwards(inner)
 
 
 def _loop(place: ir.AffineExpr) -> int | None:

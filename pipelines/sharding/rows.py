@@ -6,19 +6,20 @@ Rows are in the one open dimension of a tensor; weights and single numbers have 
 from torch_mlir import ir
 from torch_mlir.dialects import shard, tensor
 
+from llmc.pipelines.several_rows import open_dims
 from llmc.pipelines.sharding.rules import is_free, rule_of
 
 
 def rows_dim(value: ir.Value) -> int | None:
     """The dimension of the rows of `value`; None where it has none."""
-    return next(iter(_open_dims(value)), None)
+    return next(iter(open_dims(value.type)), None)
 
 
 def is_by_row(op: ir.Operation | ir.OpView) -> bool:
     """Whether a row of what `op` makes is made of that row of its operands alone."""
     view = op.operation.opview
     values = [*view.operands, *view.results]
-    if any(len(_open_dims(value)) > 1 for value in values):
+    if any(len(open_dims(value.type)) > 1 for value in values):
         return False
     dims = [rows_dim(value) for value in values]
     if set(dims) == {None} or isinstance(view, tensor.DimOp) or is_free(view.operation):
@@ -38,12 +39,6 @@ def is_by_row(op: ir.Operation | ir.OpView) -> bool:
     rows = [each[dim] for dim, each in tensors if dim is not None]
     letters = {each.letter for each in rows if each is not None}
     return None not in rows and len(letters) == 1 and not letters & set(rule.sums)
-
-
-def _open_dims(value: ir.Value) -> list[int]:
-    if not isinstance(value.type, ir.RankedTensorType):
-        return []
-    return [dim for dim in range(value.type.rank) if value.type.is_dynamic_dim(dim)]
 
 
 def _takes_whole(op: tensor.ExtractSliceOp | tensor.InsertSliceOp, dims: list[int | None]) -> bool:

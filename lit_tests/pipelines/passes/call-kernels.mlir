@@ -347,3 +347,18 @@ func.func @cut_too_small(%q: tensor<1x4x?x16xf32>, %k: tensor<2x?x2x?x16xf32>, %
         index, index) -> tensor<1x4x?x16xf32>
   return %o : tensor<1x4x?x16xf32>
 }
+
+// -----
+
+// What is read by nobody needs no kernel.
+// CHECK-LABEL: func.func @unread(
+// CHECK-NEXT:    return %arg0
+func.func @unread(%x: tensor<1x4x?x16xf32>, %cos: tensor<1x?x16xf32>, %k: tensor<2x?x2x?x16xf32>, %start: tensor<1xi64>, %i: index)
+    -> tensor<1x4x?x16xf32> {
+  %once = "llmc.rotary"(%x, %cos, %cos) {interleaved = 0 : i64} : (tensor<1x4x?x16xf32>, tensor<1x?x16xf32>, tensor<1x?x16xf32>) -> tensor<1x4x?x16xf32>
+  %twice = "llmc.rotary"(%once, %cos, %cos) {interleaved = 0 : i64} : (tensor<1x4x?x16xf32>, tensor<1x?x16xf32>, tensor<1x?x16xf32>) -> tensor<1x4x?x16xf32>
+  %o = "llmc.cached_attention"(%twice, %k, %k, %start, %i, %i, %i) {scale = 0.25, window = 0 : i64, softcap = 0.0}
+     : (tensor<1x4x?x16xf32>, tensor<2x?x2x?x16xf32>, tensor<2x?x2x?x16xf32>, tensor<1xi64>, index,
+        index, index) -> tensor<1x4x?x16xf32>
+  return %x : tensor<1x4x?x16xf32>
+}

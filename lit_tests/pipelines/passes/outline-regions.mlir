@@ -192,6 +192,29 @@ func.func private @written(%x: tensor<2x4xf32>, %layer: index) -> tensor<2x4xf32
 
 // -----
 
+// Nor is it looked up in from within a kernel.
+// CHECK-LABEL: func.func @looked_up(
+// CHECK-NOT:     call @region
+// CHECK:         tensor.extract %{{.+}} : tensor<16384x4xf32>
+#d = affine_map<(d) -> (d)>
+ml_program.global private mutable @rows(dense<1.0> : tensor<16384x4xf32>) : tensor<16384x4xf32>
+func.func private @project(tensor<4xf32>) -> tensor<4xf32>
+func.func @looked_up(%token: i64) -> tensor<4xf32> {
+  %rows = ml_program.global_load @rows : tensor<16384x4xf32>
+  %room = tensor.empty() : tensor<4xf32>
+  %row = linalg.generic {indexing_maps = [#d], iterator_types = ["parallel"]} outs(%room : tensor<4xf32>) {
+  ^bb0(%old: f32):
+    %i = linalg.index 0 : index
+    %t = arith.index_cast %token : i64 to index
+    %e = tensor.extract %rows[%t, %i] : tensor<16384x4xf32>
+    linalg.yield %e : f32
+  } -> tensor<4xf32>
+  %y = call @project(%row) : (tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+
+// -----
+
 // Rows of which it is not seen that they are as many are in kernels of their own.
 // CHECK-LABEL: func.func private @others(
 // CHECK-DAG:     call @regions_0(%arg0) : (tensor<?x4xf32>) -> tensor<?x8xf32>
