@@ -1,15 +1,30 @@
 """What a module is compiled to for this CPU."""
 
 import iree.compiler
+import pytest
 from torch_mlir import ir
 
 from llmc.pipelines.iree import UNVERIFIED
-from llmc.pipelines.targets.cpu import CPUTarget
+from llmc.pipelines.targets.cpu import ByteInstruction, CPUTarget
+
+_FEATURES = {
+    ("vpdpbusd", 16): {"avx512vnni"},
+    ("vpdpbusd", 8): {"avx512vnni", "avxvnni"},
+    ("vpmaddubsw", 8): {"avx2"},
+}
+"""Any of these lets a CPU multiply bytes so, by LLVM's names."""
 
 LANES, BYTES = CPUTarget().columns, CPUTarget().byte_instruction
 """The floats of a vector register of this CPU, and how it multiplies bytes."""
 OF_256_BITS = "vpmaddubsw" if "avx2" in CPUTarget().facts.features else "plain"
 """The instruction that multiplies bytes in registers of 256 bits."""
+
+
+def require(instruction: ByteInstruction) -> None:
+    """Skips a test of what multiplies bytes by an instruction that this CPU lacks."""
+    features = _FEATURES.get((instruction.name, instruction.lanes))
+    if features and features.isdisjoint(CPUTarget().facts.features):
+        pytest.skip(f"this CPU has no {instruction.name} of {32 * instruction.lanes} bits")
 
 
 def compile_for_cpu(module: ir.Module) -> bytes:

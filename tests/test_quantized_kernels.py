@@ -23,7 +23,9 @@ from llmc.pipelines.passes import (
     outline_quantized_linears,
 )
 from llmc.pipelines.targets.cpu import CPUTarget
+from llmc.pipelines.targets.parse import parse_cpu
 from llmc.pipelines.walks import find
+from tests.cpu_code import require
 from tests.scheduled import call, new_context
 
 
@@ -229,6 +231,7 @@ def smmla(total: ir.Value, activations: ir.Value, weights: ir.Value) -> ir.Value
 
 
 def check(case: Case) -> None:
+    require(parse_cpu(case.target).byte_instruction)
     arrays = case.arrays()
     with new_context(), ir.Location.unknown():
         module = case.module(arrays)
