@@ -95,6 +95,8 @@ class Engine(Runner):
         except IREE_ERRORS as error:
             reason = first_line(error)
             raise UserError(f"{module.parent}: IREE cannot load it: {reason}") from error
+        # The sequences and the tokens of each that there is room for.
+        self._cache = 0, 0
         # Those of the last call, for the next one mostly has the same, and where they lie.
         self._starts: tuple[list[int], rt.HalBufferView | None] = [], None
         # By the last call, and mostly what the next one is given.
@@ -114,13 +116,14 @@ class Engine(Runner):
             self._memory.require(sequences, capacity)
 
     def reset(self, sequences: int, capacity: int) -> int:
-        """In the device's memory."""
+        """In the device's memory, where the cache that is there may do."""
         self.require_room(sequences, capacity)
         with self.lock, self._together("reset", sequences, capacity):
             claim = self.claim()
             self.room = Room(self.room.vocabulary)  # none, should it fail
-            self._allocate(1, 1)  # lets the old cache go before there is a new one
-            self._allocate(sequences, capacity)
+            if not self._holds(sequences, capacity):
+                self._allocate(0, 0)  # lets the old cache go before there is a new one
+                self._allocate(sequences, capacity)
             self.room = replace(self.room, sequences=sequences, capacity=capacity)
         return claim
 
@@ -188,9 +191,16 @@ class Engine(Runner):
             results = self._call(name, self._given(tokens), starts, 0, past, *more)
         return self._steps(results, len(tokens))
 
+    def _holds(self, sequences: int, capacity: int) -> bool:
+        """Whether the cache has room for so much, and not more than twice as much."""
+        held_sequences, held = self._cache
+        return held_sequences == sequences and capacity <= held <= 2 * capacity
+
     def _allocate(self, sequences: int, capacity: int) -> None:
+        self._cache = 0, 0
         try:
             self._functions[abi.RESET](sequences, capacity)
+            self._cache = sequences, capacity
         except IREE_ERRORS as error:
             raise UserError(
                 f"the device has no room for {sequences * capacity} tokens: give a smaller "

@@ -1,0 +1,49 @@
+"""A KV cache is allocated anew only where the one that is there does not do."""
+
+import numpy as np
+import pytest
+
+from llmc.runtime.engine import Engine
+from llmc.runtime.model import load
+from llmc.runtime.runner import Runner
+
+TOKENS = np.random.default_rng(0).integers(5, 300, 40).tolist()
+
+
+@pytest.fixture
+def engine(tiny_bundle) -> Runner:
+    return load(tiny_bundle).engine
+
+
+def logits(engine: Runner, tokens: list[int]) -> np.ndarray:
+    """After all `tokens` but the last, and after that."""
+    *prompt, last = tokens
+    first = engine.prefill(prompt, 0).logits.copy()
+    return np.concatenate([first, engine.decode([last], len(prompt), [0]).logits])
+
+
+@pytest.mark.parametrize(
+    ("sequences", "capacity", "anew"),
+    [(1, 100, False), (1, 60, False), (1, 50, False), (1, 101, True), (1, 49, True), (2, 60, True)],
+)
+def test_room_that_suffices_is_used_again(engine, monkeypatch, sequences, capacity, anew):
+    allocated, really = [], Engine._allocate
+
+    def spy(self: Engine, *room: int) -> None:
+        allocated.append(room)
+        really(self, *room)
+
+    engine.reset(1, 100)
+    monkeypatch.setattr(Engine, "_allocate", spy)
+    engine.reset(sequences, capacity)
+    assert allocated == ([(0, 0), (sequences, capacity)] if anew else [])
+    assert (engine.room.sequences, engine.room.capacity) == (sequences, capacity)
+
+
+def test_what_was_in_it_is_forgotten(engine):
+    engine.reset(1, len(TOKENS))
+    expected = logits(engine, TOKENS)
+    engine.reset(1, 2 * len(TOKENS))
+    logits(engine, 2 * TOKENS[::-1])
+    engine.reset(1, len(TOKENS))
+    np.testing.assert_array_equal(logits(engine, TOKENS), expected)
