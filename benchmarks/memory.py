@@ -53,12 +53,17 @@ def main() -> None:
         best = model.engine.prefill([5] * options.tokens, 0).best
         model.engine.greedy(best, options.tokens, [0], 64)
 
-    things: dict[str, Callable[[], object]] = {
-        f"a prompt of {options.tokens} tokens, 64 more": run_prompt,
-        "a chat": lambda: model.generate("Tell me a story.", max_new_tokens=64),
-    }
+    def chat() -> None:
+        for _ in range(4):
+            model.generate("Tell me a story.", max_new_tokens=64)
+
+    things: list[tuple[str, Callable[[], None]]] = [
+        ("four chats", chat),
+        (f"a prompt of {options.tokens} tokens, 64 more", run_prompt),
+        ("four chats", chat),
+    ]
     table = Table("after", "weights, MB", "KV cache, MB", "all else, MB")
-    for name, do in things.items():
+    for name, do in things:
         do()
         parts = beside(model, options.bundle)
         table.add_row(name, *(f"{each / 1e6:.1f}" for each in parts))
