@@ -116,7 +116,7 @@ class Engine(Runner):
             self._memory.require(sequences, capacity)
 
     def reset(self, sequences: int, capacity: int) -> int:
-        """In the device's memory, where the cache that is there may do."""
+        """In the device's memory. A cache that is there is used again if it has the room."""
         self.require_room(sequences, capacity)
         with self.lock, self._together("reset", sequences, capacity):
             claim = self.claim()

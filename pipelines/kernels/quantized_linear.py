@@ -117,6 +117,11 @@ class QuantizedRows:
     scales: ir.Value
     shares: ir.Value
 
+    @property
+    def tensors(self) -> list[ir.Value]:
+        """All three, in their order."""
+        return [self.values, self.scales, self.shares]
+
 
 @dataclass(frozen=True)
 class Norm:

@@ -18,17 +18,13 @@ from llmc.pipelines.rewriting.functions import calls_of, functions
 from llmc.pipelines.rewriting.generics import integer_constant
 from llmc.pipelines.rewriting.layers import is_layer, layer_argument
 from llmc.pipelines.rewriting.operations import is_read, is_used
+from llmc.pipelines.rewriting.weight_readers import EMBEDDINGS, LINEARS
 from llmc.pipelines.walks import find, walk
 
 RECIPE = "llmc.recipe"
 STORAGES = ("f32", "f16", "bf16")
-_WIDENS_ITSELF = {
-    ("llmc.linear", 1),
-    ("llmc.packed_linear", 1),
-    ("llmc.expert_linear", 2),
-    ("llmc.packed_expert_linear", 2),
-    ("llmc.embedding", 1),
-}
+_PACKED = {("llmc.packed_linear", 1), ("llmc.packed_expert_linear", 2)}
+_WIDENS_ITSELF = LINEARS | _PACKED | EMBEDDINGS
 # Where a token stands must not be rounded.
 _EXACT = ("llmc.rotary_table",)
 

@@ -12,13 +12,13 @@ from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.recipes.recipe import recipe_of
 from llmc.pipelines.rewriting.output_head import (
-    EMBEDDINGS,
     HEADS,
     has_plain_rows,
     head_of,
     keeps_outputs,
 )
 from llmc.pipelines.rewriting.weight_expressions import computed_by, serves_only
+from llmc.pipelines.rewriting.weight_readers import EMBEDDINGS
 from llmc.pipelines.walks import find
 
 _READERS = HEADS | EMBEDDINGS

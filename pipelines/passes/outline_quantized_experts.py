@@ -166,7 +166,7 @@ class _Groups(_Layer):
 
         def build(*arguments: ir.Value) -> list[ir.Value]:
             made = self.quantize(read(arguments), None)
-            return [made.values, made.scales, made.shares]
+            return made.tensors
 
         made = kernels.call(QUANTIZE, operands.values, build)
         return [_taken(taken.opview, each) for each in made] if taken else made

@@ -114,7 +114,7 @@ class _Outliner:
 
         def build(*arguments: ir.Value) -> list[ir.Value]:
             made = rows(arguments)
-            return [made.values, made.scales, made.shares]
+            return made.tensors
 
         return self.kernels.call(QUANTIZE, operands.values, build)
 

@@ -20,8 +20,9 @@ from llmc.dialects.block_types import block_format
 from llmc.pipelines.option_text import Range
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.rewriting.weight_expressions import read_by, serves_only
+from llmc.pipelines.rewriting.weight_readers import EMBEDDINGS
 
-_READERS = {("llmc.quantized_linear", 1), ("llmc.expert_linear", 2), ("llmc.embedding", 1)}
+_READERS = {("llmc.quantized_linear", 1), ("llmc.expert_linear", 2)} | EMBEDDINGS
 
 Reader: TypeAlias = QuantizedLinearOp | ExpertLinearOp | EmbeddingOp
 

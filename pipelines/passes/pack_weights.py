@@ -15,12 +15,11 @@ from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.passes.lower_llmc import lower
 from llmc.pipelines.recipes.recipe import recipe_of
 from llmc.pipelines.rewriting.panels import panels_of
+from llmc.pipelines.rewriting.weight_readers import EMBEDDINGS, LINEARS
 from llmc.pipelines.walks import find
 
-# Operations that can read a packed weight, or be made to, and as which operand.
-_LINEARS = {("llmc.linear", 1), ("llmc.expert_linear", 2)}
+# Beside embeddings, what can read a packed weight, or be made to, and as which operand.
 _LOOKUPS = {("tensor.extract", 0)}
-_EMBEDDINGS = {("llmc.embedding", 1)}
 
 _FEW = 128
 """Outputs of which a kernel makes little, so that panels may be narrower than registers."""
@@ -53,8 +52,8 @@ class PackWeights(Pass):
                 self._pack_where_possible(weight)
 
     def _pack_where_possible(self, weight: ir.Value) -> None:
-        linears = _users(weight, _LINEARS)
-        others = _users(weight, _LOOKUPS | _EMBEDDINGS)
+        linears = _users(weight, LINEARS)
+        others = _users(weight, _LOOKUPS | EMBEDDINGS)
         transposed = {linear.transposed.value for linear in linears}
         open_ = any(linear.out.type.is_dynamic_dim(linear.out.type.rank - 1) for linear in linears)
         if open_ or len(transposed) > 1 or len(linears) + len(others) < len(list(weight.uses)):
@@ -68,7 +67,7 @@ class PackWeights(Pass):
             packed = panels_of(weight, columns, is_transposed)
         for linear in linears:
             self._replace(linear, packed)
-        for embedding in _users(weight, _EMBEDDINGS):
+        for embedding in _users(weight, EMBEDDINGS):
             lower(embedding.operation)
         for lookup in _users(weight, _LOOKUPS):
             _look_up(lookup, packed, is_transposed)

@@ -16,10 +16,10 @@ from llmc.pipelines.rewriting.weight_expressions import (
     stored_alike,
     stored_format,
 )
+from llmc.pipelines.rewriting.weight_readers import EMBEDDINGS, LINEARS
 
 AS_IS = "as-is"
-_LINEARS = {("llmc.linear", 1), ("llmc.expert_linear", 2)}
-_READERS = {*_LINEARS, ("llmc.embedding", 1)}
+_READERS = LINEARS | EMBEDDINGS
 _ROUTERS = {"llmc.route", "llmc.scored_route"}
 _EXPERT = ("llmc.expert_linear", 1)
 
@@ -56,7 +56,7 @@ class QuantizeWeights(Pass):
     def _format(self, weight: ir.Value) -> BlockFormat | None:
         stored = stored_format(weight)
         is_multiplied = any(
-            (use.owner.operation.name, use.operand_number) in _LINEARS for use in weight.uses
+            (use.owner.operation.name, use.operand_number) in LINEARS for use in weight.uses
         )
         keeps = self.format == AS_IS or not (stored or is_multiplied)
         format_ = stored if keeps else FORMATS[self.format]

@@ -16,10 +16,11 @@ from llmc.pipelines.recipes.recipe import Recipe, recipe_of
 from llmc.pipelines.rewriting.functions import calls_of
 from llmc.pipelines.rewriting.layers import trunks
 from llmc.pipelines.rewriting.operations import is_read, is_used
-from llmc.pipelines.rewriting.output_head import EMBEDDINGS, head_of
+from llmc.pipelines.rewriting.output_head import head_of
 from llmc.pipelines.rewriting.parts import copy_as_part, return_instead
 from llmc.pipelines.rewriting.split_weights import Split, is_of_one_row, split_of
 from llmc.pipelines.rewriting.weight_expressions import computed_by, serves_only
+from llmc.pipelines.rewriting.weight_readers import EMBEDDINGS
 
 
 @dataclass(frozen=True)

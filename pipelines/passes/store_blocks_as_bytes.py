@@ -11,6 +11,7 @@ from llmc.dialects.attributes import i64
 from llmc.dialects.block_bytes import bytes_type
 from llmc.dialects.block_types import storage_format
 from llmc.pipelines.passes.base import Pass
+from llmc.pipelines.rewriting.reshapes import RESHAPES
 from llmc.pipelines.walks import walk
 
 _CASTS = {"llmc.blocks_to_bytes", "llmc.bytes_to_blocks"}
@@ -45,7 +46,6 @@ _CARRIERS = {
     "tensor.empty",
 }
 _SLICES = {"tensor.extract_slice", "tensor.insert_slice", "tensor.parallel_insert_slice"}
-_RESHAPES = {"tensor.collapse_shape", "tensor.expand_shape"}
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class StoreBlocksAsBytes(Pass):
 
 def _carries(op: ir.Operation) -> bool:
     """Whether `op` can do with bytes what it does with blocks."""
-    if op.name in _RESHAPES:
+    if op.name in RESHAPES:
         return len(op.attributes["reassociation"]) > 0
     if op.name == "tensor.cast":
         values = (*op.operands, *op.results)
@@ -91,7 +91,7 @@ def _carries(op: ir.Operation) -> bool:
 
 def _widen(op: ir.Operation) -> None:
     """Lets a slice or a reshape leave the bytes of a block together."""
-    if op.name not in _SLICES | _RESHAPES:
+    if op.name not in {*_SLICES, *RESHAPES}:
         return
     format_ = storage_format(op.operands[0].type)
     if format_ is None:

@@ -11,9 +11,9 @@ from torch_mlir.dialects import arith, linalg, tensor
 
 from llmc.dialects.index_notation import Size, as_value, collapse, expand, size
 from llmc.pipelines.rewriting.operations import made_by
+from llmc.pipelines.rewriting.reshapes import RESHAPES
 
 _SWAP = [1, 0, 2, 3]
-_RESHAPES = "tensor.expand_shape", "tensor.collapse_shape"
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def before_split(heads: ir.Value) -> ir.Value | None:
     _, count, _, width = heads.type.shape
     value = transpose.operands[0]
     while not _is_joined(value, count, width):
-        reshape = made_by(value, *_RESHAPES)
+        reshape = made_by(value, *RESHAPES)
         if reshape is None:
             return None
         value = reshape.operands[0]
@@ -82,7 +82,7 @@ def after_join(heads: ir.Value) -> ir.Value | None:
     value = reader.results[0]
     while not _is_joined(value, count, width):
         reader = _only_reader(value)
-        if reader is None or reader.name not in _RESHAPES:
+        if reader is None or reader.name not in RESHAPES:
             return None
         value = reader.results[0]
     return value

@@ -12,6 +12,7 @@ from llmc.pipelines.rewriting.generics import (
     is_elementwise,
     reads_room,
 )
+from llmc.pipelines.rewriting.reshapes import RESHAPES
 from llmc.pipelines.rewriting.row_halves import halves_of
 
 _MOST = 12
@@ -64,7 +65,7 @@ def is_screened(row: ir.Value) -> bool:
     if len(readers) != 1:
         return False
     ((reader, operand),) = readers
-    if reader.name in ("tensor.collapse_shape", "tensor.expand_shape"):
+    if reader.name in RESHAPES:
         return is_screened(reader.results[0])
     return reader.name == "llmc.screened_argmax" and operand == 0
 

@@ -8,9 +8,6 @@ from llmc.pipelines.rewriting.operations import made_by
 HEADS = {("llmc.linear", 1), ("llmc.quantized_linear", 1)}
 """Output heads: the operations, and the number of the operand that is the weight."""
 
-EMBEDDINGS = {("llmc.embedding", 1)}
-"""The operations that may read the same weight."""
-
 
 def head_of(op: ir.Operation) -> ir.OpView | None:
     """The linear layer of which `op`, an `llmc.argmax`, finds each row's best output; or None."""

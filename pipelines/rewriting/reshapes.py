@@ -8,6 +8,9 @@ from torch_mlir.dialects import arith, tensor
 
 from llmc.dialects.index_notation import Size, as_value, collapse, expand, index, size
 
+RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape")
+"""What merges neighbouring dimensions, or splits one."""
+
 _Extents = list[int | None]  # None: dynamic
 
 

@@ -6,17 +6,16 @@ from llmc.pipelines.rewriting.dispatch_chain import is_view
 from llmc.pipelines.rewriting.extents import takes_whole
 from llmc.pipelines.rewriting.generics import captured, maps
 from llmc.pipelines.rewriting.operations import read_from_outside, upwards
+from llmc.pipelines.rewriting.reshapes import RESHAPES
 from llmc.pipelines.several_rows import has_rows
 from llmc.pipelines.walks import find
-
-_RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape")
 
 
 def shows_rows(view: ir.Operation | ir.OpView) -> bool:
     """Whether `view` shows several rows of a tensor as such, each in another shape."""
     if not is_view(view) or not _are_rows(view.operation.operands[0], view.operation.results[0]):
         return False
-    if view.operation.name in _RESHAPES:
+    if view.operation.name in RESHAPES:
         first, *_ = view.opview.reassociation
         finer = max((view.opview.src.type, view.opview.result.type), key=lambda type_: type_.rank)
         return all(finer.shape[dim.value] == 1 for dim in list(first)[1:])
