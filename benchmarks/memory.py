@@ -1,6 +1,8 @@
 """What a process takes of memory beside the weights and the KV cache, by what it has done.
 
-python benchmarks/memory.py BUNDLE [--tokens 1000]
+The cache counts by the tokens that there is room for; one that was larger shows in the rest.
+
+    python benchmarks/memory.py BUNDLE [--tokens 1000]
 """
 
 import argparse

@@ -34,15 +34,13 @@ def dialect_page() -> str:
 
 def example_of(op: type) -> str:
     """The example in the description of an operation."""
-    return _split(op)[1]
+    return split_example(op)[1]
 
 
-def _split(op: type) -> tuple[str, str]:
-    """An operation's description without its example, and the example."""
-    lines = (inspect.getdoc(op) or "").splitlines()
-    example = [line for line in lines if line.startswith("    ")]
-    text = [line for line in lines if not line.startswith("    ")]
-    return "\n".join(text).strip(), dedent("\n".join(example))
+def split_example(op: type) -> tuple[str, str]:
+    """An operation's description without its example, which is the last paragraph, and that."""
+    text, _, example = (inspect.getdoc(op) or "").rpartition("\n\n")
+    return text, dedent(example)
 
 
 def _type_section(type_: Any) -> str:
@@ -54,7 +52,7 @@ def _type_section(type_: Any) -> str:
 
 
 def _operation_section(op: Any) -> str:
-    text, example = _split(op)
+    text, example = split_example(op)
     lower = getattr(op, "lower", None)
     lines = [
         f"### `{op.OPERATION_NAME}`\n",

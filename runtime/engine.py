@@ -121,7 +121,7 @@ class Engine(Runner):
         with self.lock, self._together("reset", sequences, capacity):
             claim = self.claim()
             self.room = Room(self.room.vocabulary)  # none, should it fail
-            if not self._holds(sequences, capacity):
+            if not self._has_room(sequences, capacity):
                 self._allocate(0, 0)  # lets the old cache go before there is a new one
                 self._allocate(sequences, capacity)
             self.room = replace(self.room, sequences=sequences, capacity=capacity)
@@ -133,20 +133,20 @@ class Engine(Runner):
         with self._together("prefill", tokens, past, sequence, start):
             return self._prefill(tokens, past, sequence, start)
 
-    def prefill_batch(self, prompts: list[list[int]], starts: list[int]) -> Output:
+    def prefill_batch(self, prompts: list[list[int]], starts: list[int], past: int = 0) -> Output:
         """One after another, but for the end, which is joined where it is short."""
-        self.room.require_batch(prompts, 0, starts)
-        with self._together("prefill_batch", prompts, starts):
+        self.room.require_batch(prompts, past, starts)
+        with self._together("prefill_batch", prompts, starts, past):
             end = self._columns_to_join(prompts)
             wholes = [tokens[: len(tokens) - end] for tokens in prompts]
             outputs = [
-                self._prefill(tokens, 0, sequence, start)
+                self._prefill(tokens, past, sequence, start)
                 for sequence, (tokens, start) in enumerate(zip(wholes, starts, strict=True))
                 if tokens
             ]
             if end:
                 ends = [tokens[-end:] for tokens in prompts]
-                return self._prefill_joined(ends, starts, len(wholes[0]))
+                return self._prefill_joined(ends, starts, past + len(wholes[0]))
         return joined(outputs, self._together)
 
     def decode(self, tokens: list[int], past: int, starts: list[int]) -> Output:
@@ -191,7 +191,7 @@ class Engine(Runner):
             results = self._call(name, self._given(tokens), starts, 0, past, *more)
         return self._steps(results, len(tokens))
 
-    def _holds(self, sequences: int, capacity: int) -> bool:
+    def _has_room(self, sequences: int, capacity: int) -> bool:
         """Whether the cache has room for so much, and not more than twice as much."""
         held_sequences, held = self._cache
         return held_sequences == sequences and capacity <= held <= 2 * capacity

@@ -131,8 +131,8 @@ class Runner(ABC):
         """Runs `tokens` of one sequence in columns `past` on; what follows the last one."""
 
     @abstractmethod
-    def prefill_batch(self, prompts: list[list[int]], starts: list[int]) -> Output:
-        """Runs all tokens of each sequence in columns 0 on; what follows the last of each."""
+    def prefill_batch(self, prompts: list[list[int]], starts: list[int], past: int = 0) -> Output:
+        """Runs all tokens of each sequence in columns `past` on; what follows the last of each."""
 
     @abstractmethod
     def decode(self, tokens: list[int], past: int, starts: list[int]) -> Output:

@@ -5,14 +5,7 @@ import pytest
 from torch_mlir import ir
 
 from llmc.pipelines.iree import UNVERIFIED
-from llmc.pipelines.targets.cpu import ByteInstruction, CPUTarget
-
-_FEATURES = {
-    ("vpdpbusd", 16): {"avx512vnni"},
-    ("vpdpbusd", 8): {"avx512vnni", "avxvnni"},
-    ("vpmaddubsw", 8): {"avx2"},
-}
-"""Any of these lets a CPU multiply bytes so, by LLVM's names."""
+from llmc.pipelines.targets.cpu import BYTE_INSTRUCTIONS, ByteInstruction, CPUTarget
 
 LANES, BYTES = CPUTarget().columns, CPUTarget().byte_instruction
 """The floats of a vector register of this CPU, and how it multiplies bytes."""
@@ -22,7 +15,11 @@ OF_256_BITS = "vpmaddubsw" if "avx2" in CPUTarget().facts.features else "plain"
 
 def require(instruction: ByteInstruction) -> None:
     """Skips a test of what multiplies bytes by an instruction that this CPU lacks."""
-    features = _FEATURES.get((instruction.name, instruction.lanes))
+    features = {
+        feature
+        for feature, best in BYTE_INSTRUCTIONS.items()
+        if best.name == instruction.name and best.lanes >= instruction.lanes
+    }
     if features and features.isdisjoint(CPUTarget().facts.features):
         pytest.skip(f"this CPU has no {instruction.name} of {32 * instruction.lanes} bits")
 

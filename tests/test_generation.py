@@ -11,7 +11,7 @@ import pytest
 import llmc.runtime
 from llmc.frontend.compile import compile_model
 from llmc.frontend.options import CompileOptions
-from llmc.runtime import generation
+from llmc.runtime import abi, generation
 from llmc.runtime.abi import CANDIDATES, UNDECIDED
 from llmc.runtime.errors import UserError
 from llmc.runtime.generation import GenerationOptions, _Writer, generate, generate_batch
@@ -336,6 +336,13 @@ def test_a_module_that_the_manifest_does_not_describe_is_refused(endless_bundle,
     (bundle / MANIFEST).write_text(json.dumps(manifest))
     with pytest.raises(UserError, match="compile it again"):
         llmc.runtime.load(bundle)
+
+
+@pytest.mark.parametrize("name", abi.NEEDED)
+def test_a_module_without_a_function_that_is_called_is_refused(endless_bundle, monkeypatch, name):
+    monkeypatch.setattr(abi, "FUNCTIONS", tuple({*abi.FUNCTIONS} - {name}))
+    with pytest.raises(UserError, match=f"lacks {name}: compile it again"):
+        llmc.runtime.load(endless_bundle)
 
 
 def test_threads_take_turns(model):

@@ -148,6 +148,16 @@ def test_positions_of_one_sequence_may_not_be_those_of_several():
     assert not is_joined(module)
 
 
+def test_prompts_go_on_together(tiny_bundle):
+    engine = load(tiny_bundle).engine
+    prompts = np.random.default_rng(0).integers(engine.room.vocabulary, size=(3, 20)).tolist()
+    engine.reset(3, 20)
+    expected = engine.prefill_batch(prompts, [0, 1, 1]).logits.copy()
+    engine.prefill_batch([tokens[:9] for tokens in prompts], [0, 1, 1])
+    found = engine.prefill_batch([tokens[9:] for tokens in prompts], [0, 1, 1], 9).logits
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+
 WHOLE, FEW, MANY = PREFILL_CHUNK, PREFILL_CHUNK // 2, PREFILL_CHUNK // 2 + 1
 
 

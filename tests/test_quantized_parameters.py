@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sympy import divisors
 
 from llmc.dialects.blocks import FORMATS, Q8_0
 from tests.cpu_code import BYTES, LANES
@@ -59,10 +60,6 @@ def rows_schedules(draw: st.DrawFn, panels: int, blocks: int) -> str:
 INSTRUCTIONS = st.sampled_from(
     [f"instruction={name} lanes={BYTES.lanes}" for name in (BYTES.name, "plain")]
 )
-
-
-def divisors(number: int) -> list[int]:
-    return [each for each in range(1, number + 1) if number % each == 0]
 
 
 @pytest.mark.parametrize("kind", ["quantized_matvec", "quantized_matmul"])

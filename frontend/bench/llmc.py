@@ -33,14 +33,8 @@ class Compiled(Contender):
         self._engine.reset(sequences, capacity)
 
     def prefill(self, rows: Rows, past: int) -> list[int]:
-        """Whole prompts as `llmc run` does it, the end of several perhaps together."""
-        prompts = [list(row) for row in rows]
-        if past == 0:
-            return self._engine.prefill_batch(prompts, [0] * len(prompts)).best
-        return [
-            self._engine.prefill(tokens, past, number).best[0]
-            for number, tokens in enumerate(prompts)
-        ]
+        """As `llmc run` does it, the end of several perhaps together."""
+        return self._engine.prefill_batch([*map(list, rows)], [0] * len(rows), past).best
 
     def decode(self, tokens: list[int], past: int) -> list[int]:
         """One step of all sequences."""

@@ -18,7 +18,7 @@ from llmc.pipelines.rewriting.panels import panels_of
 from llmc.pipelines.rewriting.weight_readers import EMBEDDINGS, LINEARS
 from llmc.pipelines.walks import find
 
-# Beside embeddings, what can read a packed weight, or be made to, and as which operand.
+# Beside linear layers and embeddings, what can be made to read a packed weight, as which operand.
 _LOOKUPS = {("tensor.extract", 0)}
 
 _FEW = 128

@@ -13,13 +13,13 @@ from llmc.dialects import AttentionOp, CacheAllocateOp, CacheAppendOp, CacheRead
 from llmc.dialects.block_types import CellType, block_type, cell_format
 from llmc.dialects.blocks import Q8_0
 from llmc.dialects.cache_cells import COLUMNS, KEYS, VALUES
-from llmc.dialects.index_notation import as_value, index, size
+from llmc.dialects.index_notation import as_value, constant, index, loop_index, pointwise, size
 from llmc.pipelines.errors import fail
 from llmc.pipelines.option_text import OneOf
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.rewriting.functions import calls_of, globals_with, set_arguments, set_operands
 from llmc.pipelines.rewriting.layers import layer_argument, layer_functions, trunks
-from llmc.pipelines.rewriting.threaded import holds_ids, positions_of
+from llmc.pipelines.rewriting.threaded import holds_ids
 from llmc.pipelines.several_rows import open_dims
 from llmc.pipelines.walks import find
 from llmc.runtime.abi import RESET
@@ -255,7 +255,7 @@ def _thread_trunk(trunk: func.FuncOp, layers: list[str]) -> None:
     first = trunk.entry_block.operations[0]
     with ir.InsertionPoint(first), trunk.location:
         sequence, past = (arith.index_cast(T.index(), value) for value in scalars)
-        positions.replace_all_uses_with(positions_of(tokens, start, past))
+        positions.replace_all_uses_with(_positions(tokens, start, past))
     set_arguments(trunk, [0, 2, 3, 4], [])
     for op in find(trunk.operation, "func.call"):
         call = op.opview
@@ -265,6 +265,17 @@ def _thread_trunk(trunk: func.FuncOp, layers: list[str]) -> None:
 
 def _is_tensor(type_: ir.Type) -> bool:
     return isinstance(type_, ir.RankedTensorType) and type_.rank > 0
+
+
+def _positions(tokens: ir.Value, start: ir.Value, past: ir.Value) -> ir.Value:
+    """`past + t - start[b]` for each token, 0 for the columns before a sequence's start."""
+    i64 = tokens.type.element_type
+
+    def position(_token: ir.Value, start: ir.Value, _: ir.Value) -> ir.Value:
+        column = arith.index_cast(i64, arith.addi(past, loop_index(1)))
+        return arith.maxsi(arith.subi(column, start), constant(0, i64))
+
+    return pointwise("bt,b->bt", position, tokens, start)
 
 
 def _build_reset(caches: Mapping[str, Cache]) -> None:

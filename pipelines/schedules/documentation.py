@@ -2,10 +2,10 @@
 
 import inspect
 from collections.abc import Callable, Iterator
-from textwrap import dedent
 from types import ModuleType
 from typing import Any
 
+from llmc.dialects.documentation import split_example
 from llmc.pipelines.option_text import document_options
 from llmc.pipelines.schedules import handles, instruction_verbs, verbs
 from llmc.pipelines.schedules.registry import SCHEDULES, parameters_of
@@ -22,13 +22,15 @@ family's; which one a kernel gets, and with which parameters for its shape and t
 ```sh
 llmc-opt kernel.mlir --schedule='matmul{rows=8 columns=32}' --dump-schedule
 llmc-opt kernel.mlir --schedule-file='mine.py:outer_products{rows=2}'
-llmc compile MODEL -o bundle --schedule='quantized_matvec{panels=4}'
+llmc-opt ir/03-weights.mlir --llmc-linalg='schedule="quantized_matvec{panels=6}"' -o 04-linalg.mlir
+llmc compile MODEL -o bundle --start-from 04-linalg.mlir
 llmc tune MODEL
 ```
 
 The first prints the script, the second runs a schedule of your own, such as this `mine.py` for a
-`linalg.matmul`; the third replaces parameters of one of ours throughout a model, and the last
-measures which parameters are best for it on this machine.
+`linalg.matmul`. The third replaces parameters of one of ours throughout a model that
+`llmc compile MODEL -o bundle --dump-ir ir` wrote down, and the fourth compiles what that made. The
+last measures which parameters are best on this machine, and later compilations use them.
 """
 
 EXAMPLE = '''\
@@ -126,5 +128,5 @@ def _operations() -> list[Any]:
 
 
 def _operation_section(op: Any) -> str:
-    text, _, example = (inspect.getdoc(op) or "").rpartition("\n\n")
-    return f"### `{op.OPERATION_NAME}`\n\n{text}\n\n```mlir\n{dedent(example)}\n```\n"
+    text, example = split_example(op)
+    return f"### `{op.OPERATION_NAME}`\n\n{text}\n\n```mlir\n{example}\n```\n"

@@ -48,7 +48,7 @@ class ByteInstruction:
     signed: bool
 
 
-_BYTE_INSTRUCTIONS = {
+BYTE_INSTRUCTIONS = {
     "amx-int8": ByteInstruction("tdpbsud", 16, signed=False),
     "avx512vnni": ByteInstruction("vpdpbusd", 16, signed=False),
     "avxvnni": ByteInstruction("vpdpbusd", 8, signed=False),
@@ -186,7 +186,7 @@ class CPUTarget(Target):
     @property
     def byte_instruction(self) -> ByteInstruction:
         """The instruction for products of bytes."""
-        return self._best(_BYTE_INSTRUCTIONS, ByteInstruction("plain", 4, signed=True))
+        return self._best(BYTE_INSTRUCTIONS, ByteInstruction("plain", 4, signed=True))
 
     @property
     def pair_instruction(self) -> str:

@@ -64,13 +64,13 @@ class Replicas(Runner):
             here = sequence - self._mine.start
             return self._gathered_output(self._engine.prefill(tokens, past, here, start))
 
-    def prefill_batch(self, prompts: list[list[int]], starts: list[int]) -> Output:
+    def prefill_batch(self, prompts: list[list[int]], starts: list[int], past: int = 0) -> Output:
         """On all replicas at once."""
-        self.room.require_batch(prompts, 0, starts)
-        with self._together("prefill_batch", prompts, starts):
+        self.room.require_batch(prompts, past, starts)
+        with self._together("prefill_batch", prompts, starts, past):
             if not self._mine:
                 return self._gathered_output(None)
-            part = self._engine.prefill_batch(self._part(prompts), self._part(starts))
+            part = self._engine.prefill_batch(self._part(prompts), self._part(starts), past)
             return self._gathered_output(part)
 
     def decode(self, tokens: list[int], past: int, starts: list[int]) -> Output:

@@ -192,6 +192,30 @@ func.func private @written(%x: tensor<2x4xf32>, %layer: index) -> tensor<2x4xf32
 
 // -----
 
+// Rows of which one reads another, be it of what it reads its own of, are not computed one by one.
+// CHECK-LABEL: func.func @another_row(
+// CHECK-NOT:     call @regions
+// CHECK:         linalg.generic
+// CHECK:         call @project
+#hd = affine_map<(h, d) -> (h, d)>
+func.func private @project(tensor<?x4xf32>) -> tensor<?x4xf32>
+func.func @another_row(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
+  %c0 = arith.constant 0 : index
+  %rows = tensor.dim %x, %c0 : tensor<?x4xf32>
+  %room = tensor.empty(%rows) : tensor<?x4xf32>
+  %sum = linalg.generic {indexing_maps = [#hd, #hd], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<?x4xf32>) outs(%room : tensor<?x4xf32>) {
+  ^bb0(%own: f32, %old: f32):
+    %channel = linalg.index 1 : index
+    %first = tensor.extract %x[%c0, %channel] : tensor<?x4xf32>
+    %s = arith.addf %own, %first : f32
+    linalg.yield %s : f32
+  } -> tensor<?x4xf32>
+  %y = call @project(%sum) : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  return %y : tensor<?x4xf32>
+}
+
+// -----
+
 // Nor is it looked up in from within a kernel.
 // CHECK-LABEL: func.func @looked_up(
 // CHECK-NOT:     call @region
