@@ -197,6 +197,7 @@ def test_killed_builder_frees_those_that_wait(compiler, tiny_bundle, cache):
 LLMC = Path(sys.executable).with_name("llmc")
 
 
+@pytest.mark.thorough
 def test_real_compilations_killed_and_at_once(tiny_folder, cache):
     command = [LLMC, "run", tiny_folder, "--prompt", "x", "--max-new-tokens", "1", "--json"]
     killed = subprocess.Popen(command)

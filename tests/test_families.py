@@ -38,6 +38,7 @@ ALIKE = (
     "mixtral",
     "olmo2",
     "phi3",
+    "qwen2",
     "qwen3",
     "stablelm",
 )

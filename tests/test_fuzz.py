@@ -100,7 +100,7 @@ def judge(status: int, said: str) -> None:
 def test_mangled_modules(front_door, tmp_path, request):
     file = tmp_path / "mangled.mlir"
 
-    @bounded(120, request)
+    @bounded(60, request)
     @given(st.sampled_from(sources()), mutations, st.sampled_from(RUNS), st.sampled_from(OPTIONS))
     def ends_well(source: bytes, changes: list[Mutation], run: str, options: list[str]) -> None:
         file.write_bytes(mangled(source, changes))
@@ -113,7 +113,7 @@ def test_mangled_bytecode(front_door, tmp_path, request):
     file = tmp_path / "mangled.mlirbc"
     changes = st.lists(st.tuples(st.integers(0, 6000), st.integers(0, 255)), max_size=4)
 
-    @bounded(100, request)
+    @bounded(50, request)
     @given(st.sampled_from(sources()), changes, st.sampled_from(RUNS), st.sampled_from(OPTIONS))
     def ends_well(
         source: bytes, changes: list[tuple[int, int]], run: str, options: list[str]
@@ -138,7 +138,7 @@ def test_mangled_pipelines(front_door, tmp_path, request, short):
         "func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }"
     )
 
-    @bounded(80, request)
+    @bounded(40, request)
     @given(st.sampled_from(PIPELINES_THAT_ARE_FINE), mutations)
     def ends_well(pipeline: str, changes: list[Mutation]) -> None:
         # No program can be given a zero byte.

@@ -11,11 +11,13 @@ import pytest
 import llmc.runtime
 from llmc.frontend.compile import compile_model
 from llmc.frontend.options import CompileOptions
+from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.runtime import abi, generation
 from llmc.runtime.abi import CANDIDATES, UNDECIDED
+from llmc.runtime.archive import map_archive
 from llmc.runtime.errors import UserError
 from llmc.runtime.generation import GenerationOptions, _Writer, generate, generate_batch
-from llmc.runtime.manifest import MANIFEST
+from llmc.runtime.manifest import MANIFEST, PARAMETERS
 from llmc.runtime.queued_steps import QueuedSteps
 from llmc.runtime.runner import Output
 from llmc.runtime.sampling import SamplingOptions
@@ -45,12 +47,17 @@ def screened(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def tied(tmp_path_factory):
-    """A model to which all tokens are as likely as any."""
-    model = tiny_model(tiny_config("llama"))
-    model.lm_head.weight.copy_(model.lm_head.weight[:1].expand_as(model.lm_head.weight))
+def tied(endless_bundle, tmp_path_factory):
+    """A model to which all tokens are as likely as any: the rows of its head are its first."""
     folder = tmp_path_factory.mktemp("tied") / "bundle"
-    compile_model(as_loaded(model), CompileOptions(), folder)
+    shutil.copytree(endless_bundle, folder)
+    archive = folder / PARAMETERS
+    whole, head = archive.read_bytes(), dict(map_archive(archive).items())["lm_head.weight"]
+    stored = bytes(head.file_view)
+    inputs = tiny_config("llama").hidden_size
+    panels = np.frombuffer(stored, np.float32).reshape(-1, inputs, CPUTarget().columns)
+    alike = np.broadcast_to(panels[:1, :, :1], panels.shape)
+    archive.write_bytes(whole.replace(stored, alike.tobytes()))
     return llmc.runtime.load(folder)
 
 

@@ -56,7 +56,7 @@ def test_each_prefix_keeps_the_values_of_a_step(step):
 
 
 def test_each_prefix_keeps_the_values_of_random_programs(request):
-    @bounded(5, request)
+    @bounded(3, request)
     @given(plans)
     def holds(plan: TorchPlan) -> None:
         hold(plan)

@@ -64,7 +64,7 @@ INSTRUCTIONS = st.sampled_from(
 
 @pytest.mark.parametrize("kind", ["quantized_matvec", "quantized_matmul"])
 def test_any_parameters(kind, request):
-    @bounded(12, request)
+    @bounded(8, request)
     @given(layers(kind))
     def computes(case: Case) -> None:
         check(case)

@@ -214,7 +214,7 @@ def test_memory_is_checked_before_it_is_used():
     dataclasses.replace(memory, device=None).require(2, 10_000)
 
 
-CROSS = "cpu:armv8.2,cuda:sm_80,cuda:sm_89,vulkan:rdna3,vulkan:baseline"
+CROSS = "cpu:armv8.2,cuda:sm_80,vulkan:rdna3,vulkan:baseline"
 
 
 @pytest.fixture(scope="module")
@@ -230,7 +230,7 @@ def test_modules_for_machines_that_are_not_here(elsewhere):
     manifest = Manifest.read(elsewhere)
     manifest.verify_hashes(elsewhere)
     archs = [code.target.arch for code in manifest.modules]
-    assert archs[:4] == ["aarch64", "sm_80", "sm_89", "rdna3"]
+    assert archs[:3] == ["aarch64", "sm_80", "rdna3"]
     # All GPUs read the same rows of weights.
     assert len({code.parameters for code in manifest.modules}) == 2
     for code in manifest.modules:

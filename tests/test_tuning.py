@@ -1,6 +1,7 @@
 """Tuning: what it tries is valid and correct, what it finds is kept and compiled by."""
 
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from random import Random
 
@@ -11,11 +12,13 @@ from torch_mlir.dialects import func
 from torch_mlir.extras import types as T
 
 from llmc.dialects import PackedLinearOp
-from llmc.frontend.compile import compile_model
+from llmc.frontend.compile import make_skeleton
+from llmc.frontend.lowering import start_lowering
 from llmc.frontend.options import CompileOptions
 from llmc.frontend.source import open_model
 from llmc.frontend.tuned import database_path, forget
 from llmc.frontend.tuning import tune_model
+from llmc.frontend.work import Work
 from llmc.pipelines.passes import (
     DispatchKernels,
     LowerLlmc,
@@ -38,7 +41,6 @@ from llmc.pipelines.tuning.subject import Subject, subjects
 from llmc.pipelines.tuning.tune import tune_kernel
 from llmc.pipelines.walks import find
 from llmc.runtime.errors import UserError
-from llmc.runtime.manifest import Manifest
 from tests.decode_attention import Shape as DecodeShape
 from tests.scheduled import load, new_context
 from tests.test_attention_kernel import Shape as PromptShape
@@ -331,8 +333,10 @@ def test_attention_is_tuned_and_compiled_by(tmp_path, monkeypatch, two_candidate
     assert [entry and entry.key.kind for entry in tuned] == kinds
     others = [replace(entry, schedule=OTHERS[entry.key.kind]) for entry in tuned]
     Database(others).write(database_path())
-    compile_model(open_model(str(model)), options, tmp_path / "bundle")
-    assert Manifest.read(tmp_path / "bundle").compile.tuned_kernels == len(tuned)
+    work, loaded = Work(nullcontext, None), open_model(str(model))
+    started = start_lowering(loaded, make_skeleton(loaded), options, work)
+    started.run_stages(options.target, work, stop_after="linalg")
+    assert work.tuned_kernels == len(tuned)
 
 
 OTHERS = {
