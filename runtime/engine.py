@@ -192,9 +192,11 @@ class Engine(Runner):
         return self._steps(results, len(tokens))
 
     def _has_room(self, sequences: int, capacity: int) -> bool:
-        """Whether the cache has room for so much, and not more than twice as much."""
+        """Whether the cache takes as much as is needed for that, or up to twice as much."""
         held_sequences, held = self._cache
-        return held_sequences == sequences and capacity <= held <= 2 * capacity
+        kv_bytes = self._memory.kv_bytes if self._memory is not None else int
+        needed, taken = kv_bytes(capacity), kv_bytes(held)
+        return held_sequences == sequences and needed <= taken <= 2 * needed
 
     def _allocate(self, sequences: int, capacity: int) -> None:
         self._cache = 0, 0

@@ -1,5 +1,7 @@
 """A KV cache is allocated anew only where the one that is there does not do."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -22,22 +24,38 @@ def logits(engine: Runner, tokens: list[int]) -> np.ndarray:
     return np.concatenate([first, engine.decode([last], len(prompt), [0]).logits])
 
 
-@pytest.mark.parametrize(
-    ("sequences", "capacity", "anew"),
-    [(1, 100, False), (1, 60, False), (1, 50, False), (1, 101, True), (1, 49, True), (2, 60, True)],
-)
-def test_room_that_suffices_is_used_again(engine, monkeypatch, sequences, capacity, anew):
+def spied(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """What engines allocate from now on."""
     allocated, really = [], Engine._allocate
 
     def spy(self: Engine, *room: int) -> None:
         allocated.append(room)
         really(self, *room)
 
-    engine.reset(1, 100)
     monkeypatch.setattr(Engine, "_allocate", spy)
+    return allocated
+
+
+@pytest.mark.parametrize(
+    ("sequences", "capacity", "anew"),
+    [(1, 100, False), (1, 60, False), (1, 50, False), (1, 101, True), (1, 49, True), (2, 60, True)],
+)
+def test_room_that_suffices_is_used_again(engine, monkeypatch, sequences, capacity, anew):
+    engine.reset(1, 100)
+    allocated = spied(monkeypatch)
     engine.reset(sequences, capacity)
     assert allocated == ([(0, 0), (sequences, capacity)] if anew else [])
     assert (engine.room.sequences, engine.room.capacity) == (sequences, capacity)
+
+
+@pytest.mark.parametrize(("capacity", "anew"), [(512, False), (1, False), (513, True)])
+def test_room_is_of_whole_cells(engine, monkeypatch, capacity, anew):
+    in_cells = replace(engine._memory, kv_bytes=lambda tokens: -(-tokens // 512))
+    monkeypatch.setattr(engine, "_memory", in_cells)
+    engine.reset(1, 100)
+    allocated = spied(monkeypatch)
+    engine.reset(1, capacity)
+    assert bool(allocated) == anew
 
 
 def test_what_was_in_it_is_forgotten(engine):
