@@ -231,6 +231,7 @@ def test_a_pass_keeps_values(name, plans, examples, request):
     holds()
 
 
+@pytest.mark.thorough
 def test_every_pass_finds_something_to_do(request):
     """What the programs give no pass a reason to change is not tested."""
     # The first is told what to do, the others want attention of one token to a cache of floats,
