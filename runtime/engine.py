@@ -32,12 +32,14 @@ _DECLARATION = re.compile(
 class Memory:
     """What a device has and what a model takes of it, in bytes; None where that is unknown.
 
-    `kv_bytes` is what a KV cache takes of one sequence, by its tokens.
+    `kv_bytes` is what a KV cache takes of one sequence, by its tokens, and `kv_room` how many it
+    then has room for.
     """
 
     device: int | None
     weights: int
     kv_bytes: Callable[[int], int]
+    kv_room: Callable[[int], int] = int
 
     def require(self, sequences: int, capacity: int) -> None:
         """UserError where a KV cache for so many sequences of so many tokens does not fit."""
@@ -95,7 +97,7 @@ class Engine(Runner):
         except IREE_ERRORS as error:
             reason = first_line(error)
             raise UserError(f"{module.parent}: IREE cannot load it: {reason}") from error
-        # The sequences and the tokens of each that there is room for.
+        # The sequences and the columns of each that are allocated.
         self._cache = 0, 0
         # Those of the last call, for the next one mostly has the same, and where they lie.
         self._starts: tuple[list[int], rt.HalBufferView | None] = [], None
@@ -116,14 +118,18 @@ class Engine(Runner):
             self._memory.require(sequences, capacity)
 
     def reset(self, sequences: int, capacity: int) -> int:
-        """In the device's memory. A cache that is there is used again if it has the room."""
+        """In the device's memory. A cache that is there is used again if it has the room.
+
+        It has the columns of whole cells, in layers too whose keys and values are in none.
+        """
         self.require_room(sequences, capacity)
+        columns = self._memory.kv_room(capacity) if self._memory is not None else capacity
         with self.lock, self._together("reset", sequences, capacity):
             claim = self.claim()
             self.room = Room(self.room.vocabulary)  # none, should it fail
-            if not self._has_room(sequences, capacity):
+            if not self._has_room(sequences, columns):
                 self._allocate(0, 0)  # lets the old cache go before there is a new one
-                self._allocate(sequences, capacity)
+                self._allocate(sequences, columns)
             self.room = replace(self.room, sequences=sequences, capacity=capacity)
         return claim
 
@@ -191,21 +197,19 @@ class Engine(Runner):
             results = self._call(name, self._given(tokens), starts, 0, past, *more)
         return self._steps(results, len(tokens))
 
-    def _has_room(self, sequences: int, capacity: int) -> bool:
-        """Whether the cache takes as much as is needed for that, or up to twice as much."""
+    def _has_room(self, sequences: int, columns: int) -> bool:
+        """Whether the cache has room for so much, and not more than twice as much."""
         held_sequences, held = self._cache
-        kv_bytes = self._memory.kv_bytes if self._memory is not None else int
-        needed, taken = kv_bytes(capacity), kv_bytes(held)
-        return held_sequences == sequences and needed <= taken <= 2 * needed
+        return held_sequences == sequences and columns <= held <= 2 * columns
 
-    def _allocate(self, sequences: int, capacity: int) -> None:
+    def _allocate(self, sequences: int, columns: int) -> None:
         self._cache = 0, 0
         try:
-            self._functions[abi.RESET](sequences, capacity)
-            self._cache = sequences, capacity
+            self._functions[abi.RESET](sequences, columns)
+            self._cache = sequences, columns
         except IREE_ERRORS as error:
             raise UserError(
-                f"the device has no room for {sequences * capacity} tokens: give a smaller "
+                f"the device has no room for {sequences * columns} tokens: give a smaller "
                 f"--context or --dtype: {first_line(error)}"
             ) from error
 

@@ -142,9 +142,13 @@ class ModuleFacts:
         """What weights are stored as, and the bytes of each, most bytes first."""
         return sorted(self.weight_bytes.items(), key=lambda item: -item[1])
 
+    def kv_room(self, tokens: int) -> int:
+        """How many tokens whole cells have room for that have room for so many."""
+        return -(-tokens // self.kv_columns) * self.kv_columns
+
     def kv_bytes(self, tokens: int) -> int:
         """What a KV cache of one sequence takes that has room for so many tokens."""
-        return -(-tokens // self.kv_columns) * self.kv_columns * self.kv_bytes_per_token
+        return self.kv_room(tokens) * self.kv_bytes_per_token
 
 
 @dataclass(frozen=True)

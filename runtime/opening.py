@@ -58,6 +58,7 @@ def open_engine(
         # A CPU maps them: the system drops what it needs room for.
         weights=manifest.files[code.parameters].size if place.gpu else 0,
         kv_bytes=code.kv_bytes,
+        kv_room=code.kv_room,
     )
     with communicator.cpus.kept() if communicator else nullcontext():
         device = _open_device(place, threads, is_rank=communicator is not None)

@@ -49,13 +49,19 @@ def test_room_that_suffices_is_used_again(engine, monkeypatch, sequences, capaci
 
 
 @pytest.mark.parametrize(("capacity", "anew"), [(512, False), (1, False), (513, True)])
-def test_room_is_of_whole_cells(engine, monkeypatch, capacity, anew):
-    in_cells = replace(engine._memory, kv_bytes=lambda tokens: -(-tokens // 512))
+def test_room_is_of_whole_cells(engine, tiny_bundle, monkeypatch, capacity, anew):
+    """Even where a cache is not of cells, as some layers' may be beside others'."""
+    tokens, other = (TOKENS * 13)[:capacity], load(tiny_bundle).engine
+    other.reset(1, capacity)
+    expected = other.prefill(tokens, 0).logits
+    in_cells = replace(engine._memory, kv_room=lambda tokens: -(-tokens // 512) * 512)
     monkeypatch.setattr(engine, "_memory", in_cells)
     engine.reset(1, 100)
     allocated = spied(monkeypatch)
     engine.reset(1, capacity)
     assert bool(allocated) == anew
+    np.testing.assert_array_equal(engine.prefill(tokens, 0).logits, expected)
+    assert (engine.room.sequences, engine.room.capacity) == (1, capacity)
 
 
 def test_what_was_in_it_is_forgotten(engine):
