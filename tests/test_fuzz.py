@@ -81,9 +81,9 @@ def front_door() -> Iterator[FrontDoor]:
 
 
 def bounded(examples: int, request: pytest.FixtureRequest) -> Callable:
-    """The same examples at every run, and so many of them; twenty times as many if thorough."""
+    """The same examples at every run, and so many of them; forty times as many if thorough."""
     return settings(
-        max_examples=examples * (20 if request.config.getoption("--thorough") else 1),
+        max_examples=examples * (40 if request.config.getoption("--thorough") else 1),
         derandomize=True,
         database=None,
         phases=[Phase.generate, Phase.shrink],
