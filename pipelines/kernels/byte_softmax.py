@@ -9,7 +9,7 @@ the rounding of values to 8 bits, theirs is lost.
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import product
-from typing import ClassVar, Protocol, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias, TypeVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf, vector
@@ -49,6 +49,8 @@ from llmc.pipelines.kernels.vectors import (
 _LANES = {"vpmaddubsw": 8, "sdot": 4, "smmla": 4}
 # Vectors of sums that stay in registers, of which there are 32 if they are the widest.
 _SUMS = {16: 24, 8: 12, 4: 12}
+
+_Item = TypeVar("_Item")
 
 Run: TypeAlias = list[tuple[int, int]]
 """Cells, and lanes of values that are the first of as many words as a register has."""
@@ -169,20 +171,19 @@ class ByteSoftmax(OnlineSoftmax):
     def add_panels(self, panels: Panels, heads: list[ir.Value], ask: Ask) -> None:
         """The values of `panels` for some heads, what was before being shrunk.
 
-        Every loop over them, of which each cell and each run of chunks has one, asks for a part.
+        Every loop over them, of which each run of cells and each of words has one, asks for a part.
         """
-        _, cells = self.units.type.shape
-        words = [
-            (cell, lane) for cell in range(cells) for lane in range(0, UPPER.channels, self.lanes)
-        ]
-        most = _SUMS[self.lanes] // (2 * DIGITS * len(heads))
-        wide = divisor(len(words), max(1, most))
-        runs = [words[first : first + wide] for first in range(0, len(words), wide)]
-        parts = cells + len(runs)
-        for cell in range(cells):
-            self._round_weights(panels, heads, cell, partial(ask, part=cell, parts=parts))
-        for place, run in enumerate(runs):
-            sums = self._sums(panels, heads, run, partial(ask, part=cells + place, parts=parts))
+        most = _SUMS[self.lanes] // len(heads)
+        cells = list(range(self.units.type.shape[1]))
+        words = list(product(cells, range(0, UPPER.channels, self.lanes)))
+        of_cells = _equal_runs(cells, most)
+        of_words = _equal_runs(words, most // (2 * len(panels.digits)))
+        parts = len(of_cells) + len(of_words)
+        asks = (partial(ask, part=part, parts=parts) for part in range(parts))
+        for some in of_cells:
+            self._round_weights(panels, heads, some, next(asks))
+        for run in of_words:
+            sums = self._sums(panels, heads, run, next(asks))
             self._add_sums(sums, heads, run, panels.whole)
 
     def ask_for_next_keys(
@@ -196,29 +197,31 @@ class ByteSoftmax(OnlineSoftmax):
         self,
         panels: Panels,
         heads: list[ir.Value],
-        cell: int,
+        cells: list[int],
         ask: Callable[[ir.Value], None],
     ) -> None:
-        """Makes digits of the weights by the scales of values."""
-        inverses = self._units(panels, heads, cell)
-        loop = panels.each([splat(0, self.words)] * len(heads))
+        """Makes digits of the weights by the scales of the values in `cells`."""
+        inverses = [each for cell in cells for each in self._units(panels, heads, cell)]
+        places = [[head, index(cell)] for cell in cells for head in heads]
+        loop = panels.each([splat(0, self.words)] * len(places))
         with ir.InsertionPoint(loop.body):
             turn, totals = loop.induction_variable, list(loop.inner_iter_args)
             ask(turn)
-            for at, weights in self._weights_of_turn(panels, turn, heads, cell):
-                own = arith.remui(at, index(self.at_once))
-                for number, head in enumerate(heads):
-                    half = splat(0.5, floats(self.lanes))
-                    nearest = multiply_add(weights[number], inverses[number], half)
-                    share = arith.fptosi(self.words, nearest)
-                    self._store_digits(share, panels.digits, [head, index(cell)], own)
-                    totals[number] = arith.addi(totals[number], share)
+            for cell, first in zip(cells, range(0, len(places), len(heads)), strict=True):
+                for at, weights in self._weights_of_turn(panels, turn, heads, cell):
+                    own = arith.remui(at, index(self.at_once))
+                    for number, weight in enumerate(weights, first):
+                        half = splat(0.5, floats(self.lanes))
+                        nearest = multiply_add(weight, inverses[number], half)
+                        share = arith.fptosi(self.words, nearest)
+                        self._store_digits(share, panels.digits, places[number], own)
+                        totals[number] = arith.addi(totals[number], share)
             scf.yield_(totals)
         if panels.whole:
             return
-        for head, total_ in zip(heads, loop.results, strict=True):
+        for place, total_ in zip(places, loop.results, strict=True):
             sum_ = vector.reduction(self.words.element_type, vector.CombiningKind.ADD, total_)
-            memref.store(offset(sum_), self.offsets, [head, index(cell)])
+            memref.store(offset(sum_), self.offsets, place)
 
     def _store_digits(
         self, rest: ir.Value, digits: range, place: list[ir.Value], at: ir.Value
@@ -356,6 +359,12 @@ class ByteSoftmax(OnlineSoftmax):
             # Not `multiply_add`: of two products LLVM adds now one and now the other unrounded.
             after = vector.fma(number, vector.broadcast(before.type, unit), before)
             vector.store(after, self.sums, place)
+
+
+def _equal_runs(items: list[_Item], most: int) -> list[list[_Item]]:
+    """Items that follow each other, `most` or fewer in each run, but one at least."""
+    wide = divisor(len(items), max(1, most))
+    return [items[first : first + wide] for first in range(0, len(items), wide)]
 
 
 def _channels(run: Run) -> list[int]:
