@@ -52,7 +52,7 @@ _SUMS = {16: 24, 8: 12, 4: 12}
 
 _Item = TypeVar("_Item")
 
-Run: TypeAlias = list[tuple[int, int]]
+Run: TypeAlias = Sequence[tuple[int, int]]
 """Cells, and lanes of values that are the first of as many words as a register has."""
 
 
@@ -174,14 +174,14 @@ class ByteSoftmax(OnlineSoftmax):
         Every loop over them, of which each run of cells and each of words has one, asks for a part.
         """
         most = _SUMS[self.lanes] // len(heads)
-        cells = list(range(self.units.type.shape[1]))
-        words = list(product(cells, range(0, UPPER.channels, self.lanes)))
-        of_cells = _equal_runs(cells, most)
+        all_cells = range(self.units.type.shape[1])
+        words = list(product(all_cells, range(0, UPPER.channels, self.lanes)))
+        of_cells = _equal_runs(all_cells, most)
         of_words = _equal_runs(words, most // (2 * len(panels.digits)))
         parts = len(of_cells) + len(of_words)
         asks = (partial(ask, part=part, parts=parts) for part in range(parts))
-        for some in of_cells:
-            self._round_weights(panels, heads, some, next(asks))
+        for cells in of_cells:
+            self._round_weights(panels, heads, cells, next(asks))
         for run in of_words:
             sums = self._sums(panels, heads, run, next(asks))
             self._add_sums(sums, heads, run, panels.whole)
@@ -197,7 +197,7 @@ class ByteSoftmax(OnlineSoftmax):
         self,
         panels: Panels,
         heads: list[ir.Value],
-        cells: list[int],
+        cells: Sequence[int],
         ask: Callable[[ir.Value], None],
     ) -> None:
         """Makes digits of the weights by the scales of the values in `cells`."""
@@ -207,15 +207,14 @@ class ByteSoftmax(OnlineSoftmax):
         with ir.InsertionPoint(loop.body):
             turn, totals = loop.induction_variable, list(loop.inner_iter_args)
             ask(turn)
-            for cell, first in zip(cells, range(0, len(places), len(heads)), strict=True):
-                for at, weights in self._weights_of_turn(panels, turn, heads, cell):
-                    own = arith.remui(at, index(self.at_once))
-                    for number, weight in enumerate(weights, first):
-                        half = splat(0.5, floats(self.lanes))
-                        nearest = multiply_add(weight, inverses[number], half)
-                        share = arith.fptosi(self.words, nearest)
-                        self._store_digits(share, panels.digits, places[number], own)
-                        totals[number] = arith.addi(totals[number], share)
+            for at, weights in self._weights_of_turn(panels, turn, heads, cells):
+                own = arith.remui(at, index(self.at_once))
+                for number, weight in enumerate(weights):
+                    half = splat(0.5, floats(self.lanes))
+                    nearest = multiply_add(weight, inverses[number], half)
+                    share = arith.fptosi(self.words, nearest)
+                    self._store_digits(share, panels.digits, places[number], own)
+                    totals[number] = arith.addi(totals[number], share)
             scf.yield_(totals)
         if panels.whole:
             return
@@ -233,24 +232,24 @@ class ByteSoftmax(OnlineSoftmax):
             vector.store(arith.trunci(stored, own), self.shares, [*place, index(digit), at])
 
     def _weights_of_turn(
-        self, panels: Panels, turn: ir.Value, heads: list[ir.Value], cell: int
+        self, panels: Panels, turn: ir.Value, heads: list[ir.Value], cells: Sequence[int]
     ) -> Iterator[tuple[ir.Value, list[ir.Value]]]:
-        """Where weights of a turn are, and for each head a vector of them, by scales of values."""
+        """Where weights of a turn are, and vectors of them as `_scaled_weights` gives them."""
         first, column = panels.at(turn), panels.column(turn)
         for lane in range(0, PANEL, self.lanes):
             at, place = (arith.addi(each, index(lane)) for each in (first, column))
-            yield at, self._scaled_weights(heads, cell, at, place)
+            yield at, self._scaled_weights(heads, cells, at, place)
 
     def _scaled_weights(
-        self, heads: list[ir.Value], cell: int, at: ir.Value, place: ir.Value
+        self, heads: list[ir.Value], cells: Sequence[int], at: ir.Value, place: ir.Value
     ) -> list[ir.Value]:
-        """Weights from `at` on by scales of their values, which are those from column `place` on.
+        """For each cell, each head's weights from `at` on by the scales of their values there.
 
-        They are 0 for columns that do not count.
+        These are those from column `place` on. The products are 0 for columns that do not count.
         """
-        scales = self.counted_scales(place, cell)
-        weights = (load(self.scores, [head, at], self.lanes) for head in heads)
-        return [arith.mulf(weight, scales) for weight in weights]
+        weights = [load(self.scores, [head, at], self.lanes) for head in heads]
+        scales = (self.counted_scales(place, cell) for cell in cells)
+        return [arith.mulf(weight, scale) for scale in scales for weight in weights]
 
     def counted_scales(self, place: ir.Value, cell: int) -> ir.Value:
         """Scales of the values of the columns from `place` on, 0 for those that do not count."""
@@ -275,7 +274,7 @@ class ByteSoftmax(OnlineSoftmax):
         loop = panels.each([splat(0.0, floats(self.lanes))] * len(heads))
         with ir.InsertionPoint(loop.body):
             turn, largest = loop.induction_variable, list(loop.inner_iter_args)
-            for _, weights in self._weights_of_turn(panels, turn, heads, cell):
+            for _, weights in self._weights_of_turn(panels, turn, heads, [cell]):
                 largest = list(map(maximum, largest, weights))
             scf.yield_(largest)
         return [highest(each) for each in loop.results]
@@ -361,7 +360,7 @@ class ByteSoftmax(OnlineSoftmax):
             vector.store(after, self.sums, place)
 
 
-def _equal_runs(items: list[_Item], most: int) -> list[list[_Item]]:
+def _equal_runs(items: Sequence[_Item], most: int) -> list[Sequence[_Item]]:
     """Items that follow each other, `most` or fewer in each run, but one at least."""
     wide = divisor(len(items), max(1, most))
     return [items[first : first + wide] for first in range(0, len(items), wide)]
