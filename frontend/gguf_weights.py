@@ -21,7 +21,8 @@ from gguf import (
 from torch import Tensor
 from transformers import PreTrainedConfig
 
-from llmc.dialects.blocks import FORMATS, Q8_0, BlockFormat
+from llmc.dialects.blocks import Q8_0, BlockFormat
+from llmc.frontend.gguf_blocks import KEPT
 from llmc.frontend.gguf_config import GEMMAS
 from llmc.frontend.gguf_file import GgufFile, GgufTensor
 from llmc.frontend.loaded_model import build, outline, shape_text, some_of, untied_state
@@ -84,20 +85,23 @@ def read_weights(file: GgufFile, config: PreTrainedConfig, sources: Sources) -> 
 def read_blocks(
     file: GgufFile, config: PreTrainedConfig, sources: Sources
 ) -> dict[str, StoredWeight]:
-    """As `read_weights`, but matrices in a format of `dialects.blocks` stay: `[..., N, K / G]`."""
+    """As `read_weights`, but matrices of a type in `KEPT` are blocks of its format.
+
+    These are `[..., N, K / G]`.
+    """
     weights: dict[str, StoredWeight] = {}
     for name, tensors in sources.items():
         format_ = _format_as_it_is(file, tensors)
         if format_ is None:
             weights[name] = _read(file, config, tensors)
         else:
-            parts = [_blocks(file, config, tensor, format_) for tensor in tensors]
+            parts = [_blocks(file, config, tensor) for tensor in tensors]
             weights[name] = np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0]
     return weights
 
 
 def block_formats(file: GgufFile, sources: Sources) -> dict[str, str]:
-    """In which format to keep each quantised matrix: its own where there is one, else Q8_0."""
+    """In which format to keep each quantised matrix: that of its type in `KEPT`, else Q8_0."""
     return {
         name: (_common_format(file, tensors) or Q8_0).name
         for name, tensors in sources.items()
@@ -107,9 +111,10 @@ def block_formats(file: GgufFile, sources: Sources) -> dict[str, str]:
 
 
 def _common_format(file: GgufFile, names: tuple[str, ...]) -> BlockFormat | None:
-    """The format of blocks that all these tensors have."""
-    kinds = {file.tensors[name].type.name.lower() for name in names}
-    return FORMATS.get(kinds.pop()) if len(kinds) == 1 else None
+    """The format of blocks that all these tensors are kept in."""
+    kept = [KEPT.get(file.tensors[name].type) for name in names]
+    formats = {each.format if each else None for each in kept}
+    return formats.pop() if len(formats) == 1 else None
 
 
 def _read(file: GgufFile, config: PreTrainedConfig, names: tuple[str, ...]) -> Tensor:
@@ -126,12 +131,11 @@ def _format_as_it_is(file: GgufFile, names: tuple[str, ...]) -> BlockFormat | No
     return _common_format(file, names) if is_matrix and not _is_transposed(file, names[0]) else None
 
 
-def _blocks(
-    file: GgufFile, config: PreTrainedConfig, name: str, format_: BlockFormat
-) -> np.ndarray:
+def _blocks(file: GgufFile, config: PreTrainedConfig, name: str) -> np.ndarray:
     tensor = file.tensors[name]
-    blocks = tensor.data.view(format_.dtype).reshape(*tensor.shape[:-1], -1)
-    for field in format_.floats:
+    kept = KEPT[tensor.type]
+    blocks = kept.blocks(tensor.data, tensor.shape)
+    for field in kept.format.floats:
         _require_numbers(file, (name,), torch.from_numpy(blocks[field].astype(np.float32)))
     heads = _rotary_heads(file, config, name)
     return blocks[_halves_apart(len(blocks), heads)] if heads else blocks

@@ -23,13 +23,14 @@ class CompileOptions:
     `dtype` is the type that matrices are stored in. With f32, f16, bf16 arithmetic is in float32;
     with q4_0, q4_1, q8_0 the matrices of linear layers are blocks of 32 values, with int4_g64 and
     int4_g128 of 64 and 128, multiplied by activations that are rounded to 8 bits. `as-is` keeps
-    16-bit weights and such blocks, or groups of GPTQ and AWQ, as the checkpoint has them; of its
-    other quantised formats it makes q8_0. `kv_dtype` is the type of the KV cache: auto is f32 for
-    weights in f32, f16 for those in 16 bits, and q8_0 for blocks. `context` bounds the tokens of a
-    sequence. `layers` keeps only the first so many. `grid`, such as `dp=2,tp=2`, is of the ranks
-    that run the model together, and `plan` a file that says how it is split among them; with
-    `overlap` they compute one half of a prompt while they exchange the other. `no_tuning` leaves
-    out what `llmc tune` found on this machine.
+    16-bit weights and such blocks, or groups of GPTQ and AWQ, as the checkpoint has them, and the
+    integers of some other blocks (`frontend/gguf_blocks.py`); of all other quantised formats it
+    makes q8_0. `kv_dtype` is the type of the KV cache: auto is f32 for weights in f32, f16 for
+    those in 16 bits, and q8_0 for blocks. `context` bounds the tokens of a sequence. `layers` keeps
+    only the first so many. `grid`, such as `dp=2,tp=2`, is of the ranks that run the model
+    together, and `plan` a file that says how it is split among them; with `overlap` they compute
+    one half of a prompt while they exchange the other. `no_tuning` leaves out what `llmc tune`
+    found on this machine.
     """
 
     target: str = "cpu"

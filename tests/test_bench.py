@@ -167,6 +167,7 @@ def test_llama_cpp_runs_the_same_type_and_its_fastest():
     assert names("as-is", "Q4_1") == names("q4_0", "Q8_0") == ["llama.cpp Q4_0", "llama.cpp Q4_1"]
     assert names("int4_g128", "F16") == names("as-is", "INT4_G64") == names("q4_0", "F16")
     assert names("f16", "Q4_1") == names("as-is", "float16") == ["llama.cpp F16", "llama.cpp Q4_0"]
+    assert names("as-is", "Q4_K") == ["llama.cpp Q4_K", "llama.cpp Q4_0"]
 
 
 @pytest.mark.parametrize("kind", ["torch", pytest.param("iree", marks=pytest.mark.thorough)])

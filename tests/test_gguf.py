@@ -9,7 +9,9 @@ import torch
 from gguf import GGMLQuantizationType, GGUFWriter, TokenType
 from transformers import PreTrainedModel
 
+from llmc.dialects.blocks import decode, format_of
 from llmc.frontend.gguf import open_gguf
+from llmc.frontend.gguf_blocks import KEPT
 from llmc.frontend.loaded_model import LoadedModel
 from llmc.frontend.source import open_model
 from llmc.runtime.errors import UserError
@@ -93,8 +95,29 @@ def test_blocks_of_256(name: str, tmp_path: Path) -> None:
         writer.add_tensor("blk.1.ffn_down.weight", blocks, raw_dtype=kind)
 
     write_gguf(tmp_path / "m.gguf", model, change=replace)
-    weight = open_gguf(tmp_path / "m.gguf").weights()["model.layers.1.mlp.down_proj.weight"]
-    assert torch.equal(weight, torch.from_numpy(gguf.dequantize(blocks, kind)))
+    read, weight = open_gguf(tmp_path / "m.gguf"), "model.layers.1.mlp.down_proj.weight"
+    assert torch.equal(read.weights()[weight], torch.from_numpy(gguf.dequantize(blocks, kind)))
+    kept = KEPT.get(kind)
+    assert read.formats[weight] == (kept.format.name if kept else "q8_0")
+    stored = read.stored_weights()[weight]
+    assert (kept and kept.format) == (format_of(stored) if isinstance(stored, np.ndarray) else None)
+
+
+@pytest.mark.parametrize("kind", KEPT, ids=lambda kind: kind.name)
+def test_kept_blocks_have_the_values_of_the_files(kind: GGMLQuantizationType) -> None:
+    random = np.random.default_rng(0)
+    data = random.integers(0, 256, (6, 2 * gguf.GGML_QUANT_SIZES[kind][1]), np.uint8)
+    blocks = data.view(KEPT[kind].dtype)
+    blocks["scale"] = random.standard_normal(blocks.shape)
+    if KEPT[kind].format.has_minimum:
+        blocks["minimum"] = random.standard_normal(blocks.shape)
+    bound = np.zeros(blocks.shape)
+    if kind is GGMLQuantizationType.Q4_K:
+        # Each 32 values have up to 63 times the scale and the minimum, rounded to float16.
+        bound = 2.0**-11 * 63 * (15 * np.abs(blocks["scale"]) + np.abs(blocks["minimum"]))
+    values = gguf.dequantize(data, kind)
+    found = decode(KEPT[kind].blocks(data.reshape(-1), values.shape))
+    assert (np.abs(found - values).reshape(*blocks.shape, -1) <= bound[..., None]).all()
 
 
 def test_rotary_factors_of_llama_3(tmp_path: Path) -> None:

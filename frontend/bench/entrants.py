@@ -86,4 +86,5 @@ def peers(
 
 def _gguf_types(same: str) -> Sequence[str]:
     """What a runner of GGUF files is run with where our weights are of the type `same`."""
-    return _FOUR_BITS if same.startswith(("Q4", "INT4")) else (same, _FASTEST)
+    is_alike = same in _FOUR_BITS or same.startswith("INT4")
+    return _FOUR_BITS if is_alike else (same, _FASTEST)
