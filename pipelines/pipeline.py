@@ -62,6 +62,7 @@ from llmc.pipelines.passes import (
     SettleExtents,
     SimplifyCollectives,
     SimplifyReshapes,
+    SplitLayers,
     SplitLinears,
     StoreBlocksAsBytes,
     ThreadKVCache,
@@ -204,6 +205,7 @@ class StateStage(Stage):
         on_gpu = isinstance(parse_target(self.target), GPUTarget)
         return (
             *_READABLE,
+            *((SplitLayers(),) if self.storage == AS_IS else ()),
             NumberLayers(),
             ThreadKVCache(element=self.element),
             AnnotateCaches(),

@@ -5,10 +5,11 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+import gguf
 import numpy as np
 import pytest
 import torch
-from gguf import GGMLQuantizationType
+from gguf import GGMLQuantizationType, GGUFWriter
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -48,17 +49,19 @@ TOLERANCE = 1e-4
 class Case:
     """A GGUF file whose matrices are of type `kind`, compiled as `dtype`.
 
-    With a `group`, a folder whose linear layers, but for the head, the method `kind` packed.
+    One matrix of the second layer is of type `other`, if that is given. With a `group`, a folder
+    whose linear layers, but for the head, the method `kind` packed.
     """
 
     family: str
     kind: str
     dtype: str = "as-is"
+    other: str = ""
     group: int = 0
 
 
 CASES = [
-    Case("llama", "Q4_1"),
+    Case("llama", "Q4_1", other="Q8_0"),
     Case("qwen3_moe", "Q8_0"),
 ]
 
@@ -78,8 +81,16 @@ def written(case: Case, folder: Path) -> LoadedModel:
     if case.group:
         write_packed(folder, case.kind, case.group, case.family)
         return open_model(folder)
-    path = folder / "m.gguf"
-    write_gguf(path, tiny_model(tiny_config(case.family)), GGMLQuantizationType[case.kind])
+    path, model = folder / "m.gguf", tiny_model(tiny_config(case.family))
+
+    def change(writer: GGUFWriter) -> None:
+        if case.other:
+            kind, name = GGMLQuantizationType[case.other], "blk.1.ffn_down.weight"
+            down = model.model.layers[1].mlp.down_proj.weight.detach().numpy()
+            del writer.tensors[0][name]
+            writer.add_tensor(name, gguf.quants.quantize(down, kind), raw_dtype=kind)
+
+    write_gguf(path, model, GGMLQuantizationType[case.kind], change)
     return open_gguf(path)
 
 
@@ -220,3 +231,10 @@ def test_the_archive_is_as_large_as_the_file(tmp_path):
     assert counted["q4_0"] == bytes_in(file, GGMLQuantizationType.Q4_0)
     assert set(counted) <= {"q4_0", "f32"}
     assert stored_dtype(model, AS_IS) == "q4_0"
+
+
+def test_each_layer_keeps_its_own_formats(tmp_path):
+    model = written(Case("llama", "Q4_1", other="Q8_0"), tmp_path)
+    file, counted = read_gguf(tmp_path / "m.gguf"), bytes_by_type(archive(model), model.formats)
+    for name in ("q4_1", "q8_0"):
+        assert counted[name] == bytes_in(file, GGMLQuantizationType[name.upper()])

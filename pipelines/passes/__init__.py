@@ -65,6 +65,7 @@ from llmc.pipelines.passes.simplify_reshapes import SimplifyReshapes
 from llmc.pipelines.passes.specialize_tokens import SpecializeTokens
 from llmc.pipelines.passes.split_argmax import SplitArgmax
 from llmc.pipelines.passes.split_blocks import SplitBlocks
+from llmc.pipelines.passes.split_layers import SplitLayers
 from llmc.pipelines.passes.split_linears import SplitLinears
 from llmc.pipelines.passes.store_blocks_as_bytes import StoreBlocksAsBytes
 from llmc.pipelines.passes.thread_kv_cache import ThreadKVCache
@@ -138,6 +139,7 @@ PASSES: dict[str, type[Pass]] = {
         SpecializeTokens,
         SplitArgmax,
         SplitBlocks,
+        SplitLayers,
         SplitLinears,
         StoreBlocksAsBytes,
         ThreadKVCache,

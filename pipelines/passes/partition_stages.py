@@ -2,23 +2,20 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import compress
 from typing import ClassVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import func, tensor
 
 from llmc.dialects.index_notation import Size, size
-from llmc.dialects.parameter import STORED
 from llmc.pipelines.errors import fail
 from llmc.pipelines.passes.base import Pass
 from llmc.pipelines.rewriting.functions import calls_of
-from llmc.pipelines.rewriting.layers import layer_functions, trunks
+from llmc.pipelines.rewriting.layers import keep_layers, layer_functions, trunks
 from llmc.pipelines.rewriting.operations import upwards
 from llmc.pipelines.several_rows import open_dims
 from llmc.pipelines.sharding.annotations import STAGE, coordinates_of, grid_of
 from llmc.pipelines.sharding.collectives import broadcast, receive, send
-from llmc.pipelines.walks import find
 
 AXIS = "pp"
 
@@ -48,7 +45,8 @@ class PartitionStages(Pass):
         stage = coordinates_of(module, grid, self.rank)[axis]
         for function in layer_functions(module):
             stages = [_stage(call, grid.axes[axis].size) for call in calls_of(module, function)]
-            _keep_weights(function, [each == stage for each in stages])
+            if stage in stages:
+                keep_layers(function, [each == stage for each in stages])
         for trunk in trunks(module):
             _Cut(trunk, stage, grid.axes[axis].size, axis).apply()
         for function in layer_functions(module):
@@ -61,19 +59,6 @@ def _stage(op: ir.Operation | ir.OpView, stages: int) -> int:
     if not isinstance(attribute, ir.IntegerAttr) or not 0 <= attribute.value < stages:
         fail(op, f"a call of a layer must say its stage, of {stages}, in '{STAGE}'")
     return int(attribute.value)
-
-
-def _keep_weights(function: func.FuncOp, kept: list[bool]) -> None:
-    """Keeps the names of weights of the calls that are `kept`. PassError where some have none."""
-    if not any(kept):
-        return
-    for op in find(function.operation, "llmc.parameter"):
-        for name in ("sources", STORED):
-            if name in op.attributes:
-                names = list(op.attributes[name])
-                if len(names) != len(kept):
-                    fail(op, f"'{name}' must have one for each of the {len(kept)} calls")
-                op.attributes[name] = ir.ArrayAttr.get(list(compress(names, kept)))
 
 
 @dataclass

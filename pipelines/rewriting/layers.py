@@ -1,11 +1,15 @@
 """What the functions of a model are: trunks, parts of them, layers, and kernels."""
 
+from itertools import compress
+
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
+from llmc.dialects.parameter import STORED
 from llmc.pipelines.errors import fail
 from llmc.pipelines.kernels.marks import KIND
 from llmc.pipelines.rewriting.functions import functions, is_private, symbol_users
+from llmc.pipelines.walks import find
 
 PART = "llmc.part"
 """Marks a private function that calls layers as a public one does, for which it works."""
@@ -53,3 +57,17 @@ def layer_argument(function: func.FuncOp) -> ir.Value:
     if argument is None or not isinstance(argument.type, ir.IndexType):
         fail(function, f"'{LAYER}' must be the number of an argument of type index")
     return argument
+
+
+def keep_layers(function: func.FuncOp, kept: list[bool]) -> None:
+    """Leaves to a layer function the weights of those calls, one layer each, that are `kept`.
+
+    PassError where a weight has no name for one of them.
+    """
+    for op in find(function.operation, "llmc.parameter"):
+        for name in ("sources", STORED):
+            if name in op.attributes:
+                names = list(op.attributes[name])
+                if len(names) != len(kept):
+                    fail(op, f"'{name}' must have one for each of the {len(kept)} calls")
+                op.attributes[name] = ir.ArrayAttr.get(list(compress(names, kept)))
