@@ -13,6 +13,7 @@ from torch_mlir import ir
 
 from llmc.pipelines.dispatches import count_dispatches, inline, separate_arguments
 from llmc.pipelines.errors import IREEError
+from llmc.pipelines.kernel_bodies import Bodies, put_back, set_aside
 from llmc.pipelines.passes.tile_prefill import TILE
 from llmc.pipelines.replay import record_once
 from llmc.pipelines.rewriting.functions import functions
@@ -32,6 +33,8 @@ _NO_ROOM = re.compile("failed to generate temporary file|No space left on device
 # that a softmax reads and others too.
 _BADLY_FUSED = "failed on workgroup distribution verification"
 _FUSE_LESS = "--iree-dispatch-creation-enable-aggressive-fusion=false"
+# With so many kernels IREE takes less time to start once more than to pass by what they do.
+_MANY = 4
 
 
 def compile_module(module: ir.Module, target: Target, output: Path) -> dict[str, int]:
@@ -51,39 +54,50 @@ def compiled(module: ir.Module, target: Target) -> tuple[bytes, dict[str, int]]:
     Raises IREEError, and UserError where IREE has no room for temporary files.
     """
     try:
-        return _code(form_dispatches(module, target), target)
+        return _code(*form_dispatches(module, target), target)
     except IREEError as error:
         if _BADLY_FUSED not in str(error):
             raise
-    return _code(form_dispatches(module, target, _FUSE_LESS), target)
+    return _code(*form_dispatches(module, target, _FUSE_LESS), target)
 
 
-def _code(flow: iree_ir.Module, target: Target) -> tuple[bytes, dict[str, int]]:
-    """As `compiled`, of a module whose dispatches are formed."""
+def _code(flow: iree_ir.Module, bodies: Bodies, target: Target) -> tuple[bytes, dict[str, int]]:
+    """As `compiled`, of what `form_dispatches` gives."""
+    dispatches = count_dispatches(flow)
     if isinstance(target, GPUTarget):
         commands = record_commands(flow, target)
-        code = _compile(_text(commands.operation), target, "--compile-from=hal")
-    else:
-        code = _compile(_text(flow.operation), target, "--compile-from=flow")
-    return code, count_dispatches(flow)
+        return _compile(_text(commands.operation), target, "--compile-from=hal"), dispatches
+    phase, module = "flow", flow
+    if len(bodies) >= _MANY:
+        phase = "stream"
+        text = _compile(_text(flow.operation), target, "--compile-from=flow", "--compile-to=stream")
+        module = _parse(text, flow.context)
+    put_back(module, bodies)
+    return _compile(_text(module.operation), target, f"--compile-from={phase}"), dispatches
 
 
-def form_dispatches(module: ir.Module, target: Target, *options: str) -> iree_ir.Module:
+def form_dispatches(
+    module: ir.Module, target: Target, *options: str
+) -> tuple[iree_ir.Module, Bodies]:
     """`module` in IREE's flow dialect, its kernels formed and each kept once. Raises IREEError.
 
-    `options` are more of iree-compile's. Layers are inlined only now that their kernels are shared,
-    because IREE submits the work of every function by itself, at tens of microseconds a call; and
-    on CUDA the host waits for all that was submitted whenever it allocates.
+    `options` are more of iree-compile's. On a CPU what our kernels do is set aside. Layers are
+    inlined only now that their kernels are shared, because IREE submits the work of every function
+    by itself, at tens of microseconds a call; and on CUDA the host waits for all that was submitted
+    whenever it allocates.
     """
     target.mark(module)
-    text = _compile(_text(module.operation), target, "--compile-to=flow", *options)
-    flow = iree_ir.Module.parse(text, iree_ir.Context())
-    prompts = TILE if isinstance(target, GPUTarget) else abi.PREFILL
+    on_gpu = isinstance(target, GPUTarget)
+    given = _parse(_text(module.operation), iree_ir.Context())
+    bodies = {} if on_gpu else set_aside(given)
+    text = _compile(_text(given.operation), target, "--compile-to=flow", *options)
+    flow = _parse(text, given.context)
+    prompts = TILE if on_gpu else abi.PREFILL
     inline(flow, _layers(module, prompts, abi.PREFILL_BATCH, abi.DECODE, abi.DECODE_BATCH))
     separate_arguments(flow)
     if isinstance(target, GPUTarget):
         schedule_dispatches(flow, target.kind, target.gpu)
-    return flow
+    return flow, bodies
 
 
 def _layers(module: ir.Module, *variants: str) -> set[str]:
@@ -117,6 +131,13 @@ def _compile(text: str, target: Target, *phases: str) -> bytes:
         if _NO_ROOM.search(str(error)):
             folder = os.environ.get("TMPDIR", tempfile.gettempdir())
             raise UserError(f"IREE cannot write temporary files to {folder}: set TMPDIR") from error
+        raise IREEError(str(error)) from error
+
+
+def _parse(text: str | bytes, context: iree_ir.Context) -> iree_ir.Module:
+    try:
+        return iree_ir.Module.parse(text, context)
+    except iree_ir.MLIRError as error:
         raise IREEError(str(error)) from error
 
 

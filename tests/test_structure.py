@@ -65,7 +65,7 @@ def compile_decode(layers: int) -> tuple[int, str]:
     """All dispatches of the decode variant of a llama of so many layers, and its stream dialect."""
     config = tiny_config("llama")
     config.num_hidden_layers = layers
-    flow = form_dispatches(lower(imported(config, DECODE)), CPUTarget())
+    flow, _ = form_dispatches(lower(imported(config, DECODE)), CPUTarget())
     counts = count_dispatches(flow)
     del counts[abi.GREEDY]  # those of `decode`, which it calls
     return sum(counts.values()), in_streams(flow)
@@ -107,7 +107,8 @@ def test_code_does_not_grow_with_depth(decodes):
 def test_what_all_layers_do_is_submitted_once():
     config = tiny_config("llama")
     config.num_hidden_layers = 5
-    text = in_streams(form_dispatches(lower(imported(config, VARIANTS)), CPUTarget()))
+    flow, _ = form_dispatches(lower(imported(config, VARIANTS)), CPUTarget())
+    text = in_streams(flow)
     # Of several sequences IREE submits apart what comes before the layers: it is not shown how many
     # rows these leave (`persist-layers`).
     for name, count in (("prefill", 1), ("_decode", 1), ("_decode_batch", 2)):
@@ -118,7 +119,7 @@ def test_gpus_record_once_what_layers_do():
     config, target = tiny_config("llama"), parse_gpu("cuda:sm_80")
     config.num_hidden_layers = 5
     module = lower(imported(config, VARIANTS), target="cuda:sm_80")
-    flow = form_dispatches(module, target)
+    flow, _ = form_dispatches(module, target)
     commands, counts = str(record_commands(flow, target)), count_dispatches(flow)
     for step in (abi.DECODE, abi.DECODE_BATCH):
         per_step, once = (
