@@ -11,6 +11,8 @@ LANES, BYTES = CPUTarget().columns, CPUTarget().byte_instruction
 """The floats of a vector register of this CPU, and how it multiplies bytes."""
 OF_256_BITS = "vpmaddubsw" if "avx2" in CPUTarget().facts.features else "plain"
 """The instruction that multiplies bytes in registers of 256 bits."""
+REGISTERS = [*dict.fromkeys([(LANES, BYTES.name), (8, OF_256_BITS)])]
+"""The floats of the widest registers and of those of 256 bits, and what multiplies bytes there."""
 
 
 def require(instruction: ByteInstruction) -> None:

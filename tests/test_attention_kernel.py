@@ -18,7 +18,7 @@ from llmc.dialects.blocks import Q8_0
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.passes.call_kernels import CallKernels
 from llmc.pipelines.passes.store_blocks_as_bytes import StoreBlocksAsBytes
-from tests.cpu_code import BYTES, LANES, OF_256_BITS, compile_for_cpu
+from tests.cpu_code import BYTES, LANES, OF_256_BITS, REGISTERS, compile_for_cpu
 from tests.decode_attention import NOTHING
 from tests.kv_caches import as_cache, as_stored, floats_of, kept, row_type
 from tests.rounding import rounded_query
@@ -161,7 +161,7 @@ def test_kernel(compiled, tokens, past, start):
 @pytest.mark.parametrize(("window", "step"), [(0, 0), (100, 0), (100, 3)])
 @pytest.mark.parametrize(
     ("cache", "lanes", "instruction"),
-    [("f32", LANES, "plain"), ("q8_0", LANES, BYTES.name), ("q8_0", 8, OF_256_BITS)],
+    [("f32", LANES, "plain"), *(("q8_0", *registers) for registers in REGISTERS)],
 )
 def test_a_head_is_the_same_whatever_is_beside_it(cache, lanes, instruction, window, step):
     """On ranks that share a key head, which have some of its query heads, too."""

@@ -15,7 +15,7 @@ from llmc import dialects
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.passes.call_kernels import CallKernels
 from llmc.pipelines.passes.store_blocks_as_bytes import StoreBlocksAsBytes
-from tests.cpu_code import BYTES, LANES, OF_256_BITS, compile_for_cpu
+from tests.cpu_code import BYTES, LANES, OF_256_BITS, REGISTERS, compile_for_cpu
 from tests.decode_attention import COLUMNS_HELD, Shape, check_attention
 from tests.kv_caches import as_cache, as_stored, kept
 
@@ -89,7 +89,7 @@ def test_kernel(compiled, past, starts):
     check_attention(*compiled, past, starts)
 
 
-@pytest.mark.parametrize(("lanes", "instruction"), [(LANES, BYTES.name), (8, OF_256_BITS)])
+@pytest.mark.parametrize(("lanes", "instruction"), REGISTERS)
 def test_a_head_is_the_same_whatever_is_beside_it(lanes, instruction):
     """On ranks that share a key head, which have some of its query heads, too."""
     shared = Shape(6, 2, 64, 64, lanes=lanes, cache="q8_0", instruction=instruction)
