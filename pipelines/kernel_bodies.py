@@ -27,8 +27,9 @@ def set_aside(module: ir.Module) -> Bodies:
     """
     bodies = {}
     with module.context:
-        for executable in find(module.operation, "stream.executable"):
-            for function in find(executable, "func.func"):
+        executables = [op for op in module.body if op.operation.name == "stream.executable"]
+        for executable in executables:
+            for function in find(executable.operation, "func.func"):
                 name = ir.StringAttr(function.attributes["sym_name"]).value
                 with function.location:
                     _leave_barrier(function, name)
@@ -73,7 +74,8 @@ def _first_byte(binding: ir.Value) -> ir.Value:
 
 
 def _move(body: ir.Block, barrier: ir.Operation) -> None:
-    """Moves what `body` does to before `barrier`, which goes."""
+    """Moves what `body` does to before `barrier`, which goes, and so do the first bytes."""
+    first_bytes = [op for op in barrier.block if op.operation.name == _VIEW]
     for argument, given in zip(body.arguments, barrier.operands, strict=True):
         if _is_extent(argument):
             argument.replace_all_uses_with(given)
@@ -86,7 +88,6 @@ def _move(body: ir.Block, barrier: ir.Operation) -> None:
     *ops, _ = list(body)
     for op in ops:
         op.operation.move_before(barrier)
-    views = [given.owner for given in barrier.operands if not _is_extent(given)]
     barrier.erase()
-    for view in views:
-        view.erase()
+    for view in first_bytes:
+        view.operation.erase()
