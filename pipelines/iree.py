@@ -87,12 +87,13 @@ def form_dispatches(
     whenever it allocates.
     """
     target.mark(module)
-    on_gpu = isinstance(target, GPUTarget)
-    given = _parse(_text(module.operation), iree_ir.Context())
-    bodies = {} if on_gpu else set_aside(given)
-    text = _compile(_text(given.operation), target, "--compile-to=flow", *options)
-    flow = _parse(text, given.context)
-    prompts = TILE if on_gpu else abi.PREFILL
+    context, text = iree_ir.Context(), _text(module.operation)
+    bodies, prompts = Bodies(), TILE
+    if not isinstance(target, GPUTarget):
+        given, prompts = _parse(text, context), abi.PREFILL
+        bodies = set_aside(given)
+        text = _text(given.operation)
+    flow = _parse(_compile(text, target, "--compile-to=flow", *options), context)
     inline(flow, _layers(module, prompts, abi.PREFILL_BATCH, abi.DECODE, abi.DECODE_BATCH))
     separate_arguments(flow)
     if isinstance(target, GPUTarget):
@@ -117,7 +118,7 @@ def record_commands(flow: iree_ir.Module, target: Target) -> iree_ir.Module:
     Raises IREEError.
     """
     text = _compile(_text(flow.operation), target, "--compile-from=flow", "--compile-to=hal")
-    commands = iree_ir.Module.parse(text, iree_ir.Context())
+    commands = _parse(text, iree_ir.Context())
     for step in (abi.DECODE, abi.DECODE_BATCH):
         record_once(commands, step)
     return commands

@@ -191,7 +191,7 @@ class StateStage(Stage):
     `kv_dtype` is what the cache holds. With auto that is float32 where the weights are stored so,
     and else float16, or on a CPU beside blocks q8_0. One other than f32 changes numerics. Of a
     cache that ranks share, `rank` gets its columns. A GPU leaves the choice among several tokens to
-    the host.
+    the host. Layers that have their weights as-is in other formats are told apart.
     """
 
     name: ClassVar[str] = "llmc-state"
