@@ -19,6 +19,15 @@ config.excludes = ["Inputs"]
 config.test_source_root = str(root)
 config.test_exec_root = str(root.parent / "build" / "lit")
 
+# To code for CPUs that are not here. IREE checks what it is given, but not what each pass leaves.
+on_cpu = "--iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu"
+for name, triple in {
+    "x86": "x86_64-unknown-linux-gnu",
+    "arm": "aarch64-unknown-linux-gnu --iree-llvmcpu-target-cpu=generic",
+}.items():
+    command = f"iree-compile {on_cpu} --iree-llvmcpu-target-triple={triple} --verify=false"
+    config.substitutions.append((f"%{{iree-compile-{name}}}", command))
+
 # These two take longer to start than to run, hundreds of times: each is a fork of a warm process.
 warm = Path(tempfile.mkdtemp())
 for command in ("llmc-opt", "filecheck"):

@@ -2,28 +2,28 @@
 // and the tokens of a prompt.
 // RUN: rm -rf %t && mkdir %t
 // RUN: llmc-opt %s --pass-pipeline='builtin.module(call-kernels{lanes=8 instruction=vpmaddubsw},store-blocks-as-bytes,cse,canonicalize)' -o %t/avx2.mlir
-// RUN: iree-compile %t/avx2.mlir --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-triple=x86_64-unknown-linux-gnu --iree-llvmcpu-target-cpu=haswell --iree-hal-dump-executable-intermediates-to=%t/avx2 -o %t/avx2.vmfb
+// RUN: %{iree-compile-x86} %t/avx2.mlir --iree-llvmcpu-target-cpu=haswell --iree-hal-dump-executable-intermediates-to=%t/avx2 -o %t/avx2.vmfb
 // RUN: cat %t/avx2/*.s | filecheck %s --check-prefix=AVX2
 // AVX2-LABEL: {{^}}decode_attention_
 // AVX2:         vpmaddubsw {{.*}}%ymm
 // AVX2-LABEL: {{^}}byte_attention_
 // AVX2:         vpmaddubsw {{.*}}%ymm
 // RUN: llmc-opt %s --pass-pipeline='builtin.module(call-kernels{lanes=8 instruction=vpdpbusd},store-blocks-as-bytes,cse,canonicalize)' -o %t/vnni.mlir
-// RUN: iree-compile %t/vnni.mlir --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-triple=x86_64-unknown-linux-gnu --iree-llvmcpu-target-cpu=alderlake --iree-hal-dump-executable-intermediates-to=%t/vnni -o %t/vnni.vmfb
+// RUN: %{iree-compile-x86} %t/vnni.mlir --iree-llvmcpu-target-cpu=alderlake --iree-hal-dump-executable-intermediates-to=%t/vnni -o %t/vnni.vmfb
 // RUN: cat %t/vnni/*.s | filecheck %s --check-prefix=VNNI
 // VNNI-LABEL: {{^}}decode_attention_
 // VNNI:         {vex} vpdpbusd {{.*}}%ymm
 // VNNI-LABEL: {{^}}byte_attention_
 // VNNI:         {vex} vpdpbusd {{.*}}%ymm
 // RUN: llmc-opt %s --pass-pipeline='builtin.module(call-kernels{lanes=16 instruction=vpdpbusd},store-blocks-as-bytes,cse,canonicalize)' -o %t/avx512.mlir
-// RUN: iree-compile %t/avx512.mlir --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-triple=x86_64-unknown-linux-gnu --iree-llvmcpu-target-cpu=znver4 --iree-hal-dump-executable-intermediates-to=%t/avx512 -o %t/avx512.vmfb
+// RUN: %{iree-compile-x86} %t/avx512.mlir --iree-llvmcpu-target-cpu=znver4 --iree-hal-dump-executable-intermediates-to=%t/avx512 -o %t/avx512.vmfb
 // RUN: cat %t/avx512/*.s | filecheck %s --check-prefix=AVX512
 // AVX512-LABEL: {{^}}decode_attention_
 // AVX512:         vpdpbusd {{.*}}%zmm
 // AVX512-LABEL: {{^}}byte_attention_
 // AVX512:         vpdpbusd {{.*}}%zmm
 // RUN: llmc-opt %s --pass-pipeline='builtin.module(call-kernels{lanes=4 instruction=smmla},store-blocks-as-bytes,cse,canonicalize)' -o %t/arm.mlir
-// RUN: iree-compile %t/arm.mlir --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-triple=aarch64-unknown-linux-gnu --iree-llvmcpu-target-cpu=generic --iree-llvmcpu-target-cpu-features=+v8.6a,+dotprod,+fullfp16,+i8mm,+bf16 --iree-hal-dump-executable-intermediates-to=%t/arm -o %t/arm.vmfb
+// RUN: %{iree-compile-arm} %t/arm.mlir --iree-llvmcpu-target-cpu-features=+v8.6a,+dotprod,+fullfp16,+i8mm,+bf16 --iree-hal-dump-executable-intermediates-to=%t/arm -o %t/arm.vmfb
 // RUN: cat %t/arm/*.s | filecheck %s --check-prefix=ARM
 // ARM-LABEL: {{^}}decode_attention_
 // ARM:         sdot v{{[0-9]+}}.4s, v{{[0-9]+}}.16b

@@ -4,7 +4,7 @@
 //
 // With AVX2 the sign of a weight of 8 bits goes to the activation: the instruction takes none.
 // RUN: llmc-opt %s --outline-quantized-linears='target=cpu:haswell' --schedule-kernels='target=cpu:haswell' --dispatch-kernels -o %t/avx2.mlir
-// RUN: iree-compile %t/avx2.mlir --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-triple=x86_64-unknown-linux-gnu --iree-llvmcpu-target-cpu=haswell --iree-hal-dump-executable-intermediates-to=%t/avx2 -o %t/avx2.vmfb
+// RUN: %{iree-compile-x86} %t/avx2.mlir --iree-llvmcpu-target-cpu=haswell --iree-hal-dump-executable-intermediates-to=%t/avx2 -o %t/avx2.vmfb
 // RUN: cat %t/avx2/*.s | filecheck %s --check-prefix=AVX2
 // AVX2-LABEL: {{^}}quantized_matvec_0_
 // AVX2:         vpmaddubsw {{.*}}%ymm
@@ -29,7 +29,7 @@
 //
 // With AVX-VNNI.
 // RUN: llmc-opt %s --outline-quantized-linears='target=cpu:alderlake' --schedule-kernels='target=cpu:alderlake' --dispatch-kernels -o %t/vnni.mlir
-// RUN: iree-compile %t/vnni.mlir --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-triple=x86_64-unknown-linux-gnu --iree-llvmcpu-target-cpu=alderlake --iree-hal-dump-executable-intermediates-to=%t/vnni -o %t/vnni.vmfb
+// RUN: %{iree-compile-x86} %t/vnni.mlir --iree-llvmcpu-target-cpu=alderlake --iree-hal-dump-executable-intermediates-to=%t/vnni -o %t/vnni.vmfb
 // RUN: cat %t/vnni/*.s | filecheck %s --check-prefix=VNNI
 // VNNI-LABEL: {{^}}quantized_matvec_0_
 // VNNI-COUNT-32: {vex} vpdpbusd {{.*}}%ymm
@@ -52,7 +52,7 @@
 //
 // With AVX-512 and VNNI.
 // RUN: llmc-opt %s --outline-quantized-linears='target=cpu:zen4' --schedule-kernels='target=cpu:zen4' --dispatch-kernels -o %t/avx512.mlir
-// RUN: iree-compile %t/avx512.mlir --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-triple=x86_64-unknown-linux-gnu --iree-llvmcpu-target-cpu=znver4 --iree-hal-dump-executable-intermediates-to=%t/avx512 -o %t/avx512.vmfb
+// RUN: %{iree-compile-x86} %t/avx512.mlir --iree-llvmcpu-target-cpu=znver4 --iree-hal-dump-executable-intermediates-to=%t/avx512 -o %t/avx512.vmfb
 // RUN: cat %t/avx512/*.s | filecheck %s --check-prefix=AVX512
 // AVX512-LABEL: {{^}}quantized_matvec_0_
 // AVX512-COUNT-8: vpdpbusd {{.*}}%zmm
@@ -75,7 +75,7 @@
 //
 // With i8mm of Arm two rows at once, and the last by itself.
 // RUN: llmc-opt %s --outline-quantized-linears='target=cpu:armv8.6' --schedule-kernels='target=cpu:armv8.6' --dispatch-kernels -o %t/arm.mlir
-// RUN: iree-compile %t/arm.mlir --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-triple=aarch64-unknown-linux-gnu --iree-llvmcpu-target-cpu=generic --iree-llvmcpu-target-cpu-features=+v8.6a,+dotprod,+fullfp16,+i8mm,+bf16 --iree-hal-dump-executable-intermediates-to=%t/arm -o %t/arm.vmfb
+// RUN: %{iree-compile-arm} %t/arm.mlir --iree-llvmcpu-target-cpu-features=+v8.6a,+dotprod,+fullfp16,+i8mm,+bf16 --iree-hal-dump-executable-intermediates-to=%t/arm -o %t/arm.vmfb
 // RUN: cat %t/arm/*.s | filecheck %s --check-prefix=ARM
 // ARM-LABEL: {{^}}quantized_matvec_0_
 // ARM:         sdot v{{[0-9]+}}.4s, v{{[0-9]+}}.16b

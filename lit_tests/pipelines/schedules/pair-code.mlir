@@ -1,13 +1,13 @@
 // CPUs that multiply pairs of bf16 do so, on whole registers.
 // RUN: rm -rf %t && mkdir %t
 // RUN: llmc-opt %s --narrow-activations --outline-linears --lower-llmc='{keep-kernels=true}' --schedule-kernels='target=cpu:zen4' --dispatch-kernels -o %t/zen4.mlir
-// RUN: iree-compile %t/zen4.mlir --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-triple=x86_64-unknown-linux-gnu --iree-llvmcpu-target-cpu=znver4 --iree-hal-dump-executable-intermediates-to=%t/zen4 -o %t/zen4.vmfb
+// RUN: %{iree-compile-x86} %t/zen4.mlir --iree-llvmcpu-target-cpu=znver4 --iree-hal-dump-executable-intermediates-to=%t/zen4 -o %t/zen4.vmfb
 // RUN: cat %t/zen4/*.s | filecheck %s --check-prefix=ZEN4
 // ZEN4:         vpermw {{.*}}%zmm
 // ZEN4:         vdpbf16ps {{.*}}%zmm
 
 // RUN: llmc-opt %s --narrow-activations='instruction=bfdot' --outline-linears --lower-llmc='{keep-kernels=true}' --schedule-kernels='target=cpu:armv8.6' --dispatch-kernels -o %t/arm.mlir
-// RUN: iree-compile %t/arm.mlir --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-triple=aarch64-unknown-linux-gnu --iree-llvmcpu-target-cpu=generic --iree-llvmcpu-target-cpu-features=+v8.6a,+dotprod,+fullfp16,+i8mm,+bf16 --iree-hal-dump-executable-intermediates-to=%t/arm -o %t/arm.vmfb
+// RUN: %{iree-compile-arm} %t/arm.mlir --iree-llvmcpu-target-cpu-features=+v8.6a,+dotprod,+fullfp16,+i8mm,+bf16 --iree-hal-dump-executable-intermediates-to=%t/arm -o %t/arm.vmfb
 // RUN: cat %t/arm/*.s | filecheck %s --check-prefix=ARM
 // ARM:         bfdot v{{[0-9]+}}.4s
 

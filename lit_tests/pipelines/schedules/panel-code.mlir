@@ -1,7 +1,7 @@
 // Panels of 16 bits are widened in registers, and multiplied by instructions that add, too.
 // RUN: rm -rf %t && mkdir %t
 // RUN: llmc-opt %s --outline-linears --lower-llmc='{keep-kernels=true}' --schedule-kernels='target=cpu:haswell' --dispatch-kernels -o %t/avx2.mlir
-// RUN: iree-compile %t/avx2.mlir --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-triple=x86_64-unknown-linux-gnu --iree-llvmcpu-target-cpu=haswell --iree-hal-dump-executable-intermediates-to=%t/avx2 -o %t/avx2.vmfb
+// RUN: %{iree-compile-x86} %t/avx2.mlir --iree-llvmcpu-target-cpu=haswell --iree-hal-dump-executable-intermediates-to=%t/avx2 -o %t/avx2.vmfb
 // RUN: cat %t/avx2/*.s | filecheck %s --check-prefix=AVX2
 // AVX2-LABEL: panel_matvec_0
 // AVX2:         vcvtph2ps {{.*}}%ymm
@@ -10,7 +10,7 @@
 // AVX2:         vfmadd{{.*}}ps {{.*}}%ymm
 
 // RUN: llmc-opt %s --outline-linears --lower-llmc='{keep-kernels=true}' --schedule-kernels='target=cpu:armv8.2' --dispatch-kernels -o %t/arm.mlir
-// RUN: iree-compile %t/arm.mlir --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-triple=aarch64-unknown-linux-gnu --iree-llvmcpu-target-cpu=generic --iree-llvmcpu-target-cpu-features=+v8.2a,+dotprod,+fullfp16 --iree-hal-dump-executable-intermediates-to=%t/arm -o %t/arm.vmfb
+// RUN: %{iree-compile-arm} %t/arm.mlir --iree-llvmcpu-target-cpu-features=+v8.2a,+dotprod,+fullfp16 --iree-hal-dump-executable-intermediates-to=%t/arm -o %t/arm.vmfb
 // RUN: cat %t/arm/*.s | filecheck %s --check-prefix=ARM
 // ARM-LABEL: panel_matvec_0
 // ARM:         fcvtl

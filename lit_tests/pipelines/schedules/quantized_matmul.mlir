@@ -40,7 +40,7 @@
 // TILES:           "llvm.x86.tilerelease"
 // RUN: rm -rf %t.amx && mkdir %t.amx
 // RUN: llmc-opt %t.tiles.mlir --allow-unregistered-dialect --dispatch-kernels -o %t.amx/kernel.mlir
-// RUN: iree-compile %t.amx/kernel.mlir --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-triple=x86_64-unknown-linux-gnu --iree-llvmcpu-target-cpu=sapphirerapids --iree-hal-dump-executable-intermediates-to=%t.amx -o %t.amx/kernel.vmfb
+// RUN: %{iree-compile-x86} %t.amx/kernel.mlir --iree-llvmcpu-target-cpu=sapphirerapids --iree-hal-dump-executable-intermediates-to=%t.amx -o %t.amx/kernel.vmfb
 // RUN: cat %t.amx/*.s | filecheck %s --check-prefix=AMX
 // AMX:     tdpbsud %tmm2, %tmm1, %tmm0
 // AMX:     vcvtdq2ps {{.*}}(%r{{.*}}), %zmm
@@ -59,7 +59,7 @@
 // PAIRS-NOT:     smmla
 // PAIRS-COUNT-32: sdot.v4i32.v16i8"
 // RUN: llmc-opt %t/scheduled.mlir --allow-unregistered-dialect --dispatch-kernels -o %t/arm.mlir
-// RUN: iree-compile %t/arm.mlir --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-triple=aarch64-unknown-linux-gnu --iree-llvmcpu-target-cpu=generic --iree-llvmcpu-target-cpu-features=+v8.6a,+dotprod,+fullfp16,+i8mm,+bf16 --iree-hal-dump-executable-intermediates-to=%t/arm -o %t/arm.vmfb
+// RUN: %{iree-compile-arm} %t/arm.mlir --iree-llvmcpu-target-cpu-features=+v8.6a,+dotprod,+fullfp16,+i8mm,+bf16 --iree-hal-dump-executable-intermediates-to=%t/arm -o %t/arm.vmfb
 // RUN: cat %t/arm/*.s | filecheck %s --check-prefix=ARM
 // ARM-DAG: smmla v{{[0-9]+}}.4s, v{{[0-9]+}}.16b, v{{[0-9]+}}.16b
 // ARM-DAG: sdot v{{[0-9]+}}.4s, v{{[0-9]+}}.16b, v{{[0-9]+}}.{{4b|16b}}

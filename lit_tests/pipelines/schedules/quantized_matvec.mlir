@@ -93,24 +93,24 @@
 // Each CPU multiplies bytes by its own instruction.
 // RUN: rm -rf %t && mkdir %t
 // RUN: llmc-opt %s --outline-quantized-linears='target=cpu:sapphirerapids' --schedule-kernels='schedule="quantized_matvec{panels=4,together=2,instruction=vpdpbusd,lanes=16}"' --dispatch-kernels -o %t/avx512.mlir
-// RUN: iree-compile %t/avx512.mlir --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-triple=x86_64-unknown-linux-gnu --iree-llvmcpu-target-cpu=sapphirerapids --iree-hal-dump-executable-intermediates-to=%t/avx512 -o %t/avx512.vmfb
+// RUN: %{iree-compile-x86} %t/avx512.mlir --iree-llvmcpu-target-cpu=sapphirerapids --iree-hal-dump-executable-intermediates-to=%t/avx512 -o %t/avx512.vmfb
 // RUN: cat %t/avx512/*.s | filecheck %s --check-prefix=AVX512
 // AVX512-COUNT-4: prefetcht1
 // AVX512-COUNT-8: vpdpbusd {{.*}}%zmm
 
 // RUN: llmc-opt %s --outline-quantized-linears='target=cpu:alderlake' --schedule-kernels='target=cpu:alderlake' --dispatch-kernels -o %t/vnni.mlir
-// RUN: iree-compile %t/vnni.mlir --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-triple=x86_64-unknown-linux-gnu --iree-llvmcpu-target-cpu=alderlake --iree-hal-dump-executable-intermediates-to=%t/vnni -o %t/vnni.vmfb
+// RUN: %{iree-compile-x86} %t/vnni.mlir --iree-llvmcpu-target-cpu=alderlake --iree-hal-dump-executable-intermediates-to=%t/vnni -o %t/vnni.vmfb
 // RUN: cat %t/vnni/*.s | filecheck %s --check-prefix=VNNI
 // VNNI: {vex} vpdpbusd {{.*}}%ymm
 
 // RUN: llmc-opt %s --outline-quantized-linears='target=cpu:haswell' --schedule-kernels='target=cpu:haswell' --dispatch-kernels -o %t/avx2.mlir
-// RUN: iree-compile %t/avx2.mlir --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-triple=x86_64-unknown-linux-gnu --iree-llvmcpu-target-cpu=haswell --iree-hal-dump-executable-intermediates-to=%t/avx2 -o %t/avx2.vmfb
+// RUN: %{iree-compile-x86} %t/avx2.mlir --iree-llvmcpu-target-cpu=haswell --iree-hal-dump-executable-intermediates-to=%t/avx2 -o %t/avx2.vmfb
 // RUN: cat %t/avx2/*.s | filecheck %s --check-prefix=AVX2
 // AVX2: vpmaddubsw {{.*}}%ymm
 // AVX2: vpmaddwd {{.*}}%ymm
 
 // RUN: llmc-opt %s --outline-quantized-linears='target=cpu:armv8.2' --schedule-kernels='target=cpu:armv8.2' --dispatch-kernels -o %t/arm.mlir
-// RUN: iree-compile %t/arm.mlir --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu --iree-llvmcpu-target-triple=aarch64-unknown-linux-gnu --iree-llvmcpu-target-cpu=generic --iree-llvmcpu-target-cpu-features=+v8.2a,+dotprod,+fullfp16 --iree-hal-dump-executable-intermediates-to=%t/arm -o %t/arm.vmfb
+// RUN: %{iree-compile-arm} %t/arm.mlir --iree-llvmcpu-target-cpu-features=+v8.2a,+dotprod,+fullfp16 --iree-hal-dump-executable-intermediates-to=%t/arm -o %t/arm.vmfb
 // RUN: cat %t/arm/*.s | filecheck %s --check-prefix=ARM
 // ARM: sdot v{{[0-9]+}}.4s, v{{[0-9]+}}.16b
 
