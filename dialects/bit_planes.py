@@ -3,10 +3,8 @@
 The part `high`, which begins with the scale, takes 26 of the 34 bytes of a block. A product by it
 alone is rough, and how far it may be from the whole one is known beforehand (`rough_products`).
 
-A part is made of planes. The integers are stored as bytes without sign, `OFFSET` more than they
-are, and a plane has the same b bits of all 32: b words of four bytes. Byte i of word w has, from
-its lowest bits on, those of the integers 4 w + i, 4 (w + b) + i, 4 (w + 2 b) + i, ... so that one
-shift and one mask give the bits of four neighbours, word by word.
+A part is made of planes, see `BitPlane`. The integers are stored as bytes without sign, `OFFSET`
+more than they are.
 """
 
 from dataclasses import dataclass
@@ -15,7 +13,8 @@ from operator import or_
 
 import numpy as np
 
-from llmc.dialects.block_panels import WORD, pack_bytes, unpack_bytes
+from llmc.dialects.bit_plane import BitPlane, with_starts
+from llmc.dialects.block_panels import pack_bytes, unpack_bytes
 from llmc.dialects.blocks import Q8_0, by_slabs
 
 OFFSET = 128
@@ -23,29 +22,6 @@ OFFSET = 128
 
 MIDDLE = 2
 """What the two low bits are taken for where they are not read; they are 0 to 3."""
-
-
-@dataclass(frozen=True)
-class BitPlane:
-    """`bits` bits of each integer, from bit number `place` on."""
-
-    bits: int
-    place: int
-
-    @property
-    def bytes(self) -> int:
-        """What the plane takes of a block."""
-        return WORD * self.bits
-
-    @property
-    def sharers(self) -> int:
-        """How many integers have their bits in one byte."""
-        return 8 // self.bits
-
-    @property
-    def mask(self) -> int:
-        """Its bits of an integer."""
-        return (2**self.bits - 1) << self.place
 
 
 @dataclass(frozen=True)
@@ -58,15 +34,12 @@ class Planes:
     @property
     def starts(self) -> list[tuple[int, BitPlane]]:
         """Each plane, and how many bytes of a block come before it."""
-        starts = [self.before]
-        for plane in self.planes:
-            starts.append(starts[-1] + plane.bytes)
-        return list(zip(starts, self.planes, strict=False))
+        return with_starts(self.planes, self.before, Q8_0.values)
 
     @property
     def bytes(self) -> int:
         """What the part takes of a block."""
-        return self.before + sum(plane.bytes for plane in self.planes)
+        return self.before + sum(plane.bytes_of(Q8_0.values) for plane in self.planes)
 
     @property
     def mask(self) -> int:
@@ -130,27 +103,16 @@ def _bytes(blocks: np.ndarray, part: Planes) -> np.ndarray:
     """The bytes of a part: blocks `[...]` -> uint8 `[..., bytes]`."""
     scales = np.ascontiguousarray(blocks["scale"])[..., None].view(np.uint8)
     stored = _stored(blocks)
-    words = [_words(stored, plane) for plane in part.planes]
+    words = [plane.take(stored) for plane in part.planes]
     return np.concatenate([scales[..., : part.before], *words], -1)
-
-
-def _words(stored: np.ndarray, plane: BitPlane) -> np.ndarray:
-    """The bytes of a plane: stored integers `[..., 32]` -> uint8 `[..., bytes]`."""
-    bits = (stored & np.uint8(plane.mask)) >> np.uint8(plane.place)
-    bits = bits.reshape(*stored.shape[:-1], plane.sharers, plane.bytes)
-    return np.bitwise_or.reduce(bits << _shifts(plane), axis=-2)
 
 
 def _bits(rows: np.ndarray, part: Planes) -> np.ndarray:
     """The bits of stored integers that are in a part: `[..., bytes]` -> uint8 `[..., 32]`."""
-    stored = np.zeros((*rows.shape[:-1], Q8_0.values), np.uint8)
-    for start, plane in part.starts:
-        words = rows[..., None, start : start + plane.bytes] >> _shifts(plane)
-        bits = (words << np.uint8(plane.place)) & np.uint8(plane.mask)
-        stored |= bits.reshape(stored.shape)
-    return stored
-
-
-def _shifts(plane: BitPlane) -> np.ndarray:
-    """Where in a byte the bits of each integer begin: `[sharers, 1]`."""
-    return plane.bits * np.arange(plane.sharers, dtype=np.uint8)[:, None]
+    return reduce(
+        or_,
+        (
+            plane.give(rows[..., start : start + plane.bytes_of(Q8_0.values)])
+            for start, plane in part.starts
+        ),
+    )

@@ -20,8 +20,8 @@ class BlockFieldOp(Operation, name="block_field", traits=[ext.Pure]):
     """The scale, the minimum, or the stored integers of the blocks `x [...]`.
 
     Scale and minimum are f16 `[...]`, the integers bytes `[..., S]` in the order of the values: of
-    4 bits, byte i holds value 2i in its low half and the next in its high half. What is apart so
-    can be read in whole words, wherever a block begins.
+    4 bits, byte i holds value 2i in its low half and the next in its high half; of more, each has a
+    byte. What is apart so can be read in whole words, wherever a block begins.
 
         %s = "llmc.block_field"(%w) {field = "scale"}
            : (tensor<1536x18x!llmc.q4_1>) -> tensor<1536x18xf16>
@@ -39,8 +39,8 @@ class BlockFieldOp(Operation, name="block_field", traits=[ext.Pure]):
         fault = f"'field' must be one of {', '.join(known)}, but is '{self.field.value}'"
         require(self.field.value in known, fault)
         are_integers = self.field.value == _INTEGERS
-        size = format_.bytes_of("packed")[1]
-        shaped("out", self.out, [*extents, size] if are_integers else extents)
+        shape = [*extents, format_.bytes_in_order] if are_integers else extents
+        shaped("out", self.out, shape)
         element_is("out", self.out, "i8" if are_integers else "f16")
 
     @staticmethod

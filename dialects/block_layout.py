@@ -4,15 +4,18 @@ Where a block's bits lie is said once, by `BlockFormat`.
 """
 
 from dataclasses import dataclass
+from functools import reduce as fold
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 from torch_mlir.extras import types as T
 
+from llmc.dialects.bit_plane import BitPlane, with_starts
 from llmc.dialects.block_bytes import to_blocks, to_bytes
 from llmc.dialects.block_types import block_type
 from llmc.dialects.blocks import BlockFormat
 from llmc.dialects.index_notation import (
+    byte,
     collapse,
     constant,
     expand,
@@ -21,8 +24,10 @@ from llmc.dialects.index_notation import (
     letters,
     loop_index,
     pointwise,
+    reduce,
     sizes,
     slice_of,
+    slice_of_rows,
 )
 
 
@@ -87,53 +92,93 @@ def read_integers(packed: ir.Value, format_: BlockFormat) -> ir.Value:
     """The integers i8 `[..., G]` that lie in the bytes `packed` of each block."""
     if format_.bits == 8:
         return packed
-    lead, i8 = letters(packed.type.rank - 1), packed.type.element_type
+    lead = letters(packed.type.rank)
+    first, *others = (
+        give(slice_of_rows(packed, start, plane.bytes_of(format_.values)), plane)
+        for start, plane in with_starts(format_.planes, 0, format_.values)
+    )
 
-    def half(byte: ir.Value, _: ir.Value) -> ir.Value:
-        bit = arith.index_cast(i8, arith.muli(loop_index(len(lead)), index(4)))
-        four = arith.andi(arith.shrui(byte, bit), constant(15, i8))
-        return arith.subi(four, constant(format_.offset, i8))
+    def join(bits: ir.Value, *rest: ir.Value) -> ir.Value:
+        *more, _ = rest
+        stored = fold(arith.ori, more, bits)
+        return arith.subi(stored, byte(format_.offset)) if format_.offset else stored
 
-    both = pointwise(f"{lead}b->{lead}hb", half, packed, h=2)
-    return collapse(both, [*[1] * len(lead), 2])
+    return pointwise(f"{','.join([lead] * (1 + len(others)))}->{lead}", join, first, *others)
+
+
+def give(words: ir.Value, plane: BitPlane) -> ir.Value:
+    """The bits of a plane i8 `[..., bytes]`, at their place in integers i8 `[..., G]`."""
+    lead, i8 = letters(words.type.rank - 1), words.type.element_type
+
+    def part(packed: ir.Value, _: ir.Value) -> ir.Value:
+        moved = arith.shrui(packed, _shift(len(lead), plane, i8))
+        moved = arith.shli(moved, constant(plane.place, i8)) if plane.place else moved
+        return arith.andi(moved, byte(plane.mask))
+
+    parts = pointwise(f"{lead}b->{lead}hb", part, words, h=plane.sharers)
+    return collapse(parts, [*[1] * len(lead), 2])
+
+
+def take(stored: ir.Value, plane: BitPlane) -> ir.Value:
+    """The plane i8 `[..., bytes]` of integers i8 `[..., G]`."""
+    lead, i8 = letters(stored.type.rank - 1), stored.type.element_type
+    *leading, values = sizes(stored)
+    size = plane.bytes_of(values)
+    parts = expand(stored, [*([extent] for extent in leading), [plane.sharers, size]])
+
+    def join(integer: ir.Value, packed: ir.Value) -> ir.Value:
+        bits = arith.andi(integer, byte(plane.mask))
+        bits = arith.shrui(bits, constant(plane.place, i8)) if plane.place else bits
+        return arith.ori(packed, arith.shli(bits, _shift(len(lead) + 1, plane, i8)))
+
+    return reduce(f"{lead}hb->{lead}b", join, 0, parts)
+
+
+def _shift(dim: int, plane: BitPlane, i8: ir.Type) -> ir.Value:
+    """Where in a byte the bits begin that loop number `dim` has come to."""
+    return arith.index_cast(i8, arith.muli(loop_index(dim), index(plane.bits)))
 
 
 def pack_in_order(integers: ir.Value, format_: BlockFormat) -> ir.Value:
-    """The bytes i8 `[..., S]` of `integers [..., G]` of blocks, neighbours together in a byte."""
-    if format_.bits == 8:
-        return integers
-    *leading, _ = sizes(integers)
+    """The bytes i8 `[..., S]` of `integers [..., G]` of blocks, pairs of 4 bits in a byte."""
+    stored = _stored(integers, format_)
+    if format_.bits != 4:
+        return stored
+    *leading, _ = sizes(stored)
     count = format_.values // 2
-    pairs = expand(integers, [*[[size] for size in leading], [count, 2]])
+    pairs = expand(stored, [*[[size] for size in leading], [count, 2]])
     extents = [*leading, count, 1]
     at = [0] * len(leading)
     low, high = (slice_of(pairs, [*at, 0, half], extents, extents[:-1]) for half in (0, 1))
-    return _joined(low, high, format_)
+    lead, i8 = letters(low.type.rank), low.type.element_type
+
+    def join(low: ir.Value, high: ir.Value, _: ir.Value) -> ir.Value:
+        return arith.ori(low, arith.shli(high, constant(4, i8)))
+
+    return pointwise(f"{lead},{lead}->{lead}", join, low, high)
 
 
 def _packed_integers(integers: ir.Value, format_: BlockFormat) -> ir.Value:
     if format_.bits == 8:
         return integers
-    *leading, _ = sizes(integers)
-    count = format_.values // 2
-    rows = expand(integers, [*[[size] for size in leading], [2, count]])
-    extents = [*leading, count]
-    low, high = (
-        slice_of(rows, [*[0] * len(leading), half, 0], [*leading, 1, count], extents)
-        for half in (0, 1)
+    stored = _stored(integers, format_)
+    planes = [take(stored, plane) for plane in format_.planes]
+    if len(planes) == 1:
+        return planes[0]
+    *leading, _ = stored.type.shape
+    size = format_.bytes_of("packed")[1]
+    type_ = ir.RankedTensorType.get([*leading, size], stored.type.element_type)
+    return tensor.concat(type_, len(leading), planes)
+
+
+def _stored(integers: ir.Value, format_: BlockFormat) -> ir.Value:
+    """The integers i8 `[..., G]` as they are stored, without sign where they have fewer bits."""
+    if not format_.offset:
+        return integers
+    lead = letters(integers.type.rank)
+    return pointwise(
+        f"{lead}->{lead}", lambda each, _: arith.addi(each, byte(format_.offset)), integers
     )
-    return _joined(low, high, format_)
-
-
-def _joined(low: ir.Value, high: ir.Value, format_: BlockFormat) -> ir.Value:
-    """The bytes i8 `[..., S]` whose halves stand for integers `[..., S]`."""
-    lead, i8 = letters(low.type.rank), low.type.element_type
-
-    def join(low: ir.Value, high: ir.Value, _: ir.Value) -> ir.Value:
-        low, high = (arith.addi(each, constant(format_.offset, i8)) for each in (low, high))
-        return arith.ori(low, arith.shli(high, constant(4, i8)))
-
-    return pointwise(f"{lead},{lead}->{lead}", join, low, high)
 
 
 def read_halves(both: ir.Value) -> ir.Value:

@@ -9,7 +9,16 @@ nothing can part values from their scale. `store-blocks-as-bytes` turns it into 
 
 from torch_mlir import ir
 
-from llmc.dialects.blocks import INT4_G64, INT4_G128, Q4_0, Q4_1, Q8_0, BlockFormat
+from llmc.dialects.blocks import (
+    INT4_G64,
+    INT4_G128,
+    Q4_0,
+    Q4_1,
+    Q5_0,
+    Q5_1,
+    Q8_0,
+    BlockFormat,
+)
 from llmc.dialects.cache_cells import KEYS, VALUES, CellFormat
 from llmc.dialects.llmc import Type
 
@@ -36,6 +45,18 @@ class Q41Type(BlockType, name="q4_1"):
     """32 values `scale * q + minimum`, q of 4 bits: 20 bytes."""
 
     format = Q4_1
+
+
+class Q50Type(BlockType, name="q5_0"):
+    """32 values `scale * (q - 16)`, q of 5 bits: 22 bytes."""
+
+    format = Q5_0
+
+
+class Q51Type(BlockType, name="q5_1"):
+    """32 values `scale * q + minimum`, q of 5 bits: 24 bytes."""
+
+    format = Q5_1
 
 
 class Q80Type(BlockType, name="q8_0"):
@@ -68,7 +89,7 @@ class ValuesType(CellType, name="q8_0_values"):
     format = VALUES
 
 
-_BLOCKS = (Q40Type, Q41Type, Q80Type, Int4G64Type, Int4G128Type)
+_BLOCKS = (Q40Type, Q41Type, Q50Type, Q51Type, Q80Type, Int4G64Type, Int4G128Type)
 TYPES = {type_.format.name: type_ for type_ in (*_BLOCKS, KeysType, ValuesType)}
 
 

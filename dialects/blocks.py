@@ -3,14 +3,19 @@
 An array of blocks has a structured element type, so that its shape is that of the tensor of blocks
 in MLIR: a weight `[N, K]` is an array `[N, K / G]`, G being how many values of a row make a block.
 Little-endian, as ggml defines the formats of GGUF, which are q4_0, q4_1 and q8_0. int4_g64 and
-int4_g128 are q4_1 with larger blocks.
+int4_g128 are q4_1 with larger blocks. q5_0 and q5_1 are GGUF's with the fifth bits after the others
+and in another order.
 """
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
 
 import numpy as np
+
+from llmc.dialects.bit_plane import BitPlane, with_starts
 
 _SLAB = 2**20
 """Bytes of a matrix that a thread works on at once."""
@@ -23,8 +28,7 @@ class BlockFormat:
     """Some values `scale * (stored - offset) + minimum`, `stored` being integers of `bits` bits.
 
     Scale and minimum are float16; a format without minimum has 0 there. Bytes, in order: scale,
-    minimum, values. Of 4-bit values, byte i holds value i in its low half and value i + values / 2
-    in its high half; 8-bit values are signed.
+    minimum, values, which lie in `planes`. 8-bit values are signed.
     """
 
     name: str
@@ -34,11 +38,21 @@ class BlockFormat:
     values: int = 32
 
     @property
+    def planes(self) -> tuple[BitPlane, ...]:
+        """Where the bits of the values lie, in order."""
+        return _PLANES[self.bits]
+
+    @property
     def dtype(self) -> np.dtype:
         """A block, as an element of an array."""
         minimum = [("minimum", "<f2")] if self.has_minimum else []
         packed = ("packed", "u1", self.values * self.bits // 8)
         return np.dtype([("scale", "<f2"), *minimum, packed])
+
+    @property
+    def most(self) -> int:
+        """The largest integer that is stored without sign."""
+        return 2**self.bits - 1
 
     @property
     def floats(self) -> tuple[str, ...]:
@@ -57,18 +71,33 @@ class BlockFormat:
 
     def integers(self, blocks: np.ndarray) -> np.ndarray:
         """`stored - offset` of every value: blocks `[...]` -> int8 `[..., G]`."""
-        packed = blocks["packed"]
-        if self.bits == 8:
-            return packed.view(np.int8)
-        stored = np.concatenate([packed & 15, packed >> 4], axis=-1)
-        return stored.astype(np.int8) - np.int8(self.offset)
+        integers = self._stored(blocks).view(np.int8)
+        return integers - np.int8(self.offset) if self.offset else integers
 
     def in_order(self, blocks: np.ndarray) -> np.ndarray:
         """The stored integers, pairs of 4 bits in a byte: blocks `[...]` -> int8 `[..., S]`."""
+        stored = self._stored(blocks)
+        if self.bits == 4:
+            stored = stored[..., ::2] | stored[..., 1::2] << 4
+        return np.ascontiguousarray(stored).view(np.int8)
+
+    @property
+    def bytes_in_order(self) -> int:
+        """How many bytes `in_order` makes of a block."""
+        return self.values // 2 if self.bits == 4 else self.values
+
+    def _stored(self, blocks: np.ndarray) -> np.ndarray:
+        """The integers as they are stored: blocks `[...]` -> uint8 `[..., G]`."""
         if self.bits == 8:
-            return np.ascontiguousarray(blocks["packed"]).view(np.int8)
-        stored = (self.integers(blocks) + np.int8(self.offset)).view(np.uint8)
-        return (stored[..., ::2] | stored[..., 1::2] << 4).view(np.int8)
+            return blocks["packed"]
+        starts = with_starts(self.planes, 0, self.values)
+        return reduce(
+            or_,
+            (
+                plane.give(blocks["packed"][..., start : start + plane.bytes_of(self.values)])
+                for start, plane in starts
+            ),
+        )
 
     def decode(self, blocks: np.ndarray) -> np.ndarray:
         """The values: blocks `[..., K / G]` -> float32 `[..., K]`."""
@@ -97,9 +126,8 @@ class BlockFormat:
         return blocks
 
     def pack(self, stored: np.ndarray) -> np.ndarray:
-        """The bytes of integers of 4 bits: uint8 `[..., G]` -> `[..., G / 2]`."""
-        half = self.values // 2
-        return stored[..., :half] | stored[..., half:] << 4
+        """The bytes of integers as they are stored: uint8 `[..., G]` -> `[..., bytes]`."""
+        return np.concatenate([plane.take(stored) for plane in self.planes], -1)
 
     def _scale_and_minimum(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Of each row, both float32 `[..., 1]`."""
@@ -108,14 +136,15 @@ class BlockFormat:
             return np.abs(rows).max(-1, keepdims=True) / np.float32(127), zero
         if self.has_minimum:
             minimum = rows.min(-1, keepdims=True)
-            return (rows.max(-1, keepdims=True) - minimum) / np.float32(15), minimum
+            return (rows.max(-1, keepdims=True) - minimum) / np.float32(self.most), minimum
         largest = np.take_along_axis(rows, np.abs(rows).argmax(-1, keepdims=True), -1)
-        return largest / np.float32(-8), zero
+        return largest / np.float32(-self.offset), zero
 
     def _rounded(self, ratios: np.ndarray) -> np.ndarray:
         if self.bits == 8:
             return round_half_away(ratios).astype(np.int8).view(np.uint8)
-        return self.pack((ratios + np.float32(self.offset + 0.5)).astype(np.uint8).clip(0, 15))
+        stored = (ratios + np.float32(self.offset + 0.5)).astype(np.uint8)
+        return self.pack(stored.clip(0, self.most))
 
 
 def by_slabs(compute: Callable[[np.ndarray], np.ndarray], array: np.ndarray) -> list[np.ndarray]:
@@ -141,13 +170,22 @@ def round_half_away(x: np.ndarray) -> np.ndarray:
     return np.copysign(below + (np.abs(x) - below >= 0.5), x)
 
 
+_PLANES = {
+    4: (BitPlane(4, 0),),
+    5: (BitPlane(4, 0), BitPlane(1, 4)),
+    8: (BitPlane(8, 0),),
+}
+
 Q4_0 = BlockFormat("q4_0", bits=4, offset=8)
 Q4_1 = BlockFormat("q4_1", bits=4, has_minimum=True)
+Q5_0 = BlockFormat("q5_0", bits=5, offset=16)
+Q5_1 = BlockFormat("q5_1", bits=5, has_minimum=True)
 Q8_0 = BlockFormat("q8_0", bits=8)
 INT4_G64 = BlockFormat("int4_g64", bits=4, has_minimum=True, values=64)
 INT4_G128 = BlockFormat("int4_g128", bits=4, has_minimum=True, values=128)
 
-FORMATS = {format_.name: format_ for format_ in (Q4_0, Q4_1, Q8_0, INT4_G64, INT4_G128)}
+_ALL = (Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, INT4_G64, INT4_G128)
+FORMATS = {format_.name: format_ for format_ in _ALL}
 
 
 def format_of(array: np.ndarray) -> BlockFormat | None:
@@ -174,7 +212,7 @@ def recode(array: np.ndarray, format_: BlockFormat) -> np.ndarray:
     """Numbers `[..., K]` or blocks `[..., K / G]` as blocks of `format_`.
 
     Exact from blocks of `format_`, and from those without minimum to any as wide and as long: their
-    integers are below 8, and -8 times a scale is a float16 too. Otherwise the nearest blocks.
+    integers are below 16, and -8 or -16 times a scale is a float16 too. Otherwise the nearest.
     """
     stored = format_of(array)
     if stored == format_:
@@ -184,10 +222,8 @@ def recode(array: np.ndarray, format_: BlockFormat) -> np.ndarray:
         return format_.encode(decode(array))
     blocks = np.zeros(array.shape, format_.dtype)
     blocks["scale"] = array["scale"]
-    if format_.bits == stored.bits:
-        blocks["packed"] = array["packed"]
-    else:
-        blocks["packed"] = stored.integers(array).view(np.uint8)
+    offset = stored.offset if format_.has_minimum else format_.offset
+    blocks["packed"] = format_.pack(stored.integers(array).view(np.uint8) + np.uint8(offset))
     if format_.has_minimum:
         blocks["minimum"] = array["scale"] * np.float16(-stored.offset)
     return blocks

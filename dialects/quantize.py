@@ -26,10 +26,10 @@ from llmc.dialects.llmc import Operation
 class QuantizeOp(Operation, name="quantize", traits=[ext.Pure]):
     """The blocks nearest to the rows of `x [..., K]`, as ggml's reference chooses them.
 
-    Scale and minimum come from the range of a block's values, rounded to the nearest: Q4_0
-    divides the value of largest magnitude by -8, Q4_1, as all formats with a minimum, the range
-    from the least to the largest by 15, Q8_0 the largest magnitude by 127. `x` holds finite
-    numbers.
+    Scale and minimum come from the range of a block's values, rounded to the nearest: Q4_0 divides
+    the value of largest magnitude by -8, Q5_0 by -16; formats with a minimum divide the range from
+    the least to the largest, of 4 bits by 15, of 5 by 31; Q8_0 the largest magnitude by 127. `x`
+    holds finite numbers.
 
         %w = "llmc.quantize"(%x) : (tensor<1536x576xf32>) -> tensor<1536x18x!llmc.q4_1>
     """
@@ -90,12 +90,13 @@ def _scale_and_minimum(rows: ir.Value, format_: BlockFormat) -> tuple[ir.Value, 
     if format_.bits == 8:
         return divided(largest_magnitude(rows), 127.0), None
     if not format_.has_minimum:
-        return divided(_extreme(rows), -8.0), None
+        return divided(_extreme(rows), -float(format_.offset)), None
     lead, infinity = letters(rows.type.rank - 1), float("inf")
     least = reduce(f"{lead}v->{lead}", arith.minimumf, infinity, rows)
     most = reduce(f"{lead}v->{lead}", arith.maximumf, -infinity, rows)
     notation = f"{lead},{lead}->{lead}"
-    return divided(pointwise(notation, lambda a, b, _: arith.subf(a, b), most, least), 15.0), least
+    span = pointwise(notation, lambda a, b, _: arith.subf(a, b), most, least)
+    return divided(span, float(format_.most)), least
 
 
 def _extreme(rows: ir.Value) -> ir.Value:
@@ -130,7 +131,7 @@ def _integers(
         if format_.bits == 8:
             return arith.fptosi(i8, math.round(ratio))
         stored = arith.addf(ratio, constant(format_.offset + 0.5, x.type))
-        stored = arith.minui(arith.fptosi(i8, stored), constant(15, i8))
+        stored = arith.minui(arith.fptosi(i8, stored), constant(format_.most, i8))
         return arith.subi(stored, constant(format_.offset, i8))
 
     notation = ",".join([f"{lead}v", *[lead] * (len(operands) - 1)])

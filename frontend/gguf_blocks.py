@@ -5,12 +5,13 @@ Layouts: https://github.com/ggml-org/ggml/blob/master/src/ggml-common.h.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from gguf import GGMLQuantizationType
 from gguf.quants import IQ4_NL, Q4_K
 
-from llmc.dialects.blocks import Q4_0, Q4_1, Q8_0, BlockFormat, by_slabs
+from llmc.dialects.blocks import Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, BlockFormat, by_slabs
 
 
 @dataclass(frozen=True)
@@ -34,35 +35,60 @@ class KeptBlocks:
         return np.concatenate(by_slabs(self.convert, blocks)) if self.convert else blocks
 
 
-_Q4_K = np.dtype(
-    [("scale", "<f2"), ("minimum", "<f2"), ("factors", "u1", 12), ("packed", "u1", (4, 32))]
-)
+_OF_K = [("scale", "<f2"), ("minimum", "<f2"), ("factors", "u1", 12)]
+_Q4_K = np.dtype([*_OF_K, ("packed", "u1", (4, 32))])
+_Q5_K = np.dtype([*_OF_K, ("upper", "u1", 32), ("packed", "u1", (4, 32))])
 _Q5_0 = np.dtype([("scale", "<f2"), ("upper", "u1", 4), ("packed", "u1", 16)])
+_Q5_1 = np.dtype([("scale", "<f2"), ("minimum", "<f2"), ("upper", "u1", 4), ("packed", "u1", 16)])
 _IQ4_NL = np.dtype([("scale", "<f2"), ("packed", "u1", 16)])
 
 
 def _from_q4_k(blocks: np.ndarray) -> np.ndarray:
-    """256 values have a scale and a minimum, times 6 bits each of every 32."""
+    return _of_k(blocks, _pairs_of_32(blocks), Q4_1)
+
+
+def _from_q5_k(blocks: np.ndarray) -> np.ndarray:
+    upper = np.unpackbits(blocks["upper"][..., None, :], axis=-2, bitorder="little")
+    return _of_k(blocks, _pairs_of_32(blocks) | upper << 4, Q5_1)
+
+
+def _of_k(blocks: np.ndarray, stored: np.ndarray, format_: BlockFormat) -> np.ndarray:
+    """Blocks of integers `stored [..., 8, 32]`.
+
+    256 values have a scale and a minimum, times 6 bits each of every 32.
+    """
     scales, minima = Q4_K.get_scale_min(blocks["factors"].reshape(-1, 12))
-    parts = np.zeros((*blocks.shape, 8), Q4_1.dtype)
+    parts = np.zeros((*blocks.shape, 8), format_.dtype)
     with np.errstate(over="ignore", invalid="ignore"):
         for field, factors in (("scale", scales), ("minimum", -minima.astype(np.float32))):
             shared = blocks[field].astype(np.float32)[..., None]
             parts[field] = shared * factors.reshape(parts.shape)
-    stored = np.stack(_halves(blocks["packed"]), axis=-2)
-    parts["packed"] = Q4_1.pack(stored.reshape(*parts.shape, 32))
+    parts["packed"] = format_.pack(stored)
     return parts.reshape(*blocks.shape[:-1], -1)
 
 
-def _from_q5_0(blocks: np.ndarray) -> np.ndarray:
+def _pairs_of_32(blocks: np.ndarray) -> np.ndarray:
+    """The 4 bits of 256 values, of which 32 and the next 32 share bytes: `[..., 8, 32]`."""
+    return np.stack(_halves(blocks["packed"]), axis=-2).reshape(*blocks.shape, 8, 32)
+
+
+def _from_q5(blocks: np.ndarray, format_: BlockFormat) -> np.ndarray:
+    """The fifth bits of 32 values lie in their order."""
     upper = np.unpackbits(blocks["upper"], axis=-1, bitorder="little")
     lower = np.concatenate(_halves(blocks["packed"]), axis=-1)
-    return _of_bytes(blocks["scale"], (lower | upper << 4).view(np.int8) - np.int8(16))
+    kept = np.zeros(blocks.shape, format_.dtype)
+    for field in format_.floats:
+        kept[field] = blocks[field]
+    kept["packed"] = format_.pack(lower | upper << 4)
+    return kept
 
 
 def _from_iq4_nl(blocks: np.ndarray) -> np.ndarray:
     numbers = np.concatenate(_halves(blocks["packed"]), axis=-1)
-    return _of_bytes(blocks["scale"], np.array(IQ4_NL.kvalues, np.int8)[numbers])
+    kept = np.zeros(blocks.shape, Q8_0.dtype)
+    kept["scale"] = blocks["scale"]
+    kept["packed"] = np.array(IQ4_NL.kvalues, np.int8)[numbers].view(np.uint8)
+    return kept
 
 
 def _halves(packed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -70,19 +96,14 @@ def _halves(packed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return packed & 15, packed >> 4
 
 
-def _of_bytes(scale: np.ndarray, integers: np.ndarray) -> np.ndarray:
-    blocks = np.zeros(scale.shape, Q8_0.dtype)
-    blocks["scale"] = scale
-    blocks["packed"] = integers.view(np.uint8)
-    return blocks
-
-
 KEPT = {
     GGMLQuantizationType.Q4_0: KeptBlocks(Q4_0, Q4_0.dtype),
     GGMLQuantizationType.Q4_1: KeptBlocks(Q4_1, Q4_1.dtype),
     GGMLQuantizationType.Q8_0: KeptBlocks(Q8_0, Q8_0.dtype),
     GGMLQuantizationType.Q4_K: KeptBlocks(Q4_1, _Q4_K, _from_q4_k),
-    GGMLQuantizationType.Q5_0: KeptBlocks(Q8_0, _Q5_0, _from_q5_0),
+    GGMLQuantizationType.Q5_0: KeptBlocks(Q5_0, _Q5_0, partial(_from_q5, format_=Q5_0)),
+    GGMLQuantizationType.Q5_1: KeptBlocks(Q5_1, _Q5_1, partial(_from_q5, format_=Q5_1)),
+    GGMLQuantizationType.Q5_K: KeptBlocks(Q5_1, _Q5_K, _from_q5_k),
     GGMLQuantizationType.IQ4_NL: KeptBlocks(Q8_0, _IQ4_NL, _from_iq4_nl),
 }
 """How the types are kept of which a format has the integers; of others it has none."""

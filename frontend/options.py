@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from llmc.runtime.errors import UserError
 
-BLOCK_DTYPES = ("q4_0", "q4_1", "q8_0", "int4_g64", "int4_g128")
+BLOCK_DTYPES = ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "int4_g64", "int4_g128")
 DTYPES = ("f32", "f16", "bf16", *BLOCK_DTYPES, "as-is")
 KV_DTYPES = ("auto", "f32", "f16", "q8_0")
 # Without --context: what a chat rarely exceeds. A KV cache takes up memory only as it fills.
@@ -21,16 +21,16 @@ class CompileOptions:
     """How to compile.
 
     `dtype` is the type that matrices are stored in. With f32, f16, bf16 arithmetic is in float32;
-    with q4_0, q4_1, q8_0 the matrices of linear layers are blocks of 32 values, with int4_g64 and
-    int4_g128 of 64 and 128, multiplied by activations that are rounded to 8 bits. `as-is` keeps
-    16-bit weights and such blocks, or groups of GPTQ and AWQ, as the checkpoint has them, and the
-    integers of some other blocks (`frontend/gguf_blocks.py`); of all other quantised formats it
-    makes q8_0. `kv_dtype` is the type of the KV cache: auto is f32 for weights in f32, f16 for
-    those in 16 bits, and q8_0 for blocks. `context` bounds the tokens of a sequence. `layers` keeps
-    only the first so many. `grid`, such as `dp=2,tp=2`, is of the ranks that run the model
-    together, and `plan` a file that says how it is split among them; with `overlap` they compute
-    one half of a prompt while they exchange the other. `no_tuning` leaves out what `llmc tune`
-    found on this machine.
+    with q4_0, q4_1, q5_0, q5_1, q8_0 the matrices of linear layers are blocks of 32 values, with
+    int4_g64 and int4_g128 of 64 and 128, multiplied by activations that are rounded to 8 bits.
+    `as-is` keeps 16-bit weights and such blocks, or groups of GPTQ and AWQ, as the checkpoint has
+    them, and the integers of some other blocks (`frontend/gguf_blocks.py`); of all other quantised
+    formats it makes q8_0. `kv_dtype` is the type of the KV cache: auto is f32 for weights in f32,
+    f16 for those in 16 bits, and q8_0 for blocks. `context` bounds the tokens of a sequence.
+    `layers` keeps only the first so many. `grid`, such as `dp=2,tp=2`, is of the ranks that run the
+    model together, and `plan` a file that says how it is split among them; with `overlap` they
+    compute one half of a prompt while they exchange the other. `no_tuning` leaves out what
+    `llmc tune` found on this machine.
     """
 
     target: str = "cpu"

@@ -6,7 +6,17 @@ import pytest
 import torch
 
 from llmc import dialects
-from llmc.dialects.blocks import FORMATS, Q4_0, Q4_1, Q8_0, BlockFormat, fitting, recode
+from llmc.dialects.blocks import (
+    FORMATS,
+    Q4_0,
+    Q4_1,
+    Q5_0,
+    Q5_1,
+    Q8_0,
+    BlockFormat,
+    fitting,
+    recode,
+)
 from llmc.pipelines.passes.bind_parameters import BindParameters
 from llmc.pipelines.passes.lower_llmc import LowerLlmc
 from llmc.pipelines.passes.quantize_activations import QuantizeActivations
@@ -54,13 +64,15 @@ def random_blocks(arrays: Arrays, format_: BlockFormat, *shape: int) -> np.ndarr
 
 def on_grid(arrays: Arrays, format_: BlockFormat) -> np.ndarray:
     """Rows whose scale is a power of two, so that arithmetic on them is exact, ties included."""
-    half_steps, values = {4: 15, 8: 127}[format_.bits], format_.values
+    half_steps = 127 if format_ == Q8_0 else format_.most
+    values = format_.values
     x = arrays.integers(2 * half_steps + 1, 6, 2 * values) - half_steps
-    if format_ == Q4_0:
-        x[:, 7::values] = [[-16], [16], [-16], [16], [-16], [16]]
-        x[::3, 19::values] = 16
+    if format_.offset:
+        extreme = 2 * format_.offset
+        x[:, 7::values] = extreme * np.array([[-1], [1], [-1], [1], [-1], [1]])
+        x[::3, 19::values] = extreme
     elif format_.has_minimum:
-        x[:, 7::values], x[:, 19::values] = -15, 15
+        x[:, 7::values], x[:, 19::values] = -half_steps, half_steps
     else:
         x[:, 7::values] = 254
     x[5, :values] = 0
@@ -74,6 +86,20 @@ def test_blocks_are_ggufs(arrays, format_):
     assert (format_.values, format_.bytes) == gguf.GGML_QUANT_SIZES[in_gguf(format_)]
     assert blocks.tobytes() == theirs.tobytes()
     assert_same(format_.decode(blocks), gguf.dequantize(theirs, in_gguf(format_)), tolerance=0)
+
+
+@pytest.mark.parametrize("format_", [Q5_0, Q5_1], ids=lambda format_: format_.name)
+def test_blocks_of_5_bits_are_ggufs_in_another_order(arrays, format_):
+    x = rows_of_many_kinds(arrays, format_.values)
+    blocks, theirs = format_.encode(x), gguf.quantize(x, in_gguf(format_))
+    assert (format_.values, format_.bytes) == gguf.GGML_QUANT_SIZES[in_gguf(format_)]
+    assert_same(format_.decode(blocks), gguf.dequantize(theirs, in_gguf(format_)), tolerance=0)
+    # Four bits of a value and of that 16 after it; a fifth of every fourth value, then.
+    packed = blocks["packed"][8, 0].astype(int)
+    stored = format_.integers(blocks)[8, 0].astype(int) + format_.offset
+    assert (packed[:16] == (stored[:16] & 15 | (stored[16:] & 15) << 4)).all()
+    fifths = [sum((stored[i + 4 * k] >> 4) << k for k in range(8)) for i in range(4)]
+    assert packed[16:].tolist() == fifths
 
 
 @pytest.mark.parametrize("values", [64, 128])
@@ -153,8 +179,9 @@ def test_integers_lie_in_the_order_of_values(arrays):
 def test_quantize(arrays, format_):
     x = on_grid(arrays, format_)
     blocks = dialects.QuantizeOp.reference(x, format_)
-    if format_ in OF_GGUF:
-        assert blocks.tobytes() == gguf.quantize(x, in_gguf(format_)).tobytes()
+    if format_ in (*OF_GGUF, Q5_0, Q5_1):
+        theirs = gguf.dequantize(gguf.quantize(x, in_gguf(format_)), in_gguf(format_))
+        assert_same(format_.decode(blocks), theirs, tolerance=0)
     else:
         assert np.abs(format_.decode(blocks) - x).max() == 1 / 16  # half a step
     case = Case(
@@ -232,7 +259,8 @@ def test_blocks_of_another_format(arrays, format_, to):
     blocks["scale"][0] *= -1
     values = format_.decode(blocks)
     found = recode(blocks, to)
-    if to == format_ or (format_ == Q4_0 and to.values == format_.values):
+    holds = to.values == format_.values and to.bits >= format_.bits and not format_.has_minimum
+    if to == format_ or holds:
         assert (to.decode(found) == values).all()
     else:
         assert (found == to.encode(values)).all()
@@ -246,7 +274,7 @@ def test_embedding(arrays):
     }
     cases = []
     for (name, table), shape in zip(
-        tables.items(), [(4,), (2, 3), (1, 4), (3,), (2, 2), (1,), (2,)], strict=True
+        tables.items(), [(4,), (2, 3), (1, 4), (3,), (2, 2), (1,), (2,), (3, 1), (5,)], strict=True
     ):
         ids, lead = arrays.integers(9, *shape), "bt"[-len(shape) :]
         rows = dialects.EmbeddingOp.reference(ids, table).astype(np.float32)

@@ -112,9 +112,10 @@ def test_kept_blocks_have_the_values_of_the_files(kind: GGMLQuantizationType) ->
     if KEPT[kind].format.has_minimum:
         blocks["minimum"] = random.standard_normal(blocks.shape)
     bound = np.zeros(blocks.shape)
-    if kind is GGMLQuantizationType.Q4_K:
+    if kind.name.endswith("_K"):
         # Each 32 values have up to 63 times the scale and the minimum, rounded to float16.
-        bound = 2.0**-11 * 63 * (15 * np.abs(blocks["scale"]) + np.abs(blocks["minimum"]))
+        most = KEPT[kind].format.most * np.abs(blocks["scale"]) + np.abs(blocks["minimum"])
+        bound = 2.0**-11 * 63 * most
     values = gguf.dequantize(data, kind)
     found = decode(KEPT[kind].blocks(data.reshape(-1), values.shape))
     assert (np.abs(found - values).reshape(*blocks.shape, -1) <= bound[..., None]).all()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from llmc.dialects.blocks import Q4_0, decode
+from llmc.dialects.blocks import FORMATS, decode
 from llmc.frontend.build import build_bundle
 from llmc.frontend.options import CompileOptions
 from llmc.runtime import load
@@ -26,7 +26,14 @@ def closed():
     gpu_device.cache_clear()
 
 
-@pytest.mark.parametrize(("family", "dtype"), [("llama", "f16"), ("mixtral", "q4_0")])
+@pytest.mark.parametrize(
+    ("family", "dtype"),
+    [
+        ("llama", "f16"),
+        ("mixtral", "q4_0"),
+        pytest.param("llama", "q5_1", marks=pytest.mark.thorough),
+    ],
+)
 def test_narrow_weights(tmp_path, family, dtype):
     """Against PyTorch with the same weights: what differs is the KV cache, rounded to 11 bits."""
     folder, bundle = tmp_path / "model", tmp_path / "bundle"
@@ -35,9 +42,9 @@ def test_narrow_weights(tmp_path, family, dtype):
     for name, parameter in model.named_parameters():
         if parameter.dim() > 1:
             values = parameter.detach().numpy()
-            in_blocks = dtype == "q4_0" and "embed" not in name and "gate.weight" not in name
-            rounded = decode(Q4_0.encode(values)) if in_blocks else values.astype(np.float16)
-            parameter.data = torch.from_numpy(rounded.astype(np.float32))
+            in_blocks = dtype in FORMATS and "embed" not in name and "gate.weight" not in name
+            rounded = FORMATS[dtype].encode(values) if in_blocks else values.astype(np.float16)
+            parameter.data = torch.from_numpy(decode(rounded).astype(np.float32))
     with torch.no_grad():
         expected = model(torch.tensor([IDS])).logits[0].numpy()
     logits = load(bundle).logits(IDS, every=True)

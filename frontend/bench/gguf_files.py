@@ -11,7 +11,16 @@ from llmc.runtime.draft import replacing
 
 _EMBEDDING, _HEAD = "token_embd.weight", "output.weight"
 # llama.h's numbers of file types.
-_FILE_TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q8_0": 7, "BF16": 32}
+_FILE_TYPES = {
+    "F32": 0,
+    "F16": 1,
+    "Q4_0": 2,
+    "Q4_1": 3,
+    "Q8_0": 7,
+    "Q5_0": 8,
+    "Q5_1": 9,
+    "BF16": 32,
+}
 
 
 def gguf_file(model: str, weights: str, stored: str, layers: int | None) -> Path:

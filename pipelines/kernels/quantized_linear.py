@@ -13,7 +13,8 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, math
 from torch_mlir.extras import types as T
 
-from llmc.dialects.bit_planes import HIGH, LOW, MIDDLE, OFFSET, BitPlane
+from llmc.dialects.bit_plane import BitPlane, with_starts
+from llmc.dialects.bit_planes import HIGH, LOW, MIDDLE, OFFSET
 from llmc.dialects.block_panels import WORD, header
 from llmc.dialects.blocks import Q8_0, BlockFormat
 from llmc.dialects.index_notation import (
@@ -68,9 +69,10 @@ class Panels:
         cls, stored: ir.Value, halves: ir.Value, format_: BlockFormat, signed: bool
     ) -> "Panels":
         """What `llmc.pack_blocks` makes of blocks; `halves` are the bytes of `stored` as f16."""
-        plane = Plane(stored, header(format_), BitPlane(format_.bits, 0))
+        starts = with_starts(format_.planes, header(format_), format_.values)
+        planes = [Plane(stored, *each) for each in starts]
         columns = stored.type.shape[-1] // format_.bytes
-        return cls([plane], halves, format_, columns, signed)
+        return cls(planes, halves, format_, columns, signed)
 
     @classmethod
     def of_planes(
@@ -246,7 +248,7 @@ def _dots(rows: QuantizedRows, panels: Panels, strand: int) -> ir.Value:
 
 def _words(plane: Plane, format_: BlockFormat) -> int:
     """How many words of four bytes a plane has of each block."""
-    return format_.values * plane.bits.bits // 8 // WORD
+    return plane.bits.bytes_of(format_.values) // WORD
 
 
 def _integer_of(

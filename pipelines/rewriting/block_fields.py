@@ -25,7 +25,7 @@ class BlockFields:
         """Those of the blocks `[..., B]`."""
         shape, format_ = list(weight.type.shape), weight.type.element_type.format
         byte = T.i8()
-        packed_type = ir.RankedTensorType.get([*shape, format_.bytes_of("packed")[1]], byte)
+        packed_type = ir.RankedTensorType.get([*shape, format_.bytes_in_order], byte)
         half_type = ir.RankedTensorType.get(shape, T.f16())
         with ir.InsertionPoint.after(weight.owner), weight.owner.location:
             packed = BlockFieldOp(weight, ir.StringAttr.get("integers"), packed_type).out
@@ -37,17 +37,17 @@ class BlockFields:
 
     @cached_property
     def integers(self) -> ir.Value:
-        """The integers themselves, of 4 or 8 bits: `[..., B, G]`."""
-        if self.format.bits == 8:
+        """The integers themselves, of 4 bits or in bytes: `[..., B, G]`."""
+        *shape, size = self.packed.type.shape
+        if size == self.format.values:
             return self.packed
-        *shape, _ = self.packed.type.shape
         element = T.i(self.format.bits)
         type_ = ir.RankedTensorType.get([*shape, self.format.values], element)
         with ir.InsertionPoint.after(self.packed.owner), self.packed.owner.location:
             return BitcastOp(self.packed, type_).out
 
     def value(self, integer: ir.Value, *halves: ir.Value) -> ir.Value:
-        """What an integer stands for, in f32: of 4 bits it is stored without sign."""
+        """What an integer stands for, in f32: of fewer bits than 8 it is stored without sign."""
         i32, f32 = T.i32(), T.f32()
         is_signed = self.format.bits == 8
         wide = arith.extsi(i32, integer) if is_signed else arith.extui(i32, integer)
