@@ -7,7 +7,7 @@ int4_g128 are q4_1 with larger blocks. q5_0 and q5_1 are GGUF's with the fifth b
 and in another order.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -98,6 +98,14 @@ class BlockFormat:
                 for start, plane in starts
             ),
         )
+
+    def holds(self, other: "BlockFormat") -> bool:
+        """Whether what blocks of `other` stand for is exactly what some of this format do.
+
+        An offset times a scale, a power of two, is a float16 as the minimum is.
+        """
+        as_wide = other.values == self.values and other.bits <= self.bits
+        return as_wide and (self.has_minimum or not other.has_minimum)
 
     def decode(self, blocks: np.ndarray) -> np.ndarray:
         """The values: blocks `[..., K / G]` -> float32 `[..., K]`."""
@@ -208,23 +216,29 @@ def fitting(format_: BlockFormat, length: int) -> BlockFormat | None:
     return max(alike, key=lambda each: each.values, default=None)
 
 
+def common_format(formats: Collection[BlockFormat]) -> BlockFormat:
+    """The smallest format that holds blocks of all these; q8_0 if none does."""
+    holding = [each for each in FORMATS.values() if all(map(each.holds, formats))]
+    return min(holding, key=lambda each: each.bytes / each.values, default=Q8_0)
+
+
 def recode(array: np.ndarray, format_: BlockFormat) -> np.ndarray:
     """Numbers `[..., K]` or blocks `[..., K / G]` as blocks of `format_`.
 
-    Exact from blocks of `format_`, and from those without minimum to any as wide and as long: their
-    integers are below 16, and -8 or -16 times a scale is a float16 too. Otherwise the nearest.
+    Exact where `format_` holds blocks of theirs, otherwise the nearest.
     """
     stored = format_of(array)
     if stored == format_:
         return array
-    alike = stored is not None and stored.values == format_.values
-    if stored is None or not alike or stored.has_minimum or stored.bits > format_.bits:
+    if stored is None or not format_.holds(stored):
         return format_.encode(decode(array))
     blocks = np.zeros(array.shape, format_.dtype)
     blocks["scale"] = array["scale"]
     offset = stored.offset if format_.has_minimum else format_.offset
     blocks["packed"] = format_.pack(stored.integers(array).view(np.uint8) + np.uint8(offset))
-    if format_.has_minimum:
+    if stored.has_minimum:
+        blocks["minimum"] = array["minimum"]
+    elif format_.has_minimum:
         blocks["minimum"] = array["scale"] * np.float16(-stored.offset)
     return blocks
 

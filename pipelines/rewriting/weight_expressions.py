@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from torch_mlir import ir
 
-from llmc.dialects.blocks import FORMATS, BlockFormat
+from llmc.dialects.blocks import FORMATS, BlockFormat, common_format
 from llmc.dialects.parameter import STORED
 from llmc.pipelines.recipes.recipe import Recipe, recipe_of, weight_operands
 from llmc.pipelines.rewriting.operations import is_used
@@ -58,7 +58,7 @@ def serves_only(weight: ir.Value, readers: Collection[tuple[str, int]]) -> bool:
 
 
 def stored_format(weight: ir.Value) -> BlockFormat | None:
-    """The widest format of blocks that the model stores the matrices of an expression in.
+    """The format that holds the blocks in which the model stores the matrices of an expression.
 
     The layers, and the operands of an expression, may differ; None where one is not in blocks.
     """
@@ -66,7 +66,7 @@ def stored_format(weight: ir.Value) -> BlockFormat | None:
     formats = [FORMATS.get(name) for op in parameters for name in _stored(op)]
     known = [format_ for format_ in formats if format_ is not None]
     is_in_blocks = known and len(known) == len(formats)
-    return max(known, key=lambda format_: format_.bytes / format_.values) if is_in_blocks else None
+    return common_format(known) if is_in_blocks else None
 
 
 def stored_alike(
