@@ -16,6 +16,7 @@ from llmc.dialects.blocks import (
     Q4_1,
     Q5_0,
     Q5_1,
+    Q6_G16,
     Q8_0,
     BlockFormat,
 )
@@ -59,6 +60,12 @@ class Q51Type(BlockType, name="q5_1"):
     format = Q5_1
 
 
+class Q6G16Type(BlockType, name="q6_g16"):
+    """16 values `scale * (q - 32)`, q of 6 bits: 14 bytes."""
+
+    format = Q6_G16
+
+
 class Q80Type(BlockType, name="q8_0"):
     """32 values `scale * q`, q of 8 bits and signed: 34 bytes."""
 
@@ -89,7 +96,7 @@ class ValuesType(CellType, name="q8_0_values"):
     format = VALUES
 
 
-_BLOCKS = (Q40Type, Q41Type, Q50Type, Q51Type, Q80Type, Int4G64Type, Int4G128Type)
+_BLOCKS = (Q40Type, Q41Type, Q50Type, Q51Type, Q6G16Type, Q80Type, Int4G64Type, Int4G128Type)
 TYPES = {type_.format.name: type_ for type_ in (*_BLOCKS, KeysType, ValuesType)}
 
 

@@ -4,7 +4,7 @@ An array of blocks has a structured element type, so that its shape is that of t
 in MLIR: a weight `[N, K]` is an array `[N, K / G]`, G being how many values of a row make a block.
 Little-endian, as ggml defines the formats of GGUF, which are q4_0, q4_1 and q8_0. int4_g64 and
 int4_g128 are q4_1 with larger blocks. q5_0 and q5_1 are GGUF's with the fifth bits after the others
-and in another order.
+and in another order. q6_g16 has the integers of Q6_K, and a scale of its own for every 16.
 """
 
 from collections.abc import Callable, Collection
@@ -181,6 +181,7 @@ def round_half_away(x: np.ndarray) -> np.ndarray:
 _PLANES = {
     4: (BitPlane(4, 0),),
     5: (BitPlane(4, 0), BitPlane(1, 4)),
+    6: (BitPlane(4, 0), BitPlane(2, 4)),
     8: (BitPlane(8, 0),),
 }
 
@@ -188,11 +189,12 @@ Q4_0 = BlockFormat("q4_0", bits=4, offset=8)
 Q4_1 = BlockFormat("q4_1", bits=4, has_minimum=True)
 Q5_0 = BlockFormat("q5_0", bits=5, offset=16)
 Q5_1 = BlockFormat("q5_1", bits=5, has_minimum=True)
+Q6_G16 = BlockFormat("q6_g16", bits=6, offset=32, values=16)
 Q8_0 = BlockFormat("q8_0", bits=8)
 INT4_G64 = BlockFormat("int4_g64", bits=4, has_minimum=True, values=64)
 INT4_G128 = BlockFormat("int4_g128", bits=4, has_minimum=True, values=128)
 
-_ALL = (Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, INT4_G64, INT4_G128)
+_ALL = (Q4_0, Q4_1, Q5_0, Q5_1, Q6_G16, Q8_0, INT4_G64, INT4_G128)
 FORMATS = {format_.name: format_ for format_ in _ALL}
 
 

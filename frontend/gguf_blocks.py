@@ -11,7 +11,16 @@ import numpy as np
 from gguf import GGMLQuantizationType
 from gguf.quants import IQ4_NL, Q4_K
 
-from llmc.dialects.blocks import Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, BlockFormat, by_slabs
+from llmc.dialects.blocks import (
+    Q4_0,
+    Q4_1,
+    Q5_0,
+    Q5_1,
+    Q6_G16,
+    Q8_0,
+    BlockFormat,
+    by_slabs,
+)
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,14 @@ _Q4_K = np.dtype([*_OF_K, ("packed", "u1", (4, 32))])
 _Q5_K = np.dtype([*_OF_K, ("upper", "u1", 32), ("packed", "u1", (4, 32))])
 _Q5_0 = np.dtype([("scale", "<f2"), ("upper", "u1", 4), ("packed", "u1", 16)])
 _Q5_1 = np.dtype([("scale", "<f2"), ("minimum", "<f2"), ("upper", "u1", 4), ("packed", "u1", 16)])
+_Q6_K = np.dtype(
+    [
+        ("packed", "u1", (2, 2, 32)),
+        ("upper", "u1", (2, 1, 32)),
+        ("factors", "i1", 16),
+        ("scale", "<f2"),
+    ]
+)
 _IQ4_NL = np.dtype([("scale", "<f2"), ("packed", "u1", 16)])
 
 
@@ -83,6 +100,21 @@ def _from_q5(blocks: np.ndarray, format_: BlockFormat) -> np.ndarray:
     return kept
 
 
+def _from_q6_k(blocks: np.ndarray) -> np.ndarray:
+    """256 values have a scale, times 8 bits of every 16.
+
+    Of four times 32 values, twice, the lower 4 bits of the first two share bytes with those of the
+    others, and the upper 2 of all four.
+    """
+    lower = np.concatenate(_halves(blocks["packed"]), axis=-2)
+    upper = np.concatenate([blocks["upper"] >> 2 * part & 3 for part in range(4)], axis=-2)
+    parts = np.zeros((*blocks.shape, 16), Q6_G16.dtype)
+    with np.errstate(over="ignore"):
+        parts["scale"] = blocks["scale"].astype(np.float32)[..., None] * blocks["factors"]
+    parts["packed"] = Q6_G16.pack((lower | upper << 4).reshape(*parts.shape, 16))
+    return parts.reshape(*blocks.shape[:-1], -1)
+
+
 def _from_iq4_nl(blocks: np.ndarray) -> np.ndarray:
     numbers = np.concatenate(_halves(blocks["packed"]), axis=-1)
     kept = np.zeros(blocks.shape, Q8_0.dtype)
@@ -104,6 +136,7 @@ KEPT = {
     GGMLQuantizationType.Q5_0: KeptBlocks(Q5_0, _Q5_0, partial(_from_q5, format_=Q5_0)),
     GGMLQuantizationType.Q5_1: KeptBlocks(Q5_1, _Q5_1, partial(_from_q5, format_=Q5_1)),
     GGMLQuantizationType.Q5_K: KeptBlocks(Q5_1, _Q5_K, _from_q5_k),
+    GGMLQuantizationType.Q6_K: KeptBlocks(Q6_G16, _Q6_K, _from_q6_k),
     GGMLQuantizationType.IQ4_NL: KeptBlocks(Q8_0, _IQ4_NL, _from_iq4_nl),
 }
 """How the types are kept of which a format has the integers; of others it has none."""

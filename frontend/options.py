@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from llmc.runtime.errors import UserError
 
-BLOCK_DTYPES = ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "int4_g64", "int4_g128")
+BLOCK_DTYPES = ("q4_0", "q4_1", "q5_0", "q5_1", "q6_g16", "q8_0", "int4_g64", "int4_g128")
 DTYPES = ("f32", "f16", "bf16", *BLOCK_DTYPES, "as-is")
 KV_DTYPES = ("auto", "f32", "f16", "q8_0")
 # Without --context: what a chat rarely exceeds. A KV cache takes up memory only as it fills.

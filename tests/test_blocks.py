@@ -128,7 +128,7 @@ def test_which_blocks_fill_rows():
         if (format_ := fitting(FORMATS[name], length)) != FORMATS[name]
     }
     assert names == {
-        **{(name, 48): None for name in FORMATS},
+        **{(name, 48): None for name in FORMATS if name != "q6_g16"},
         ("int4_g64", 32): "q4_1",
         ("int4_g128", 32): "q4_1",
         ("int4_g128", 576): "int4_g64",
@@ -183,7 +183,8 @@ def test_quantize(arrays, format_):
         theirs = gguf.dequantize(gguf.quantize(x, in_gguf(format_)), in_gguf(format_))
         assert_same(format_.decode(blocks), theirs, tolerance=0)
     else:
-        assert np.abs(format_.decode(blocks) - x).max() == 1 / 16  # half a step
+        # Half a step, or all of one where a value and its negative are the largest.
+        assert np.abs(format_.decode(blocks) - x).max() == (2 if format_.offset else 1) / 16
     case = Case(
         "quantize",
         "llmc.quantize",
@@ -255,7 +256,7 @@ def test_quantized_linear(arrays, format_):
 @EACH_FORMAT
 @pytest.mark.parametrize("to", FORMATS.values(), ids=FORMATS)
 def test_blocks_of_another_format(arrays, format_, to):
-    blocks = random_blocks(arrays, format_, 5, 4)
+    blocks = random_blocks(arrays, format_, 5, 8)
     blocks["scale"][0] *= -1
     values = format_.decode(blocks)
     found = recode(blocks, to)
@@ -274,7 +275,9 @@ def test_embedding(arrays):
     }
     cases = []
     for (name, table), shape in zip(
-        tables.items(), [(4,), (2, 3), (1, 4), (3,), (2, 2), (1,), (2,), (3, 1), (5,)], strict=True
+        tables.items(),
+        [(4,), (2, 3), (1, 4), (3,), (2, 2), (1,), (2,), (3, 1), (5,), (2, 1)],
+        strict=True,
     ):
         ids, lead = arrays.integers(9, *shape), "bt"[-len(shape) :]
         rows = dialects.EmbeddingOp.reference(ids, table).astype(np.float32)

@@ -175,6 +175,10 @@ CASES = [
     Case(13, 64, 50, format="q5_0", dynamic=True, bias=True, target="cpu:icelake-server"),
     Case(5, 64, 32, format="q5_0", columns=8, target="cpu:haswell"),
     Case(1, 64, 32, format="q5_1", columns=8, target="cpu:x86-64-v2"),
+    Case(1, 48, 64, format="q6_g16", norm=True),
+    Case(35, 128, 64, format="q6_g16", dynamic=True, after="gate"),
+    Case(7, 64, 32, format="q6_g16", columns=8, bias=True, target="cpu:haswell"),
+    Case(3, 64, 32, format="q6_g16", columns=4, target="cpu:x86-64-v2"),
     Case(1, 96, 64, format="planes", norm=True),
     Case(1, 96, 64, format="high"),
     Case(35, 128, 64, format="planes", dynamic=True, after="add"),
@@ -197,7 +201,9 @@ def test_one_row_of_a_large_weight(monkeypatch, format_):
     check(Case(1, 576, 96, format_, norm=True, after="gate"))
 
 
-@pytest.mark.parametrize("format_", ["q4_1", "q5_0", "q8_0", "int4_g128", "planes", "high"])
+@pytest.mark.parametrize(
+    "format_", ["q4_1", "q5_0", "q6_g16", "q8_0", "int4_g128", "planes", "high"]
+)
 def test_two_rows_at_once(monkeypatch, format_):
     """What Arm's SMMLA is given, on any CPU: the instruction as its manual has it."""
     monkeypatch.setattr(byte_instructions, "_smmla", smmla)

@@ -70,6 +70,7 @@ MIXED = [
     Case("qwen2", "Q8_0"),  # tied
     Case("qwen3", "Q5_0"),
     Case("mixtral", "Q5_1"),
+    Case("qwen3", "F32", dtype="q6_g16"),
     Case("llama", "F32", dtype="q4_0"),
     Case("llama", "F32", dtype="int4_g128"),  # and int4_g64 where rows are of 64
     Case("mixtral", "F32", dtype="q4_1"),

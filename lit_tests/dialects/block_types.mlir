@@ -11,7 +11,7 @@ func.func @formats(%a: tensor<6x2x!llmc.q4_0>, %b: tensor<?x2x!llmc.q4_1>, %c: t
 // -----
 
 // Of a format that is not there it is said which there are.
-// CHECK: error: no such type: those of llmc are !llmc.q4_0, !llmc.q4_1, !llmc.q5_0, !llmc.q5_1, !llmc.q8_0, !llmc.int4_g64, !llmc.int4_g128, !llmc.q8_0_keys, !llmc.q8_0_values
+// CHECK: error: no such type: those of llmc are !llmc.q4_0, !llmc.q4_1, !llmc.q5_0, !llmc.q5_1, !llmc.q6_g16, !llmc.q8_0, !llmc.int4_g64, !llmc.int4_g128, !llmc.q8_0_keys, !llmc.q8_0_values
 func.func private @unknown(tensor<6x2x!llmc.q6_0>)
 
 // -----

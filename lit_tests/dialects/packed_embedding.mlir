@@ -28,7 +28,7 @@ func.func @ids(%i: tensor<3xf32>, %t: tensor<3x2x136xi8>) {
 // -----
 
 func.func @unknown(%i: tensor<3xi64>, %t: tensor<3x2x136xi8>) {
-  // CHECK: error: 'llmc.packed_embedding' op attribute 'format' must be one of q4_0, q4_1, q5_0, q5_1, q8_0, int4_g64, int4_g128, not "f16"
+  // CHECK: error: 'llmc.packed_embedding' op attribute 'format' must be one of q4_0, q4_1, q5_0, q5_1, q6_g16, q8_0, int4_g64, int4_g128, not "f16"
   %y = "llmc.packed_embedding"(%i, %t) {format = "f16"}
      : (tensor<3xi64>, tensor<3x2x136xi8>) -> tensor<3x64xf32>
   return

@@ -35,7 +35,7 @@ func.func @minimum(%x: tensor<3x64xf32>, %w: tensor<1x2x80xi8>) -> tensor<3x4xf3
 // -----
 
 func.func @unknown(%x: tensor<3x64xf32>, %w: tensor<2x2x72xi8>) {
-  // CHECK: error: 'llmc.packed_quantized_linear' op attribute 'format' must be one of q4_0, q4_1, q5_0, q5_1, q8_0, int4_g64, int4_g128, not "q6_0"
+  // CHECK: error: 'llmc.packed_quantized_linear' op attribute 'format' must be one of q4_0, q4_1, q5_0, q5_1, q6_g16, q8_0, int4_g64, int4_g128, not "q6_0"
   %y = "llmc.packed_quantized_linear"(%x, %w) {format = "q6_0", operandSegmentSizes = array<i32: 1, 1, 0>}
      : (tensor<3x64xf32>, tensor<2x2x72xi8>) -> tensor<3x5xf32>
   return

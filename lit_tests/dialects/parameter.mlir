@@ -50,7 +50,7 @@ func.func @no_tensor() {
 // -----
 
 func.func @formats() {
-  // CHECK: error: 'llmc.parameter' op attribute 'llmc.stored' must name one of q4_0, q4_1, q5_0, q5_1, q8_0, int4_g64, int4_g128 for each of 2, but is ["q4_1"]
+  // CHECK: error: 'llmc.parameter' op attribute 'llmc.stored' must name one of q4_0, q4_1, q5_0, q5_1, q6_g16, q8_0, int4_g64, int4_g128 for each of 2, but is ["q4_1"]
   %w = "llmc.parameter"() {sources = ["a", "b"], llmc.stored = ["q4_1"]} : () -> tensor<6x32xf32>
   return
 }

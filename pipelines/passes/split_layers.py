@@ -20,8 +20,8 @@ from llmc.pipelines.walks import find
 class SplitLayers(Pass):
     """Copies a layer function for each way in which its layers' weights are stored.
 
-    A function reads a weight in one format for all its layers, the widest, and files with several
-    formats have wide ones in few layers. The copy of `decode.layer0` for the second way is
+    A function reads a weight in one format for all its layers, which holds them, and files with
+    several formats have wide ones in few layers. The copy of `decode.layer0` for the second way is
     `decode.layer0_1`, and so on. There are at most `ways`: those of most layers, the last for all
     others. Functions that are numbered already stay.
     """

@@ -12,7 +12,7 @@ from llmc.dialects.block_types import block_format
 
 Weights = dict[str, np.ndarray]
 
-_BLOCK = 32
+_BLOCK = 16
 """The values of the smallest blocks."""
 
 

@@ -4,7 +4,7 @@
 // RUN: llmc-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(quantize-weights{format=int4_g128})' | filecheck %s --check-prefix=GROUPS
 // RUN: not llmc-opt %s --pass-pipeline='builtin.module(quantize-weights{format=q6_0})' 2>&1 | filecheck %s --check-prefix=UNKNOWN
 
-// UNKNOWN: error: option 'format' of pass 'quantize-weights' must be one of q4_0, q4_1, q5_0, q5_1, q8_0, int4_g64, int4_g128, as-is, not 'q6_0'
+// UNKNOWN: error: option 'format' of pass 'quantize-weights' must be one of q4_0, q4_1, q5_0, q5_1, q6_g16, q8_0, int4_g64, int4_g128, as-is, not 'q6_0'
 
 // CHECK-LABEL: func.func @layer
 // CHECK:         %[[W:.+]] = "llmc.parameter"() {sources = ["a", "b"]} : () -> tensor<8x64xf32>
