@@ -103,6 +103,8 @@ def read_integers(packed: ir.Value, format_: BlockFormat) -> ir.Value:
         stored = fold(arith.ori, more, bits)
         return arith.subi(stored, byte(format_.offset)) if format_.offset else stored
 
+    if not (others or format_.offset):
+        return first
     return pointwise(f"{','.join([lead] * (1 + len(others)))}->{lead}", join, first, *others)
 
 
@@ -185,7 +187,7 @@ def read_halves(both: ir.Value) -> ir.Value:
     """A float16 that lies in two bytes, the lower first, as f32: i8 `[..., 2]` -> `[...]`."""
     *leading, _ = sizes(both)
     low, high = (
-        slice_of(both, [*[0] * len(leading), byte], [*leading, 1], leading) for byte in (0, 1)
+        slice_of(both, [*[0] * len(leading), half], [*leading, 1], leading) for half in (0, 1)
     )
     lead, i16, f32 = letters(len(leading)), T.i16(), T.f32()
 

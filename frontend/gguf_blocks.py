@@ -11,6 +11,7 @@ import numpy as np
 from gguf import GGMLQuantizationType
 from gguf.quants import IQ4_NL, Q4_K
 
+from llmc.dialects.bit_plane import BitPlane
 from llmc.dialects.blocks import (
     Q4_0,
     Q4_1,
@@ -45,6 +46,14 @@ class KeptBlocks:
 
 
 _OF_K = [("scale", "<f2"), ("minimum", "<f2"), ("factors", "u1", 12)]
+_Q3_K = np.dtype(
+    [
+        ("upper", "u1", 32),
+        ("packed", "u1", (2, 1, 32)),
+        ("factors", "u1", 12),
+        ("scale", "<f2"),
+    ]
+)
 _Q4_K = np.dtype([*_OF_K, ("packed", "u1", (4, 32))])
 _Q5_K = np.dtype([*_OF_K, ("upper", "u1", 32), ("packed", "u1", (4, 32))])
 _Q5_0 = np.dtype([("scale", "<f2"), ("upper", "u1", 4), ("packed", "u1", 16)])
@@ -107,11 +116,28 @@ def _from_q6_k(blocks: np.ndarray) -> np.ndarray:
     others, and the upper 2 of all four.
     """
     lower = np.concatenate(_halves(blocks["packed"]), axis=-2)
-    upper = np.concatenate([blocks["upper"] >> 2 * part & 3 for part in range(4)], axis=-2)
-    parts = np.zeros((*blocks.shape, 16), Q6_G16.dtype)
-    with np.errstate(over="ignore"):
-        parts["scale"] = blocks["scale"].astype(np.float32)[..., None] * blocks["factors"]
-    parts["packed"] = Q6_G16.pack((lower | upper << 4).reshape(*parts.shape, 16))
+    return _in_16(blocks, lower | _quarters(blocks["upper"]) << 4, blocks["factors"])
+
+
+def _from_q3_k(blocks: np.ndarray) -> np.ndarray:
+    """256 values of 3 bits have a scale, times 6 bits of every 16, which are 32 too large.
+
+    Of four times 32 values, twice, the lower 2 bits share bytes; of all 32 times 8 the third ones.
+    """
+    third = np.unpackbits(blocks["upper"][..., None, :], axis=-2, bitorder="little")
+    lower = _quarters(blocks["packed"]).reshape(third.shape)
+    factors = BitPlane(4, 0).give(blocks["factors"][..., :8])
+    factors |= BitPlane(2, 4).give(blocks["factors"][..., 8:])
+    stored = (lower | third << 2) + np.uint8(Q6_G16.offset - 4)
+    return _in_16(blocks, stored, factors.view(np.int8) - np.int8(32))
+
+
+def _in_16(blocks: np.ndarray, stored: np.ndarray, factors: np.ndarray) -> np.ndarray:
+    """Blocks of 16 of the 256 integers `stored`, with `factors [..., 16]` of the scale."""
+    parts = np.zeros(factors.shape, Q6_G16.dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        parts["scale"] = blocks["scale"].astype(np.float32)[..., None] * factors
+    parts["packed"] = Q6_G16.pack(stored.reshape(*parts.shape, 16))
     return parts.reshape(*blocks.shape[:-1], -1)
 
 
@@ -123,6 +149,11 @@ def _from_iq4_nl(blocks: np.ndarray) -> np.ndarray:
     return kept
 
 
+def _quarters(packed: np.ndarray) -> np.ndarray:
+    """The pairs of bits of each byte, the lowest first: `[..., 1, 32]` -> `[..., 4, 32]`."""
+    return np.concatenate([packed >> 2 * part & 3 for part in range(4)], axis=-2)
+
+
 def _halves(packed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The lower and the upper 4 bits of each byte."""
     return packed & 15, packed >> 4
@@ -132,6 +163,7 @@ KEPT = {
     GGMLQuantizationType.Q4_0: KeptBlocks(Q4_0, Q4_0.dtype),
     GGMLQuantizationType.Q4_1: KeptBlocks(Q4_1, Q4_1.dtype),
     GGMLQuantizationType.Q8_0: KeptBlocks(Q8_0, Q8_0.dtype),
+    GGMLQuantizationType.Q3_K: KeptBlocks(Q6_G16, _Q3_K, _from_q3_k),
     GGMLQuantizationType.Q4_K: KeptBlocks(Q4_1, _Q4_K, _from_q4_k),
     GGMLQuantizationType.Q5_0: KeptBlocks(Q5_0, _Q5_0, partial(_from_q5, format_=Q5_0)),
     GGMLQuantizationType.Q5_1: KeptBlocks(Q5_1, _Q5_1, partial(_from_q5, format_=Q5_1)),
