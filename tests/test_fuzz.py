@@ -173,8 +173,14 @@ def test_mangled_pipelines(front_door, tmp_path, request, short):
     ],
     ids=range(15),
 )
-def test_hostile_files(content, tmp_path):
-    """By the command itself, as a user runs it."""
+def test_hostile_files(front_door, content, tmp_path):
+    file = tmp_path / "hostile.mlir"
+    file.write_bytes(content)
+    judge(*front_door.run(str(file), "--canonicalize"))
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\xfd", b"#a = " + b"[" * 100_000], ids=range(2))
+def test_the_command_itself_takes_hostile_files(content, tmp_path):
     file = tmp_path / "hostile.mlir"
     file.write_bytes(content)
     words = [sys.executable, "-m", "llmc.tools.llmc_opt", str(file), "--canonicalize"]
