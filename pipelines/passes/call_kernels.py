@@ -86,8 +86,12 @@ class CallKernels(Pass):
         module.context.allow_unregistered_dialects = True
         # What appends takes in the operations before it; norms are taken in by all their readers.
         order = {"llmc.cache_append": 0, "llmc.rms_norm": 2}
-        found = [op for op in find(module.operation, *KERNELS, "llmc.rms_norm") if has_kernel(op)]
-        found = [op for op in found if not _is_in_kernel(op)]
+        # Of what was split off rows, a norm's readers may not be those that take it in.
+        found = [
+            op
+            for op in find(module.operation, *KERNELS, "llmc.rms_norm")
+            if (op.name not in KERNELS or has_kernel(op)) and not _is_in_kernel(op)
+        ]
         unit = VectorUnit(self.lanes, self.instruction)
         for op in sorted(found, key=lambda op: order.get(op.name, 1)):
             if op.name in KERNELS and is_needed(op):

@@ -79,7 +79,8 @@ def call_append(op: CacheAppendOp, cpu: VectorUnit) -> list[ir.Value]:
     interleaved = bool(turned and turned.interleaved.value)
     x, token_heads = where_they_lie(plain.value, cpu.lanes)
     tokens = as_value(size(plain.value, 2))
-    each = tokens if rows == op.rows else as_value(lengths_of(op.rows, rows).each)
+    # Not of `rows`, which nobody may read then: for a norm of them there is no other lowering.
+    each = tokens if rows == op.rows else as_value(lengths_of(op.rows, plain.value).each)
     new = dispatch(
         append(token_heads, bool(tables), interleaved, plain.norm, cell_format(op.cache.type)),
         [x, *tables, *plain.weights],

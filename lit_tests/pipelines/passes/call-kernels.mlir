@@ -294,6 +294,31 @@ func.func @append(%rows: tensor<1x?x64xf32>, %table: tensor<1x?x16xf32>, %cache:
   return %new : tensor<2x?x2x?x16xf16>
 }
 
+// So they are where the rows of several sequences are normalised last, and split then: nothing is
+// left of the norm, not even to tell how many there are.
+// CHECK-LABEL: func.func @append_normed(
+// CHECK-NOT:     llmc.
+// CHECK:         "flow.dispatch"
+// CHECK-NOT:     llmc.
+// CHECK:         return
+// LANES-LABEL: func.func @append_normed(
+// LANES-NOT:     llmc.
+// LANES:         return
+func.func @append_normed(%x: tensor<1x2x?x16xf32>, %weight: tensor<16xf32>, %cache: tensor<2x?x2x?x16xf16>,
+                         %sequences: index, %i: index) -> tensor<2x?x2x?x16xf16> {
+  %c2 = arith.constant 2 : index
+  %n = "llmc.rms_norm"(%x, %weight) {operandSegmentSizes = array<i32: 1, 1>, epsilon = 1.0e-3, offset = 0.0}
+     : (tensor<1x2x?x16xf32>, tensor<16xf32>) -> tensor<1x2x?x16xf32>
+  %t = tensor.dim %x, %c2 : tensor<1x2x?x16xf32>
+  %each = arith.divui %t, %sequences : index
+  %flat = tensor.collapse_shape %n [[0, 1], [2], [3]] : tensor<1x2x?x16xf32> into tensor<2x?x16xf32>
+  %cut = tensor.expand_shape %flat [[0], [1, 2], [3]] output_shape [2, %sequences, %each, 16] : tensor<2x?x16xf32> into tensor<2x?x?x16xf32>
+  %e = tensor.empty(%sequences, %each) : tensor<?x2x?x16xf32>
+  %split = linalg.transpose ins(%cut : tensor<2x?x?x16xf32>) outs(%e : tensor<?x2x?x16xf32>) permutation = [1, 0, 2, 3]
+  %new = "llmc.cache_append"(%cache, %split, %i, %i, %i) : (tensor<2x?x2x?x16xf16>, tensor<?x2x?x16xf32>, index, index, index) -> tensor<2x?x2x?x16xf16>
+  return %new : tensor<2x?x2x?x16xf16>
+}
+
 // One token's rows are appended by linalg.
 // CHECK-LABEL: func.func @one_token
 // CHECK:         llmc.cache_append
