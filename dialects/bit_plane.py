@@ -8,7 +8,9 @@ word.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import accumulate
+from operator import or_
 
 import numpy as np
 
@@ -55,3 +57,9 @@ def with_starts(planes: Sequence[BitPlane], before: int, values: int) -> list[tu
     """Each plane of `values` integers, and how many bytes come before it: first `before`."""
     sizes = [plane.bytes_of(values) for plane in planes]
     return list(zip(accumulate(sizes, initial=before), planes, strict=False))
+
+
+def give_all(starts: Sequence[tuple[int, BitPlane]], rows: np.ndarray, values: int) -> np.ndarray:
+    """The bits of `values` integers that lie in planes of `rows [..., bytes]`: uint8 `[..., G]`."""
+    bits = [plane.give(rows[..., at : at + plane.bytes_of(values)]) for at, plane in starts]
+    return reduce(or_, bits)

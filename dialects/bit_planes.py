@@ -13,7 +13,7 @@ from operator import or_
 
 import numpy as np
 
-from llmc.dialects.bit_plane import BitPlane, with_starts
+from llmc.dialects.bit_plane import BitPlane, give_all, with_starts
 from llmc.dialects.block_panels import pack_bytes, unpack_bytes
 from llmc.dialects.blocks import Q8_0, by_slabs
 
@@ -70,11 +70,12 @@ def unpack_planes(high: np.ndarray, low: np.ndarray | None, outputs: int) -> np.
     rows = unpack_bytes(high, HIGH.bytes, HIGH.before, outputs)
     blocks = np.zeros(rows.shape[:-1], Q8_0.dtype)
     blocks["scale"] = np.ascontiguousarray(rows[..., : HIGH.before]).view("<f2")[..., 0]
-    stored = _bits(rows, HIGH)
+    stored = give_all(HIGH.starts, rows, Q8_0.values)
     if low is None:
         stored |= np.uint8(MIDDLE)
     else:
-        stored |= _bits(unpack_bytes(low, LOW.bytes, LOW.before, outputs), LOW)
+        rows = unpack_bytes(low, LOW.bytes, LOW.before, outputs)
+        stored |= give_all(LOW.starts, rows, Q8_0.values)
     blocks["packed"] = stored - np.uint8(OFFSET)
     return blocks
 
@@ -105,14 +106,3 @@ def _bytes(blocks: np.ndarray, part: Planes) -> np.ndarray:
     stored = _stored(blocks)
     words = [plane.take(stored) for plane in part.planes]
     return np.concatenate([scales[..., : part.before], *words], -1)
-
-
-def _bits(rows: np.ndarray, part: Planes) -> np.ndarray:
-    """The bits of stored integers that are in a part: `[..., bytes]` -> uint8 `[..., 32]`."""
-    return reduce(
-        or_,
-        (
-            plane.give(rows[..., start : start + plane.bytes_of(Q8_0.values)])
-            for start, plane in part.starts
-        ),
-    )

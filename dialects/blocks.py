@@ -10,12 +10,10 @@ and in another order. q6_g16 has the integers of Q6_K, and a scale of its own fo
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import reduce
-from operator import or_
 
 import numpy as np
 
-from llmc.dialects.bit_plane import BitPlane, with_starts
+from llmc.dialects.bit_plane import BitPlane, give_all, with_starts
 
 _SLAB = 2**20
 """Bytes of a matrix that a thread works on at once."""
@@ -91,13 +89,7 @@ class BlockFormat:
         if self.bits == 8:
             return blocks["packed"]
         starts = with_starts(self.planes, 0, self.values)
-        return reduce(
-            or_,
-            (
-                plane.give(blocks["packed"][..., start : start + plane.bytes_of(self.values)])
-                for start, plane in starts
-            ),
-        )
+        return give_all(starts, blocks["packed"], self.values)
 
     def holds(self, other: "BlockFormat") -> bool:
         """Whether what blocks of `other` stand for is exactly what some of this format do.

@@ -12,8 +12,10 @@ from llmc.dialects.blocks import (
     Q4_1,
     Q5_0,
     Q5_1,
+    Q6_G16,
     Q8_0,
     BlockFormat,
+    common_format,
     fitting,
     recode,
 )
@@ -251,6 +253,21 @@ def test_quantized_linear(arrays, format_):
         )
         cases += [*on_floats.in_both("bt"), *on_integers.in_both("bt")]
     check(cases)
+
+
+@pytest.mark.parametrize(
+    ("formats", "common"),
+    [
+        ([Q5_0], Q5_0),
+        ([Q4_1, Q4_0], Q4_1),
+        ([Q4_0, Q5_0], Q5_0),
+        ([Q4_1, Q5_0], Q5_1),
+        ([Q5_1, Q6_G16], Q8_0),
+        ([Q4_1, Q8_0], Q8_0),
+    ],
+)
+def test_the_smallest_format_that_holds_all(formats, common):
+    assert common_format(formats) == common
 
 
 @EACH_FORMAT

@@ -32,11 +32,11 @@ class QuantizeWeights(Pass):
     experts, in f32 that serve linear layers, and lookups by `llmc.embedding`, alone. `format` is a
     format of blocks, or as-is: the one that the model stores the weight in, where layers differ one
     that holds them all or q8_0, and no change where it has none. Where blocks of 128 or 64 values
-    do not fill K, it is the format like it with the largest that do; where those of 32 do not, the
-    weight is left alone. So is that of a layer by whose result experts are chosen, or that has a
-    single output: it is small, and what it chooses or weighs hangs on little.
-    Tables that no linear layer reads are left alone, unless they are stored as blocks. Changes
-    numerics, but for as-is: every weight is rounded to a value that a block holds.
+    do not fill K, it is the format like it with the largest that do; where none do, the weight is
+    left alone. So is that of a layer by whose result experts are chosen, or that has a single
+    output: it is small, and what it chooses or weighs hangs on little. Tables that no linear layer
+    reads are left alone, unless they are stored as blocks. Changes numerics, but where blocks are
+    kept or held: every weight is rounded to a value that a block holds.
     """
 
     name: ClassVar[str] = "quantize-weights"
