@@ -10,7 +10,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 from torch_mlir.extras import types as T
 
-from llmc.dialects.bit_plane import BitPlane, with_starts
+from llmc.dialects.bit_plane import BitPlane
 from llmc.dialects.block_bytes import to_blocks, to_bytes
 from llmc.dialects.block_types import block_type
 from llmc.dialects.blocks import BlockFormat
@@ -95,7 +95,7 @@ def read_integers(packed: ir.Value, format_: BlockFormat) -> ir.Value:
     lead = letters(packed.type.rank)
     first, *others = (
         give(slice_of_rows(packed, start, plane.bytes_of(format_.values)), plane)
-        for start, plane in with_starts(format_.planes, 0, format_.values)
+        for start, plane in format_.plane_starts()
     )
 
     def join(bits: ir.Value, *rest: ir.Value) -> ir.Value:

@@ -40,6 +40,10 @@ class BlockFormat:
         """Where the bits of the values lie, in order."""
         return _PLANES[self.bits]
 
+    def plane_starts(self, before: int = 0) -> list[tuple[int, BitPlane]]:
+        """Each of the planes, and where its bytes begin, the first after `before` bytes."""
+        return with_starts(self.planes, before, self.values)
+
     @property
     def dtype(self) -> np.dtype:
         """A block, as an element of an array."""
@@ -69,12 +73,12 @@ class BlockFormat:
 
     def integers(self, blocks: np.ndarray) -> np.ndarray:
         """`stored - offset` of every value: blocks `[...]` -> int8 `[..., G]`."""
-        integers = self._stored(blocks).view(np.int8)
+        integers = self.unpack(blocks["packed"]).view(np.int8)
         return integers - np.int8(self.offset) if self.offset else integers
 
     def in_order(self, blocks: np.ndarray) -> np.ndarray:
         """The stored integers, pairs of 4 bits in a byte: blocks `[...]` -> int8 `[..., S]`."""
-        stored = self._stored(blocks)
+        stored = self.unpack(blocks["packed"])
         if self.bits == 4:
             stored = stored[..., ::2] | stored[..., 1::2] << 4
         return np.ascontiguousarray(stored).view(np.int8)
@@ -83,13 +87,6 @@ class BlockFormat:
     def bytes_in_order(self) -> int:
         """How many bytes `in_order` makes of a block."""
         return self.values // 2 if self.bits == 4 else self.values
-
-    def _stored(self, blocks: np.ndarray) -> np.ndarray:
-        """The integers as they are stored: blocks `[...]` -> uint8 `[..., G]`."""
-        if self.bits == 8:
-            return blocks["packed"]
-        starts = with_starts(self.planes, 0, self.values)
-        return give_all(starts, blocks["packed"], self.values)
 
     def holds(self, other: "BlockFormat") -> bool:
         """Whether what blocks of `other` stand for is exactly what some of this format do.
@@ -128,6 +125,12 @@ class BlockFormat:
     def pack(self, stored: np.ndarray) -> np.ndarray:
         """The bytes of integers as they are stored: uint8 `[..., G]` -> `[..., bytes]`."""
         return np.concatenate([plane.take(stored) for plane in self.planes], -1)
+
+    def unpack(self, packed: np.ndarray) -> np.ndarray:
+        """Integers as they are stored, of their bytes: uint8 `[..., bytes]` -> `[..., G]`."""
+        if self.bits == 8:
+            return packed
+        return give_all(self.plane_starts(), packed, self.values)
 
     def _scale_and_minimum(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Of each row, both float32 `[..., 1]`."""

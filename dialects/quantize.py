@@ -26,10 +26,10 @@ from llmc.dialects.llmc import Operation
 class QuantizeOp(Operation, name="quantize", traits=[ext.Pure]):
     """The blocks nearest to the rows of `x [..., K]`, as ggml's reference chooses them.
 
-    Scale and minimum come from the range of a block's values, rounded to the nearest: Q4_0 divides
-    the value of largest magnitude by -8, Q5_0 by -16; formats with a minimum divide the range from
-    the least to the largest, of 4 bits by 15, of 5 by 31; Q8_0 the largest magnitude by 127. `x`
-    holds finite numbers.
+    Scale and minimum come from the range of a block's values, rounded to the nearest: formats with
+    an offset divide the value of largest magnitude by that, negated; those with a minimum the range
+    from the least to the largest, of 4 bits by 15, of 5 by 31; Q8_0 the largest magnitude by 127.
+    `x` holds finite numbers.
 
         %w = "llmc.quantize"(%x) : (tensor<1536x576xf32>) -> tensor<1536x18x!llmc.q4_1>
     """

@@ -11,7 +11,6 @@ import numpy as np
 from gguf import GGMLQuantizationType
 from gguf.quants import IQ4_NL, Q4_K
 
-from llmc.dialects.bit_plane import BitPlane
 from llmc.dialects.blocks import (
     Q4_0,
     Q4_1,
@@ -45,6 +44,9 @@ class KeptBlocks:
         return np.concatenate(by_slabs(self.convert, blocks)) if self.convert else blocks
 
 
+_K_VALUES = 256
+"""Of a block of the types called K."""
+
 _OF_K = [("scale", "<f2"), ("minimum", "<f2"), ("factors", "u1", 12)]
 _Q3_K = np.dtype(
     [
@@ -70,26 +72,32 @@ _IQ4_NL = np.dtype([("scale", "<f2"), ("packed", "u1", 16)])
 
 
 def _from_q4_k(blocks: np.ndarray) -> np.ndarray:
-    return _of_k(blocks, _pairs_of_32(blocks), Q4_1)
+    return _with_minima(blocks, _pairs_of_32(blocks), Q4_1)
 
 
 def _from_q5_k(blocks: np.ndarray) -> np.ndarray:
-    upper = np.unpackbits(blocks["upper"][..., None, :], axis=-2, bitorder="little")
-    return _of_k(blocks, _pairs_of_32(blocks) | upper << 4, Q5_1)
+    return _with_minima(blocks, _pairs_of_32(blocks) | _bits_of_32(blocks["upper"]) << 4, Q5_1)
 
 
-def _of_k(blocks: np.ndarray, stored: np.ndarray, format_: BlockFormat) -> np.ndarray:
-    """Blocks of integers `stored [..., 8, 32]`.
-
-    256 values have a scale and a minimum, times 6 bits each of every 32.
-    """
+def _with_minima(blocks: np.ndarray, stored: np.ndarray, format_: BlockFormat) -> np.ndarray:
+    """As `_in_blocks`; of every 32 values, scale and minimum have 6 bits of `factors` each."""
     scales, minima = Q4_K.get_scale_min(blocks["factors"].reshape(-1, 12))
-    parts = np.zeros((*blocks.shape, 8), format_.dtype)
+    return _in_blocks(blocks, stored, format_, scale=scales, minimum=-minima.astype(np.float32))
+
+
+def _in_blocks(
+    blocks: np.ndarray, stored: np.ndarray, format_: BlockFormat, **factors: np.ndarray
+) -> np.ndarray:
+    """The 256 integers `stored` of each of `blocks`, in as many of `format_` as they make.
+
+    Their floats are the `factors`, by field, of the one that 256 values share.
+    """
+    parts = np.zeros((*blocks.shape, _K_VALUES // format_.values), format_.dtype)
     with np.errstate(over="ignore", invalid="ignore"):
-        for field, factors in (("scale", scales), ("minimum", -minima.astype(np.float32))):
+        for field, each in factors.items():
             shared = blocks[field].astype(np.float32)[..., None]
-            parts[field] = shared * factors.reshape(parts.shape)
-    parts["packed"] = format_.pack(stored)
+            parts[field] = shared * each.reshape(parts.shape)
+    parts["packed"] = format_.pack(stored.reshape(*parts.shape, format_.values))
     return parts.reshape(*blocks.shape[:-1], -1)
 
 
@@ -110,35 +118,26 @@ def _from_q5(blocks: np.ndarray, format_: BlockFormat) -> np.ndarray:
 
 
 def _from_q6_k(blocks: np.ndarray) -> np.ndarray:
-    """256 values have a scale, times 8 bits of every 16.
+    """A scale has 8 bits of `factors` for every 16 values.
 
     Of four times 32 values, twice, the lower 4 bits of the first two share bytes with those of the
     others, and the upper 2 of all four.
     """
     lower = np.concatenate(_halves(blocks["packed"]), axis=-2)
-    return _in_16(blocks, lower | _quarters(blocks["upper"]) << 4, blocks["factors"])
+    stored = lower | _quarters(blocks["upper"]) << 4
+    return _in_blocks(blocks, stored, Q6_G16, scale=blocks["factors"])
 
 
 def _from_q3_k(blocks: np.ndarray) -> np.ndarray:
-    """256 values of 3 bits have a scale, times 6 bits of every 16, which are 32 too large.
+    """A scale has 6 bits of `factors` for every 16 values, stored as q6_g16 stores 16 integers.
 
     Of four times 32 values, twice, the lower 2 bits share bytes; of all 32 times 8 the third ones.
     """
-    third = np.unpackbits(blocks["upper"][..., None, :], axis=-2, bitorder="little")
+    third = _bits_of_32(blocks["upper"])
     lower = _quarters(blocks["packed"]).reshape(third.shape)
-    factors = BitPlane(4, 0).give(blocks["factors"][..., :8])
-    factors |= BitPlane(2, 4).give(blocks["factors"][..., 8:])
     stored = (lower | third << 2) + np.uint8(Q6_G16.offset - 4)
-    return _in_16(blocks, stored, factors.view(np.int8) - np.int8(32))
-
-
-def _in_16(blocks: np.ndarray, stored: np.ndarray, factors: np.ndarray) -> np.ndarray:
-    """Blocks of 16 of the 256 integers `stored`, with `factors [..., 16]` of the scale."""
-    parts = np.zeros(factors.shape, Q6_G16.dtype)
-    with np.errstate(over="ignore", invalid="ignore"):
-        parts["scale"] = blocks["scale"].astype(np.float32)[..., None] * factors
-    parts["packed"] = Q6_G16.pack(stored.reshape(*parts.shape, 16))
-    return parts.reshape(*blocks.shape[:-1], -1)
+    factors = Q6_G16.unpack(blocks["factors"]).view(np.int8) - np.int8(Q6_G16.offset)
+    return _in_blocks(blocks, stored, Q6_G16, scale=factors)
 
 
 def _from_iq4_nl(blocks: np.ndarray) -> np.ndarray:
@@ -147,6 +146,11 @@ def _from_iq4_nl(blocks: np.ndarray) -> np.ndarray:
     kept["scale"] = blocks["scale"]
     kept["packed"] = np.array(IQ4_NL.kvalues, np.int8)[numbers].view(np.uint8)
     return kept
+
+
+def _bits_of_32(upper: np.ndarray) -> np.ndarray:
+    """The bits of each byte, the lowest first: `[..., 32]` -> `[..., 8, 32]`."""
+    return np.unpackbits(upper[..., None, :], axis=-2, bitorder="little")
 
 
 def _quarters(packed: np.ndarray) -> np.ndarray:

@@ -22,7 +22,7 @@ class CompileOptions:
 
     `dtype` is the type that matrices are stored in. With f32, f16, bf16 arithmetic is in float32;
     with q4_0, q4_1, q5_0, q5_1, q8_0 the matrices of linear layers are blocks of 32 values, with
-    int4_g64 and int4_g128 of 64 and 128, multiplied by activations that are rounded to 8 bits.
+    q6_g16, int4_g64, int4_g128 of 16, 64, 128, multiplied by activations rounded to 8 bits.
     `as-is` keeps 16-bit weights and such blocks, or groups of GPTQ and AWQ, as the checkpoint has
     them, and the integers of some other blocks (`frontend/gguf_blocks.py`); of all other quantised
     formats it makes q8_0. `kv_dtype` is the type of the KV cache: auto is f32 for weights in f32,

@@ -13,7 +13,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, math
 from torch_mlir.extras import types as T
 
-from llmc.dialects.bit_plane import BitPlane, with_starts
+from llmc.dialects.bit_plane import BitPlane
 from llmc.dialects.bit_planes import HIGH, LOW, MIDDLE, OFFSET
 from llmc.dialects.block_panels import WORD, header
 from llmc.dialects.blocks import Q8_0, BlockFormat
@@ -69,8 +69,7 @@ class Panels:
         cls, stored: ir.Value, halves: ir.Value, format_: BlockFormat, signed: bool
     ) -> "Panels":
         """What `llmc.pack_blocks` makes of blocks; `halves` are the bytes of `stored` as f16."""
-        starts = with_starts(format_.planes, header(format_), format_.values)
-        planes = [Plane(stored, *each) for each in starts]
+        planes = [Plane(stored, *each) for each in format_.plane_starts(header(format_))]
         columns = stored.type.shape[-1] // format_.bytes
         return cls(planes, halves, format_, columns, signed)
 

@@ -57,6 +57,9 @@ from llmc.pipelines.walks import find
 _FLOAT_BYTES = 4
 
 
+_NORM = "llmc.rms_norm"
+
+
 @dataclass(frozen=True)
 class CallKernels(Pass):
     """Puts the kernels into the module, each once, and dispatches them where they are needed.
@@ -84,22 +87,18 @@ class CallKernels(Pass):
     def apply(self, module: ir.Module) -> None:
         """Rewrites operation by operation."""
         module.context.allow_unregistered_dialects = True
-        # What appends takes in the operations before it; norms are taken in by all their readers.
-        order = {"llmc.cache_append": 0, "llmc.rms_norm": 2}
-        # Of what was split off rows, a norm's readers may not be those that take it in.
-        found = [
-            op
-            for op in find(module.operation, *KERNELS, "llmc.rms_norm")
-            if (op.name not in KERNELS or has_kernel(op)) and not _is_in_kernel(op)
-        ]
+        ours = find(module.operation, *KERNELS, _NORM)
+        ours = [op for op in ours if not _is_in_kernel(op) and (op.name == _NORM or has_kernel(op))]
         unit = VectorUnit(self.lanes, self.instruction)
-        for op in sorted(found, key=lambda op: order.get(op.name, 1)):
+        # An append comes first, for it takes in what computes its rows.
+        for op in sorted(ours, key=lambda op: op.name != "llmc.cache_append"):
             if op.name in KERNELS and is_needed(op):
                 with ir.InsertionPoint(op), op.location:
                     results = KERNELS[op.name](op.opview, unit)
                 for old, new in zip(_computed(op), results, strict=True):
                     old.replace_all_uses_with(new)
-        for op in reversed(found):
+        # Norms are in what reads them by now, be it that rows are split off them before.
+        for op in reversed(ours):
             erase_unread(op)
 
 
@@ -218,7 +217,7 @@ _REQUIRED: dict[str, Callable[..., bool]] = {
     "llmc.combine_grouped_experts": _has_static_columns,
     "llmc.decode_attention": _holds_f32,
     "llmc.decode_attention_part": _holds_f32,
-    "llmc.rms_norm": _is_taken_in,
+    _NORM: _is_taken_in,
     "llmc.rotary": is_of_known_heads,
     "llmc.screened_argmax": _holds_f32,
     "llmc.top_k": _holds_f32,

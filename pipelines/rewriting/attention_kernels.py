@@ -79,7 +79,7 @@ def call_append(op: CacheAppendOp, cpu: VectorUnit) -> list[ir.Value]:
     interleaved = bool(turned and turned.interleaved.value)
     x, token_heads = where_they_lie(plain.value, cpu.lanes)
     tokens = as_value(size(plain.value, 2))
-    # Not of `rows`, which nobody may read then: for a norm of them there is no other lowering.
+    # To ask `rows` how many they are would keep a norm that makes them, which the kernel takes in.
     each = tokens if rows == op.rows else as_value(lengths_of(op.rows, plain.value).each)
     new = dispatch(
         append(token_heads, bool(tables), interleaved, plain.norm, cell_format(op.cache.type)),
