@@ -22,6 +22,7 @@ from llmc.dialects.decode_attention import DecodeAttentionOp
 from llmc.dialects.decode_attention_part import DecodeAttentionPartOp
 from llmc.dialects.dequantize import DequantizeOp
 from llmc.dialects.draw import DrawOp
+from llmc.dialects.draw_of_all import DrawOfAllOp
 from llmc.dialects.embedding import EmbeddingOp
 from llmc.dialects.expert_linear import ExpertLinearOp
 from llmc.dialects.group_rows import GroupRowsOp
@@ -30,7 +31,6 @@ from llmc.dialects.kv_cache import CacheAllocateOp, CacheAppendOp, CacheReadOp
 from llmc.dialects.layer_norm import LayerNormOp
 from llmc.dialects.linear import LinearOp
 from llmc.dialects.llmc import Llmc
-from llmc.dialects.nucleus import NucleusOp
 from llmc.dialects.pack_blocks import PackBlocksOp
 from llmc.dialects.pack_planes import PackPlanesOp
 from llmc.dialects.packed_embedding import PackedEmbeddingOp
@@ -47,7 +47,6 @@ from llmc.dialects.plane_linear import PlaneLinearOp
 from llmc.dialects.quantize import QuantizeOp
 from llmc.dialects.quantize_rows import QuantizeRowsOp
 from llmc.dialects.quantized_linear import QuantizedLinearOp
-from llmc.dialects.reach import ReachOp
 from llmc.dialects.repeat_rows import RepeatRowsOp
 from llmc.dialects.rms_norm import RMSNormOp
 from llmc.dialects.rotary import RotaryOp
@@ -81,6 +80,7 @@ OPERATIONS = {
         DecodeAttentionOp,
         DecodeAttentionPartOp,
         DequantizeOp,
+        DrawOfAllOp,
         DrawOp,
         EmbeddingOp,
         ExpertLinearOp,
@@ -90,7 +90,6 @@ OPERATIONS = {
         JoinFloatOp,
         LayerNormOp,
         LinearOp,
-        NucleusOp,
         PackBlocksOp,
         PackPlanesOp,
         PackedEmbeddingOp,
@@ -105,7 +104,6 @@ OPERATIONS = {
         QuantizeRowsOp,
         QuantizedLinearOp,
         RMSNormOp,
-        ReachOp,
         RepeatRowsOp,
         RotaryOp,
         RotaryTableOp,

@@ -32,6 +32,14 @@ _DECODE_ATTENTION = {
     "new_keys": _CACHE,
     "new_values": "lqgce",
 }
+_DRAW = {
+    "logits": "r.",
+    "values": "rc",
+    "tokens": "rc",
+    "random": "r",
+    "options": ".",
+    "out": "r",
+}
 _DIMENSIONS = {
     "llmc.add_rms_norm": {
         "x": "*n",
@@ -74,15 +82,8 @@ _DIMENSIONS = {
     },
     "llmc.decode_attention": _DECODE_ATTENTION,
     "llmc.decode_attention_part": _DECODE_ATTENTION,
-    "llmc.draw": {
-        "values": "rc",
-        "tokens": "rc",
-        "rest": "r",
-        "best": "r",
-        "random": "r",
-        "options": ".",
-        "out": "r",
-    },
+    "llmc.draw": _DRAW | {"best": "r"},
+    "llmc.draw_of_all": _DRAW | {"found": "r"},
     "llmc.embedding": {"ids": "*", "table": "..", "out": "*."},
     "llmc.expert_linear": {"x": "r.", "expert": "c", "weight": "...", "out": "c."},
     "llmc.group_rows": {"expert": "c", "order": "c", "first": ".", "place": "c"},
@@ -96,7 +97,6 @@ _DIMENSIONS = {
     "llmc.join_float": {"high": "*", "low": "*", "out": "*"},
     "llmc.layer_norm": {"x": "*n", "weight": "n", "bias": "n", "out": "*n"},
     "llmc.linear": {"x": "*k", "weight": "..", "bias": "n", "out": "*n"},
-    "llmc.nucleus": {"x": "r.", "share": ".", "out": "r."},
     "llmc.packed_embedding": {"ids": "*", "table": "...", "out": "*."},
     "llmc.packed_expert_linear": {"x": "r.", "expert": "c", "weight": "....", "out": "c."},
     "llmc.packed_linear": {"x": "*k", "weight": ".k.", "bias": "n", "out": "*n"},
@@ -117,7 +117,6 @@ _DIMENSIONS = {
         "bias": "n",
         "out": "*n",
     },
-    "llmc.reach": {"x": "r.", "share": "r", "out": "r"},
     "llmc.rms_norm": {"x": "*n", "weight": "n", "out": "*n"},
     "llmc.rotary": {"x": "bhtd", "cos": "ptr", "sin": "ptr", "out": "bhtd"},
     "llmc.route": {"logits": "r.", "weights": "rc", "experts": "rc"},

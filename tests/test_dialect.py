@@ -106,87 +106,67 @@ def test_repeat_rows(arrays):
     check(cases)
 
 
+def draws(arrays: Arrays) -> list[np.ndarray]:
+    """Logits `[5, 24]` whose last row has ties, and the 9 largest with their tokens."""
+    logits = arrays.uniform(5, 24) * 3
+    order = np.argsort(-logits[4])
+    logits[4, order[5:9]] = logits[4, order[5]]
+    return [logits, *dialects.TopKOp.reference(logits, 9)]
+
+
 def test_draw(arrays):
     """By all, by the few that top_p or min_p leave, of all columns, where the last ones tie, and
     with less likely ones: all that are left, or some of them.
     """
-    values = np.sort(arrays.uniform(5, 9) * 3, axis=1)[:, ::-1].copy()
-    values[4, 5:7] = values[4, 5]
-    tokens = np.argsort(arrays.uniform(5, 9), axis=1)
+    logits, values, tokens = draws(arrays)
     best = np.array([7, 7, -1, 7, 7])
     random = np.array([0.0, 0.5, 0.5, 1 - 2.0**-24, 0.9], np.float32)
     cases = []
-    for number, (*options, count, left, undecided) in enumerate(
+    for number, (*options, top_k, undecided) in enumerate(
         [
-            (0.7, 1, 0, 6, 0, 1),
-            (2, 0.8, 0, 6, 0, 1),
-            (2, 1, 0.2, 9, 0, 0),
-            (1e-38, 0, 0, 1, 0, 0),
-            (0.5, 0.9, 0.05, 5, 0, 0),
-            (0.7, 1, 0, 9, 0.5, 2),
-            (0.7, 0.5, 0, 9, 0.5, 0),
-            (2, 0.99, 0, 9, 0.5, 4),
-            (0.7, 1, 0.2, 9, 0.5, 0),
+            (0.7, 1, 0, 6, 1),
+            (2, 0.8, 0, 6, 1),
+            (2, 1, 0.2, 9, 0),
+            (1e-38, 0, 0, 1, 0),
+            (0.5, 0.9, 0.05, 5, 0),
+            (2, 1, 0, 100, 0),
+            (0.7, 1, 0, 0, 1),
+            (0.7, 0.5, 0, 0, 0),
+            (2, 0.9, 0, 0, 4),
+            (0.5, 1, 0.2, 0, 2),
+            (0.5, 1, 0.4, 0, 0),
         ]
     ):
-        rest = np.full(5, left, np.float32)
-        given = values, tokens, rest, best, random, np.array(options, np.float32)
-        drawn = dialects.DrawOp.reference(*given, count)
+        given = logits, values, tokens, best, random, np.array(options, np.float32)
+        with np.errstate(over="ignore"):
+            drawn = dialects.DrawOp.reference(*given, top_k)
         assert (drawn == -2).sum() == undecided
-        cases += Case(
-            f"kind{number}",
-            "llmc.draw",
-            [*map(Operand, given, ("rc", "rc", "r", "r", "r", "o")), Operand(count)],
-            "",
-            Operand(drawn, "r"),
-        ).in_both("rc")
+        operands = [*map(Operand, given, ("rv", "rc", "rc", "r", "r", "o")), Operand(top_k)]
+        cases += Case(f"kind{number}", "llmc.draw", operands, "", Operand(drawn, "r")).in_both("rc")
     check(cases)
 
 
-def test_nucleus(arrays):
-    """Integers, whose sums are exact, of long rows and short ones; ties; numbers of any size."""
+def test_draw_of_all(arrays):
+    """By all, by many or few that top_p leaves, by min_p, and by both; where found, that is it."""
+    logits, values, tokens = draws(arrays)
+    random = np.array([0.0, 0.5, 0.97, 1 - 2.0**-24, 0.9], np.float32)
     cases = []
-    for name, x in (
-        ("few", [[4, 1, 3, 1, 0, 7], [4, 1, 2, 8, 1, 0]]),
-        ("equal", [[1, 1, 0, 1]]),
-        ("long", np.floor(arrays.uniform(3, 1055) * 4000 + 4000)),
-        ("sizes", [[1e-45, 1e-38, 1.0, 3e37, 0.0, 5e37]]),
+    for number, (found, *options) in enumerate(
+        [
+            ([-2] * 5, 2, 1, 0),
+            ([-2] * 5, 9, 0.95, 0),
+            ([-2] * 5, 2, 0.5, 0),
+            ([-2] * 5, 2, 1, 0.1),
+            ([-2, 3, -2, -1, -2], 9, 0.98, 0.3),
+        ]
     ):
-        x = np.array(x, np.float32)
-        for percent in (1, 25, 50, 99, 100):
-            share = np.array([percent / 100], np.float32)
-            kept = dialects.NucleusOp.reference(x, share)
-            case = Case(
-                f"{name}{percent}",
-                "llmc.nucleus",
-                [Operand(x, "rn"), Operand(share, "s")],
-                "",
-                Operand(kept, "rn"),
-                tolerance=0,
-            )
-            cases += case.in_both("r")
-            least = np.where(kept > 0, kept, np.inf).min(axis=1, keepdims=True)
-            without = np.where(kept == least, 0, kept).sum(axis=1)
-            assert np.all(kept.sum(axis=1) >= share * x.sum(axis=1) * (1 - 1e-6))
-            assert percent == 100 or np.all(without < share * x.sum(axis=1))
-    check(cases)
-
-
-def test_reach(arrays):
-    """Integers again: the first, the last, between noughts, and where there are only noughts."""
-    cases = []
-    for name, x, share in (
-        ("few", [[0, 4, 0, 2, 2, 0]] * 6, [0, 0.25, 0.5, 0.7, 0.75, 1]),
-        ("long", np.floor(arrays.uniform(3, 1055) * 4 + 4), [1e-4, 0.6, 1]),
-        ("parts", [[0] * 600 + [1] + [0] * 999] * 2, [0, 1]),
-        ("nothing", [[0] * 600], [0.5]),
-    ):
-        given = np.array(x, np.float32), np.array(share, np.float32)
-        places = dialects.ReachOp.reference(*given)
-        operands = [*map(Operand, given, ("rn", "r"))]
-        cases += Case(name, "llmc.reach", operands, "", Operand(places, "r")).in_both("r")
-        reached = np.take_along_axis(given[0], places[:, None], axis=1)
-        assert reached.all() == given[0].any()
+        given = np.array(found), logits, values, tokens, random, np.array(options, np.float32)
+        drawn = dialects.DrawOfAllOp.reference(*given)
+        operands = [*map(Operand, given, ("r", "rv", "rc", "rc", "r", "o"))]
+        case = Case(f"kind{number}", "llmc.draw_of_all", operands, "", Operand(drawn, "r"))
+        cases += case.in_both("rc")
+        is_open = np.array(found) == -2
+        assert np.array_equal(drawn[~is_open], np.array(found)[~is_open])
     check(cases)
 
 

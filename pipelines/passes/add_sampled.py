@@ -4,18 +4,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, func, scf
+from torch_mlir.dialects import arith, func
 from torch_mlir.extras import types as T
 
 from llmc.dialects.index_notation import (
     collapse,
     expand,
-    index,
     size,
     slice_of,
 )
 from llmc.pipelines.passes.base import Pass
-from llmc.pipelines.rewriting.drawing import draw_of_all, draw_of_top
+from llmc.pipelines.rewriting.drawing import drawn
 from llmc.pipelines.rewriting.functions import set_arguments
 from llmc.pipelines.rewriting.logits import is_logits
 from llmc.pipelines.rewriting.parts import copy_as_part, return_instead
@@ -66,8 +65,8 @@ def _add(name: str, decode: func.FuncOp, symbols: ir.SymbolTable) -> None:
     drawing = set_arguments(step, given, [tokens.element_type, options, numbers])
     return_ = step.entry_block.operations[-1]
     with ir.InsertionPoint(return_), return_.location:
-        drawn = _draw(*return_.operands, *drawing)
-    return_instead(step, drawn, 1)
+        token = _draw(*return_.operands, *drawing)
+    return_instead(step, token, 1)
     found = ir.RankedTensorType.get(random.shape, tokens.element_type)
     inputs = [tokens, *state, tokens.element_type, options, random]
     function = func.FuncOp(name, (inputs, [found, tokens]))
@@ -87,11 +86,5 @@ def _draw(
 ) -> ir.Value:
     """The tokens `[B, 1]` that `random [B]` draws."""
     top_k = arith.index_cast(T.index(), top_k)
-    is_limited = arith.cmpi(arith.CmpIPredicate.ne, top_k, index(0))
-    best = collapse(best, [2])
-    drawn = scf.IfOp(is_limited, [best.type], has_else=True)
-    with ir.InsertionPoint(drawn.then_block):
-        scf.yield_([draw_of_top(logits, top_k, best, options, random)])
-    with ir.InsertionPoint(drawn.else_block):
-        scf.yield_([draw_of_all(logits, best, options, random)])
-    return expand(drawn.results[0], [[size(best, 0), 1]])
+    tokens = drawn(logits, top_k, collapse(best, [2]), options, random)
+    return expand(tokens, [[size(tokens, 0), 1]])

@@ -13,8 +13,9 @@ from llmc.dialects import (
     CachedAttentionOp,
     CombineExpertsOp,
     CombineGroupedExpertsOp,
+    DrawOfAllOp,
+    DrawOp,
     GroupRowsOp,
-    NucleusOp,
     RMSNormOp,
     RouteOp,
     ScoredRouteOp,
@@ -26,10 +27,11 @@ from llmc.dialects.index_notation import collapse, expand, size
 from llmc.pipelines.kernels.argmax import argmax
 from llmc.pipelines.kernels.byte_instructions import InstructionName
 from llmc.pipelines.kernels.combine_experts import combine_experts, combine_grouped_experts
+from llmc.pipelines.kernels.draw import draw
+from llmc.pipelines.kernels.draw_of_all import draw_of_all, room_for_weights
 from llmc.pipelines.kernels.group_rows import group_rows
 from llmc.pipelines.kernels.kernel import dispatch
 from llmc.pipelines.kernels.marks import KIND
-from llmc.pipelines.kernels.nucleus import nucleus
 from llmc.pipelines.kernels.route import route
 from llmc.pipelines.kernels.scored_route import scored_route
 from llmc.pipelines.kernels.take_rows import take_rows
@@ -197,9 +199,18 @@ def _take_rows(op: TakeRowsOp, cpu: VectorUnit) -> list[ir.Value]:
     return [expand(taken, [[size(taken, 0)], extents])]
 
 
-def _nucleus(op: NucleusOp, cpu: VectorUnit) -> list[ir.Value]:
-    kernel = nucleus(op.x.type, cpu.lanes)
-    return dispatch(kernel, [op.x, op.share], [op.out.type], _dynamic_rows(op.x))
+def _draw(op: DrawOp, cpu: VectorUnit) -> list[ir.Value]:
+    operands = [op.logits, op.values, op.tokens, op.best, op.random, op.options]
+    kernel, extents = draw(op.logits.type, cpu.lanes), _dynamic_rows(op.logits)
+    return dispatch(kernel, operands, [op.out.type], extents, scalars=[op.top_k])
+
+
+def _draw_of_all(op: DrawOfAllOp, cpu: VectorUnit) -> list[ir.Value]:
+    operands = [op.found, op.logits, op.values, op.tokens, op.random, op.options]
+    types = [op.out.type, room_for_weights(op.logits.type)]
+    kernel, extents = draw_of_all(op.logits.type, cpu.lanes), _dynamic_rows(op.logits) * 2
+    drawn, _ = dispatch(kernel, operands, types, extents)
+    return [drawn]
 
 
 def _top_k(op: TopKOp, cpu: VectorUnit) -> list[ir.Value]:
@@ -233,8 +244,9 @@ KERNELS: dict[str, Callable[..., list[ir.Value]]] = {
     "llmc.combine_grouped_experts": _combine_grouped_experts,
     "llmc.decode_attention": call_decode_attention,
     "llmc.decode_attention_part": call_decode_attention,
+    "llmc.draw": _draw,
+    "llmc.draw_of_all": _draw_of_all,
     "llmc.group_rows": _group_rows,
-    "llmc.nucleus": _nucleus,
     "llmc.rotary": call_rotary,
     "llmc.route": _route,
     "llmc.scored_route": _scored_route,

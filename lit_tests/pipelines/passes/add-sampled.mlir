@@ -11,34 +11,23 @@
 // CHECK:           arith.maxsi
 // CHECK:         %[[STEP:.+]]:2 = call @layers(%[[ROWS]])
 // CHECK:         %[[TOP:.+]] = arith.index_cast %[[K]]
-// CHECK:         %[[LIMITED:.+]] = arith.cmpi ne, %[[TOP]],
 // CHECK:         %[[BEST:.+]] = tensor.collapse_shape %[[STEP]]#1
-// CHECK:         %[[DRAWN:.+]] = scf.if %[[LIMITED]] -> (tensor<1xi64>) {
-// CHECK:           %[[CANDIDATES:.+]] = arith.minui %[[TOP]],
-// CHECK:           %[[MORE:.+]] = arith.addi %[[CANDIDATES]],
-// CHECK:           %[[READ:.+]] = arith.minui %[[MORE]],
-// CHECK:           %[[FEW:.+]]:2 = "llmc.top_k"(%[[STEP]]#0, %[[READ]])
-// CHECK:           %[[FOUND:.+]] = "llmc.draw"(%[[FEW]]#0, %[[FEW]]#1, %{{.+}}, %[[BEST]], %[[NUMBERS]], %[[OPTIONS]], %[[CANDIDATES]])
-// CHECK:           scf.yield %[[FOUND]]
-// CHECK:         } else {
-// CHECK:           %[[FEW:.+]]:2 = "llmc.top_k"(%[[STEP]]#0, %c256
-// CHECK:           linalg.generic {{.+}} ins(%{{.+}}, %{{.+}}, %{{.+}}, %{{.+}} : tensor<1x2x512xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xi64>)
-// CHECK:           %[[REST:.+]] = linalg.generic {{.+}} ins(%{{.+}} : tensor<1x2xf32>)
-// CHECK:           %[[FOUND:.+]] = "llmc.draw"(%[[FEW]]#0, %[[FEW]]#1, %[[REST]], %[[BEST]], %[[NUMBERS]], %[[OPTIONS]], %c256
-// CHECK:           linalg.generic {{.+}} ins(%[[FOUND]] : tensor<1xi64>)
-// CHECK:             %[[OPEN:.+]] = arith.cmpi eq, %{{.+}}, %c-2
-// CHECK:             arith.ori %{{.+}}, %[[OPEN]]
-// CHECK:           scf.if %{{.+}} -> (tensor<1xi64>) {
-// CHECK:             %[[FIRST:.+]] = tensor.insert_slice %{{.+}} into %{{.+}}[0, 0] [1, 256] {{.+}} into tensor<1x1280xf32>
-// CHECK:             %[[WEIGHTS:.+]] = tensor.insert_slice %{{.+}} into %[[FIRST]][0, 256] [1, 1024]
-// CHECK:             %[[TOP_P:.+]] = tensor.extract_slice %[[OPTIONS]][1] [1] [1]
-// CHECK:             %[[KEPT:.+]] = "llmc.nucleus"(%[[WEIGHTS]], %[[TOP_P]])
-// CHECK:             %[[LIKELY:.+]] = linalg.generic {{.+}} ins(%[[KEPT]] :
-// CHECK:             %[[PLACE:.+]] = "llmc.reach"(%[[LIKELY]], %[[NUMBERS]])
-// CHECK:             %[[DECIDED:.+]] = linalg.generic {{.+}} ins(%[[FOUND]], %[[PLACE]] :
-// CHECK:             scf.yield %[[DECIDED]]
+// CHECK:         %[[OF_ALL:.+]] = arith.cmpi eq, %[[TOP]],
+// CHECK:         %[[MORE:.+]] = arith.addi %[[TOP]],
+// CHECK:         %[[WANTED:.+]] = arith.select %[[OF_ALL]], %c256{{.*}}, %[[MORE]]
+// CHECK:         %[[READ:.+]] = arith.minui %[[WANTED]],
+// CHECK:         %[[FEW:.+]]:2 = "llmc.top_k"(%[[STEP]]#0, %[[READ]])
+// CHECK:         %[[FOUND:.+]] = "llmc.draw"(%[[STEP]]#0, %[[FEW]]#0, %[[FEW]]#1, %[[BEST]], %[[NUMBERS]], %[[OPTIONS]], %[[TOP]])
+// CHECK:         %[[DRAWN:.+]] = scf.if %[[OF_ALL]] -> (tensor<1xi64>) {
+// CHECK:           %[[TOKEN:.+]] = tensor.extract %[[FOUND]]
+// CHECK:           %[[OPEN:.+]] = arith.cmpi eq, %[[TOKEN]], %c-2
+// CHECK:           scf.if %[[OPEN]] -> (tensor<1xi64>) {
+// CHECK:             %[[ANY:.+]] = "llmc.draw_of_all"(%[[FOUND]], %[[STEP]]#0, %[[FEW]]#0, %[[FEW]]#1, %[[NUMBERS]], %[[OPTIONS]])
+// CHECK:             scf.yield %[[ANY]]
 // CHECK:           } else {
 // CHECK:             scf.yield %[[FOUND]]
+// CHECK:         } else {
+// CHECK:           scf.yield %[[FOUND]]
 // CHECK:         %[[NEXT:.+]] = tensor.expand_shape %[[DRAWN]]
 // CHECK:         return %[[NEXT]] : tensor<1x1xi64>
 // CHECK-LABEL: func.func @decode(
@@ -65,7 +54,10 @@ func.func @decode(%tokens: tensor<1x1xi64>, %start: tensor<1xi64>, %sequence: i6
 // A batch has functions of its own.
 // CHECK-LABEL: func.func private @sampled_batch.step(
 // CHECK-SAME:    %{{[^:]+}}: tensor<?xf32>) -> tensor<?x1xi64>
-// CHECK:         "llmc.draw"({{.+}}) : (tensor<?x?xf32>, tensor<?x?xi64>, tensor<?xf32>, tensor<?xi64>, tensor<?xf32>, tensor<3xf32>, index) -> tensor<?xi64>
+// CHECK:         %[[FOUND:.+]] = "llmc.draw"({{.+}}) : (tensor<?x10xf32>, tensor<?x?xf32>, tensor<?x?xi64>, tensor<?xi64>, tensor<?xf32>, tensor<3xf32>, index) -> tensor<?xi64>
+// CHECK:         linalg.generic {{.+}} ins(%[[FOUND]] : tensor<?xi64>)
+// CHECK:           %[[OPEN:.+]] = arith.cmpi eq, %{{.+}}, %c-2
+// CHECK:           arith.ori %{{.+}}, %[[OPEN]]
 // CHECK-LABEL: func.func @sampled_batch(
 // CHECK-SAME:    %{{[^:]+}}: tensor<?x?xf32>) -> (tensor<?x?xi64>, tensor<?x1xi64>)
 // CHECK:           tensor.extract_slice %{{.+}}[%{{.+}}, 0] [1, %{{.+}}] [1, 1] : tensor<?x?xf32> to tensor<?xf32>

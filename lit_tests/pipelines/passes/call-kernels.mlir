@@ -135,26 +135,56 @@ func.func @top(%x: tensor<?x100xf32>, %count: index) -> (tensor<?x?xf32>, tensor
   return %values, %places : tensor<?x?xf32>, tensor<?x?xi64>
 }
 
-// A workgroup for each row: 64 numbers at a time and the 36 that are left are added up, once for all
-// and once for each bit.
-// CHECK:       func.func @nucleus_
-// CHECK:         scf.for {{.+}} to %c128{{.*}} -> (vector<64xf32>)
-// CHECK:         vector.load {{.+}} vector<36xf32>
-// CHECK:         %[[ENOUGH:.+]] = arith.select %{{.+}} : f32
-// CHECK:         scf.for {{.+}} to %c31{{.*}} -> (i32)
+// A workgroup for each row: the rest is 64 numbers at a time and the 36 that are left, if it is asked
+// for. Of the candidates one loop follows the other.
+// CHECK:       func.func @draw_
+// CHECK:         %[[REST:.+]] = scf.if {{.+}} -> (f32) {
 // CHECK:           scf.for {{.+}} to %c128{{.*}} -> (vector<64xf32>)
-// CHECK:             arith.cmpi ugt
+// CHECK:             math.exp {{.+}} vector<64xf32>
 // CHECK:           vector.load {{.+}} vector<36xf32>
-// CHECK:           arith.cmpf oge, %{{.+}}, %[[ENOUGH]]
-// CHECK:         vector.store {{.+}} vector<64xf32>
-// CHECK:         vector.store {{.+}} vector<36xf32>
-// CHECK-LABEL: func.func @nucleus(
-// CHECK:         "flow.dispatch"({{.+}} %arg0, %arg1,
-// CHECK-SAME:      entry_points = [@nucleus_
-// CHECK-SAME:      -> tensor<?x164xf32>
-func.func @nucleus(%x: tensor<?x164xf32>, %share: tensor<1xf32>) -> tensor<?x164xf32> {
-  %kept = "llmc.nucleus"(%x, %share) : (tensor<?x164xf32>, tensor<1xf32>) -> tensor<?x164xf32>
-  return %kept : tensor<?x164xf32>
+// CHECK:         } else {
+// CHECK:         %[[ALL:.+]] = scf.for {{.+}} -> (f32)
+// CHECK:         arith.addf %[[ALL]], %[[REST]]
+// CHECK:         scf.for {{.+}} -> (f32, f32, i1)
+// CHECK:         scf.for {{.+}} -> (f32, index, f32)
+// CHECK-LABEL: func.func @draw(
+// CHECK:         %[[R:.+]] = tensor.dim %arg0
+// CHECK:         "flow.dispatch"({{.+}} %arg6, {{.+}} %arg0, %arg1, %arg2, %arg3, %arg4, %arg5,
+// CHECK-SAME:      entry_points = [@draw_
+// CHECK-SAME:      -> tensor<?xi64>
+func.func @draw(%logits: tensor<?x164xf32>, %values: tensor<?x?xf32>, %tokens: tensor<?x?xi64>, %best: tensor<?xi64>, %random: tensor<?xf32>, %options: tensor<3xf32>, %top_k: index) -> tensor<?xi64> {
+  %t = "llmc.draw"(%logits, %values, %tokens, %best, %random, %options, %top_k)
+     : (tensor<?x164xf32>, tensor<?x?xf32>, tensor<?x?xi64>, tensor<?xi64>, tensor<?xf32>, tensor<3xf32>, index) -> tensor<?xi64>
+  return %t : tensor<?xi64>
+}
+
+// A row has room for the weights of 256 candidates and of its tokens, in parts of 256. They are
+// added up once, and once for each bit; then part by part, and in one of these one by one.
+// CHECK:       func.func @draw_of_all_
+// CHECK:         scf.if
+// CHECK:           scf.for {{.+}} to %c256
+// CHECK:           scf.for {{.+}} to %c128
+// CHECK:             vector.store {{.+}} memref<?x512xf32>, vector<64xf32>
+// CHECK:           vector.store {{.+}} memref<?x512xf32>, vector<36xf32>
+// CHECK:           scf.for {{.+}} to %c512{{.*}} -> (vector<64xf32>)
+// CHECK:           scf.for {{.+}} to %c31{{.*}} -> (i32)
+// CHECK:             scf.for {{.+}} to %c512{{.*}} -> (vector<64xf32>)
+// CHECK:               arith.cmpi ugt
+// CHECK:           scf.for {{.+}} to %c2 step
+// CHECK:             scf.for {{.+}} to %c256{{.*}} -> (vector<64xf32>)
+// CHECK:           scf.for {{.+}} to %c2 {{.+}} -> (f32)
+// CHECK:           scf.for {{.+}} to %c2 {{.+}} -> (f32, index, f32)
+// CHECK:           scf.for {{.+}} to %c256{{.*}} -> (f32)
+// CHECK:           scf.for {{.+}} to %c256{{.*}} -> (f32, index, f32)
+// CHECK-LABEL: func.func @draw_of_all(
+// CHECK:         %[[DRAWN:.+]]:2 = "flow.dispatch"({{.+}} %arg0, %arg1, %arg2, %arg3, %arg4, %arg5,
+// CHECK-SAME:      entry_points = [@draw_of_all_
+// CHECK-SAME:      -> (tensor<?xi64>, tensor<?x512xf32>)
+// CHECK:         return %[[DRAWN]]#0
+func.func @draw_of_all(%found: tensor<?xi64>, %logits: tensor<?x164xf32>, %values: tensor<?x?xf32>, %tokens: tensor<?x?xi64>, %random: tensor<?xf32>, %options: tensor<3xf32>) -> tensor<?xi64> {
+  %t = "llmc.draw_of_all"(%found, %logits, %values, %tokens, %random, %options)
+     : (tensor<?xi64>, tensor<?x164xf32>, tensor<?x?xf32>, tensor<?x?xi64>, tensor<?xf32>, tensor<3xf32>) -> tensor<?xi64>
+  return %t : tensor<?xi64>
 }
 
 // Attention of a fixed number of tokens has no kernel.
