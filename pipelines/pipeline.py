@@ -33,6 +33,7 @@ from llmc.pipelines.passes import (
     FuseScreenedArgmax,
     GroupExpertRows,
     HoistAcrossLayers,
+    JoinFrequencies,
     JoinPrompts,
     LowerCollectives,
     LowerCollectivesToFlow,
@@ -255,6 +256,7 @@ class WeightsStage(Stage):
         floats = self.storage if is_plain else "f16"
         return (
             FoldTransposes(),
+            JoinFrequencies(),
             FuseQKV(),
             FuseGateUp(),
             *(() if is_plain else (QuantizeWeights(format=self.storage),)),

@@ -27,6 +27,7 @@ from llmc.pipelines.passes.fuse_residual_norm import FuseResidualNorm
 from llmc.pipelines.passes.fuse_screened_argmax import FuseScreenedArgmax
 from llmc.pipelines.passes.group_expert_rows import GroupExpertRows
 from llmc.pipelines.passes.hoist_across_layers import HoistAcrossLayers
+from llmc.pipelines.passes.join_frequencies import JoinFrequencies
 from llmc.pipelines.passes.join_prompts import JoinPrompts
 from llmc.pipelines.passes.lower_collectives import LowerCollectives
 from llmc.pipelines.passes.lower_collectives_to_flow import LowerCollectivesToFlow
@@ -101,6 +102,7 @@ PASSES: dict[str, type[Pass]] = {
         FuseScreenedArgmax,
         GroupExpertRows,
         HoistAcrossLayers,
+        JoinFrequencies,
         JoinPrompts,
         LowerCollectives,
         LowerCollectivesToFlow,
