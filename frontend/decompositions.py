@@ -3,15 +3,18 @@
 The pass `refuse-unsupported` says which are left.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch._decomp import get_decompositions
+from torch.export import exported_program
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
 from llmc.frontend import torch_ops
+from llmc.frontend.interception import replaced
 
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
@@ -19,6 +22,41 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     # torch-mlir's own lowering of the tanh form of GELU takes sqrt(2/pi) to be 0.797724.
     gelu = get_decompositions([torch.ops.aten.gelu])
     return {**get_decomposition_table(), **gelu, **_OWN}
+
+
+@contextmanager
+def decomposed_alike() -> Iterator[None]:
+    """While open, all programs are decomposed by the same table, which is looked at but once.
+
+    For each program torch.export 2.13 looks for PyTorch's composite operations, overrides all 500
+    of them, and takes it back: half of the time that `run_decompositions` takes for a small one.
+    """
+    override = exported_program._override_composite_implicit_decomp
+    split = _once(exported_program._split_decomp_table_to_cia_and_python_decomp)
+    with ExitStack() as overridden:
+        begin = _once(lambda operations: overridden.enter_context(override(operations)))
+
+        def override_once(operations: dict[Any, Any]) -> AbstractContextManager[None]:
+            begin(operations)
+            return nullcontext()
+
+        with (
+            replaced(exported_program, "_override_composite_implicit_decomp", override_once),
+            replaced(exported_program, "_split_decomp_table_to_cia_and_python_decomp", split),
+        ):
+            yield
+
+
+def _once(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Gives what `function` gives of what it is first called with, whatever it is called with."""
+    results: list[Any] = []
+
+    def call(argument: Any) -> Any:
+        if not results:
+            results.append(function(argument))
+        return results[0]
+
+    return call
 
 
 def _top_k(

@@ -17,7 +17,7 @@ from llmc.dialects.attributes import f64, i64
 from llmc.dialects.index_notation import index
 from llmc.dialects.parameter import STORED
 from llmc.frontend import torch_ops
-from llmc.frontend.decompositions import decompositions
+from llmc.frontend.decompositions import decomposed_alike, decompositions
 from llmc.frontend.locations import trace_to_model
 from llmc.frontend.programs import Program, VariantPrograms
 from llmc.pipelines.walks import find
@@ -40,8 +40,9 @@ def import_programs(
     """
     dialects.load(context)
     module = ir.Module.create(ir.Location.unknown(context))
-    for variant in variants:
-        _import_variant(variant, module)
+    with decomposed_alike():
+        for variant in variants:
+            _import_variant(variant, module)
     _state_formats(module, formats or {})
     return module
 
