@@ -53,16 +53,15 @@ class LowerCollectives(Pass):
     def apply(self, module: ir.Module) -> None:
         """Lowers every collective, and declares what is called. PassError where one cannot be."""
         calls = _Calls(module)
-        for name, lower in _LOWERINGS.items():
-            for op in find(module.operation, f"shard.{name}"):
-                _check_type(op)
-                with ir.InsertionPoint(op), op.location:
-                    values = lower(calls, op)
-                if STARTED in op.attributes:
-                    _put_off_end(op, calls)
-                for old, new in zip(op.results, values, strict=True):
-                    old.replace_all_uses_with(new)
-                op.erase()
+        for op in find(module.operation, *_LOWERINGS):
+            _check_type(op)
+            with ir.InsertionPoint(op), op.location:
+                values = _LOWERINGS[op.name](calls, op)
+            if STARTED in op.attributes:
+                _put_off_end(op, calls)
+            for old, new in zip(op.results, values, strict=True):
+                old.replace_all_uses_with(new)
+            op.erase()
         remove_unused_grid(module)
 
 
@@ -163,13 +162,13 @@ def _receive(calls: "_Calls", op: ir.Operation) -> list[ir.Value]:
 
 
 _LOWERINGS: dict[str, Callable[["_Calls", ir.Operation], list[ir.Value]]] = {
-    "all_reduce": _all_reduce,
-    "all_gather": _all_gather,
-    "broadcast": _broadcast,
-    "recv": _receive,
-    "reduce_scatter": _reduce_scatter,
-    "send": _send,
-    "shift": _shift,
+    "shard.all_reduce": _all_reduce,
+    "shard.all_gather": _all_gather,
+    "shard.broadcast": _broadcast,
+    "shard.recv": _receive,
+    "shard.reduce_scatter": _reduce_scatter,
+    "shard.send": _send,
+    "shard.shift": _shift,
 }
 
 
