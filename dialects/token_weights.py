@@ -30,7 +30,10 @@ class TokenWeights:
         return self._weigh(self.values(place))
 
     def of_rest(self, logit: ir.Value, token: ir.Value) -> ir.Value:
-        """What a token weighs, an i64, or each of a vector of them; candidates weigh 0."""
+        """What a token weighs, 0 for a candidate, by its logit and its number, an i64.
+
+        Of vectors of both, what each weighs.
+        """
         value, own = alike(self.values(self.last), logit), alike(self.tokens(self.last), token)
         zero = alike(constant(0.0, self.temperature.type), logit)
         return arith.select(goes_before(value, own, logit, token), self._weigh(logit), zero)
