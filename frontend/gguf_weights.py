@@ -103,15 +103,15 @@ def read_blocks(
 def block_formats(file: GgufFile, sources: Sources) -> dict[str, str]:
     """In which format to keep each quantised matrix: that of its type in `KEPT`, else Q8_0."""
     return {
-        name: (_common_format(file, tensors) or Q8_0).name
+        name: (_only_format(file, tensors) or Q8_0).name
         for name, tensors in sources.items()
         if not any(file.tensors[tensor].type in _TORCH_TYPES for tensor in tensors)
         and len(file.tensors[tensors[0]].shape) > 1
     }
 
 
-def _common_format(file: GgufFile, names: tuple[str, ...]) -> BlockFormat | None:
-    """The format of blocks that all these tensors are kept in."""
+def _only_format(file: GgufFile, names: tuple[str, ...]) -> BlockFormat | None:
+    """The format of blocks that all these tensors are kept in; None where they are in several."""
     kept = [KEPT.get(file.tensors[name].type) for name in names]
     formats = {each.format if each else None for each in kept}
     return formats.pop() if len(formats) == 1 else None
@@ -128,7 +128,7 @@ def _read(file: GgufFile, config: PreTrainedConfig, names: tuple[str, ...]) -> T
 def _format_as_it_is(file: GgufFile, names: tuple[str, ...]) -> BlockFormat | None:
     """The format of a weight that the model has as the file has it, up to the order of its rows."""
     is_matrix = len(file.tensors[names[0]].shape) > 1
-    return _common_format(file, names) if is_matrix and not _is_transposed(file, names[0]) else None
+    return _only_format(file, names) if is_matrix and not _is_transposed(file, names[0]) else None
 
 
 def _blocks(file: GgufFile, config: PreTrainedConfig, name: str) -> np.ndarray:
