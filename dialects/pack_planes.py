@@ -6,7 +6,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import ext
 
-from llmc.dialects.bit_planes import PLANES, pack_planes
+from llmc.dialects.block_parts import PLANES, pack_planes
 from llmc.dialects.checks import counts, element_is, shaped, static, tensor_of, verified
 from llmc.dialects.llmc import Operation
 from llmc.dialects.mismatch import require

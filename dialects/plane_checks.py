@@ -2,7 +2,7 @@
 
 from torch_mlir import ir
 
-from llmc.dialects.bit_planes import HIGH, LOW
+from llmc.dialects.block_parts import HIGH, LOW
 from llmc.dialects.blocks import Q8_0
 from llmc.dialects.checks import blocks, element_is, shaped, static
 from llmc.dialects.mismatch import require

@@ -6,8 +6,8 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import ext
 
-from llmc.dialects.bit_planes import HIGH, unpack_planes
 from llmc.dialects.block_layout import values
+from llmc.dialects.block_parts import HIGH, unpack_planes
 from llmc.dialects.blocks import Q8_0
 from llmc.dialects.checks import same, verified
 from llmc.dialects.llmc import Operation

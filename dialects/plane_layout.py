@@ -1,14 +1,14 @@
 """Bit planes in linalg: taken apart into integers and scales, and put together from blocks.
 
-Where the bits lie is said by `bit_planes`.
+Where the bits lie is said by `block_parts`.
 """
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
-from llmc.dialects.bit_planes import HIGH, LOW, MIDDLE, OFFSET, Planes
 from llmc.dialects.block_bytes import to_bytes
 from llmc.dialects.block_layout import BlockParts, give, read_halves, take, unpack, values
+from llmc.dialects.block_parts import HIGH, LOW, MIDDLE, OFFSET, Planes
 from llmc.dialects.blocks import Q8_0
 from llmc.dialects.index_notation import byte, letters, pointwise, slice_of_rows
 from llmc.dialects.panel_layout import gather_bytes, halves_of, interleave_bytes, words_of

@@ -6,7 +6,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import ext
 
-from llmc.dialects.bit_planes import unpack_planes
+from llmc.dialects.block_parts import unpack_planes
 from llmc.dialects.block_product import multiply_panels
 from llmc.dialects.blocks import Q8_0
 from llmc.dialects.checks import same, verified

@@ -1,13 +1,13 @@
 """How far products by the high bits of a matrix may be from whole ones.
 
-It is a matrix of q8_0 blocks `[N, K / 32]` (`bit_planes`), or of floats `[N, K]` (`float_parts`).
+It is a matrix of q8_0 blocks `[N, K / 32]` (`block_parts`), or of floats `[N, K]` (`float_parts`).
 """
 
 from functools import partial
 
 import numpy as np
 
-from llmc.dialects import bit_planes, float_parts
+from llmc.dialects import block_parts, float_parts
 from llmc.dialects.blocks import Q8_0, by_slabs, decode, format_of
 
 LEAST = 2**-10
@@ -73,7 +73,7 @@ def _squares(matrix: np.ndarray) -> np.ndarray:
 
 @np.errstate(all="ignore")
 def _spread(matrix: np.ndarray, factors: np.ndarray) -> np.ndarray:
-    left_out = bit_planes.left_out if format_of(matrix) else float_parts.left_out
+    left_out = block_parts.left_out if format_of(matrix) else float_parts.left_out
     whole, part = (
         np.sqrt(np.square(numbers / factors.astype(np.float64)).sum(1))
         for numbers in (decode(matrix), left_out(matrix))

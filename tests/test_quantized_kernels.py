@@ -10,8 +10,8 @@ from torch_mlir.dialects import arith, func, math, vector
 from torch_mlir.extras import types as T
 
 from llmc.dialects import PackedQuantizedLinearOp, PlaneLinearOp, RMSNormOp
-from llmc.dialects.bit_planes import HIGH, LOW, pack_planes
 from llmc.dialects.block_panels import pack_blocks
+from llmc.dialects.block_parts import HIGH, LOW, pack_planes
 from llmc.dialects.blocks import FORMATS, Q8_0
 from llmc.dialects.index_notation import constant, pointwise, sizes, slice_of
 from llmc.pipelines.kernels import byte_instructions

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from llmc import dialects
-from llmc.dialects.bit_planes import HIGH, pack_planes, unpack_planes
+from llmc.dialects.block_parts import HIGH, pack_planes, unpack_planes
 from llmc.dialects.blocks import Q4_0, Q8_0, decode
 from llmc.dialects.float_parts import join, split
 from llmc.dialects.rough_products import metric, spread

@@ -11,7 +11,7 @@ from llmc.runtime.hal_device import cpu_device
 from llmc.runtime.queued_steps import QueuedSteps
 
 _EMBEDDINGS, _HEAD = ("embed_tokens", "embed_in", "wte"), "lm_head"
-# The bits of a head that are read for few tokens only: see `llmc.dialects.bit_planes`.
+# The bits of a head that are read for few tokens only: see `llmc.dialects.block_parts`.
 _SPARED = ".low"
 
 

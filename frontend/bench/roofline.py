@@ -142,7 +142,7 @@ def _weights_of(kernel: str, dtype: str) -> tuple[str, float]:
 def _blocks() -> list[tuple[str, int, int]]:
     """Of each way to read blocks: the type, values in a block, bytes that are read of one."""
     # Here, for commands that need no compiler import this file too.
-    from llmc.dialects.bit_planes import HIGH
+    from llmc.dialects.block_parts import HIGH
     from llmc.dialects.blocks import FORMATS, Q8_0
 
     whole = [(name, format_.values, format_.bytes) for name, format_ in FORMATS.items()]

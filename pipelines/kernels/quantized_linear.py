@@ -14,8 +14,8 @@ from torch_mlir.dialects import arith, linalg, math
 from torch_mlir.extras import types as T
 
 from llmc.dialects.bit_plane import BitPlane
-from llmc.dialects.bit_planes import HIGH, LOW, MIDDLE, OFFSET
 from llmc.dialects.block_panels import WORD, header
+from llmc.dialects.block_parts import HIGH, LOW, MIDDLE, OFFSET
 from llmc.dialects.blocks import Q8_0, BlockFormat
 from llmc.dialects.index_notation import (
     Body,

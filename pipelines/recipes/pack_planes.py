@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 import numpy as np
 from torch_mlir import ir
 
-from llmc.dialects.bit_planes import PLANES, pack_planes
+from llmc.dialects.block_parts import PLANES, pack_planes
 from llmc.pipelines.recipes.step import RecipeError, Step
 
 

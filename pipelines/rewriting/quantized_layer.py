@@ -12,7 +12,7 @@ from llmc.dialects import (
     PackedQuantizedLinearOp,
     PlaneLinearOp,
 )
-from llmc.dialects.bit_planes import HIGH, MIDDLE, OFFSET
+from llmc.dialects.block_parts import HIGH, MIDDLE, OFFSET
 from llmc.dialects.blocks import FORMATS, Q8_0
 from llmc.dialects.index_notation import part
 from llmc.dialects.quantize import in_rows

@@ -24,7 +24,7 @@ from llmc.dialects import (
     SplitFloatOp,
 )
 from llmc.dialects.attributes import i64
-from llmc.dialects.bit_planes import PLANES
+from llmc.dialects.block_parts import PLANES
 from llmc.dialects.block_types import block_format
 from llmc.dialects.blocks import Q8_0
 from llmc.dialects.float_bits import join

@@ -1,10 +1,10 @@
-"""Bit planes keep all bits of blocks."""
+"""The two parts of blocks keep all their bits."""
 
 import numpy as np
 import pytest
 
 from llmc import dialects
-from llmc.dialects.bit_planes import (
+from llmc.dialects.block_parts import (
     HIGH,
     LOW,
     PLANES,

@@ -1,4 +1,4 @@
-"""Bit planes: blocks of q8_0 in two parts, the upper 6 bits of their integers and the other 2.
+"""Blocks of q8_0 in two parts: the upper 6 bits of their integers, and the other 2.
 
 The part `high`, which begins with the scale, takes 26 of the 34 bytes of a block. A product by it
 alone is rough, and how far it may be from the whole one is known beforehand (`rough_products`).
