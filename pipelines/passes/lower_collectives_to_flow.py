@@ -51,14 +51,13 @@ class LowerCollectivesToFlow(Pass):
             return
         module.context.allow_unregistered_dialects = True
         group = _Group(grid, rank_of(module, grid))
-        for name, lower in _LOWERINGS.items():
-            for op in find(module.operation, f"shard.{name}"):
-                if not isinstance(op.operands[0].type.element_type, ir.F32Type):
-                    fail(op, "between GPUs only f32 can be moved")
-                with ir.InsertionPoint(op), op.location:
-                    value = lower(group, op)
-                op.results[0].replace_all_uses_with(value)
-                op.erase()
+        for op in find(module.operation, *_LOWERINGS):
+            if not isinstance(op.operands[0].type.element_type, ir.F32Type):
+                fail(op, "between GPUs only f32 can be moved")
+            with ir.InsertionPoint(op), op.location:
+                value = _LOWERINGS[op.name](group, op)
+            op.results[0].replace_all_uses_with(value)
+            op.erase()
         for op in find(module.operation, "shard.send", "shard.recv"):
             fail(op, "IREE drops what is sent and not returned: GPUs take no pp")
         for op in find(module.operation, "shard.reduce_scatter", "shard.shift"):
@@ -145,7 +144,7 @@ def _broadcast(group: _Group, op: ir.Operation) -> ir.Value:
 
 
 _LOWERINGS: dict[str, Callable[[_Group, ir.Operation], ir.Value]] = {
-    "all_reduce": _all_reduce,
-    "all_gather": _all_gather,
-    "broadcast": _broadcast,
+    "shard.all_reduce": _all_reduce,
+    "shard.all_gather": _all_gather,
+    "shard.broadcast": _broadcast,
 }
