@@ -9,13 +9,13 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, ext, tensor
 from torch_mlir.extras import types as T
 
-from llmc.dialects.checks import verified
+from llmc.dialects.checks import at_most, tensor_of, verified
 from llmc.dialects.draw import check_draw, numbers_of
 from llmc.dialects.index_notation import as_value, constant, index, loop_index, pointwise, size
 from llmc.dialects.llmc import Operation
 from llmc.dialects.running_sums import add_up, fold, reach
 from llmc.dialects.token_weights import TokenWeights, alike
-from llmc.runtime.abi import UNDECIDED
+from llmc.runtime.abi import CANDIDATES, UNDECIDED
 
 _Float = arith.CmpFPredicate
 
@@ -48,6 +48,8 @@ class DrawOfAllOp(Operation, name="draw_of_all", traits=[ext.Pure]):
     def verify_invariants(self) -> None:
         """Checks extents and element types."""
         check_draw(self, "found")
+        _, count = tensor_of(self.values, "values", 2)
+        at_most("values", "a last dimension", count, CANDIDATES)
 
     @staticmethod
     def reference(

@@ -52,3 +52,12 @@ func.func @places(%found: tensor<2xi64>, %logits: tensor<2x9xf32>, %values: tens
      : (tensor<2xi64>, tensor<2x9xf32>, tensor<2x9xf32>, tensor<2x9xi64>, tensor<2xf32>, tensor<3xf32>) -> tensor<2xi32>
   return
 }
+
+// -----
+
+func.func @many(%found: tensor<2xi64>, %logits: tensor<2x300xf32>, %values: tensor<2x257xf32>, %tokens: tensor<2x257xi64>, %random: tensor<2xf32>, %options: tensor<3xf32>) {
+  // CHECK: error: 'llmc.draw_of_all' op operand 'values' must have a last dimension of at most 256, but has 257
+  %t = "llmc.draw_of_all"(%found, %logits, %values, %tokens, %random, %options)
+     : (tensor<2xi64>, tensor<2x300xf32>, tensor<2x257xf32>, tensor<2x257xi64>, tensor<2xf32>, tensor<3xf32>) -> tensor<2xi64>
+  return
+}
