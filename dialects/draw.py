@@ -103,8 +103,9 @@ class DrawOp(Operation, name="draw", traits=[ext.Pure]):
                 own = arith.index_cast(best.type, token)
                 return candidates.weights.of_rest(logits(token), own)
 
-            rest = add_up(weigh_rest, vocabulary, random.type)
-            return candidates.draw(candidates.rest_of(rest), best, random)
+            others = add_up(weigh_rest, vocabulary, random.type)
+            rest = arith.select(candidates.are_of_all, others, constant(0.0, others.type))
+            return candidates.draw(rest, best, random)
 
         return pointwise("r,r->r", draw, self.best, self.random)
 
@@ -156,9 +157,10 @@ class Candidates:
         weights = TokenWeights(values, tokens, arith.minui(given, columns), temperature)
         return Candidates(weights, columns, top_k, *shares)
 
-    def rest_of(self, others: ir.Value) -> ir.Value:
-        """What the rest weighs, all other tokens weighing so much: nothing where there is none."""
-        return arith.select(_is_zero(self.top_k), others, constant(0.0, others.type))
+    @property
+    def are_of_all(self) -> ir.Value:
+        """Whether the rest may be drawn, too."""
+        return _is_zero(self.top_k)
 
     def draw(self, rest: ir.Value, best: ir.Value, random: ir.Value) -> ir.Value:
         """The token that `random` draws, the rest weighing so much; -2 where they do not tell."""

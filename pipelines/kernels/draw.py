@@ -33,8 +33,7 @@ def draw(logits: ir.RankedTensorType, lanes: int) -> Kernel:
             numbers_of(values, row), numbers_of(tokens, row), columns, top_k, read_options(options)
         )
         # The sum is over the vocabulary: not where nobody asks for it.
-        is_all = arith.cmpi(arith.CmpIPredicate.eq, top_k, index(0))
-        rest = scf.IfOp(is_all, [T.f32()], has_else=True)
+        rest = scf.IfOp(candidates.are_of_all, [T.f32()], has_else=True)
         with ir.InsertionPoint(rest.then_block):
             weigh = weights_of_rest(candidates.weights, logits, row)
             scf.yield_([sum_of_row(logits.type.shape[1], numbers, weigh)])
