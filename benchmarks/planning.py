@@ -15,7 +15,7 @@ from llmc.frontend.importer import import_programs
 from llmc.frontend.interception import IMPLEMENTATION
 from llmc.frontend.loaded_model import build
 from llmc.frontend.planning import find_plan
-from llmc.frontend.programs import VARIANTS, export_variant
+from llmc.frontend.programs import Variant, export_variant
 from llmc.pipelines.driver.execution import run
 from llmc.pipelines.pipeline import ImportStage, ShardStage
 from llmc.pipelines.sharding.search.cost import Step
@@ -37,9 +37,9 @@ def decode_module() -> ir.Module:
         num_key_value_heads=8,
         vocab_size=128256,
     )
-    variants = [each for each in VARIANTS if each.name == abi.DECODE]
+    decode = Variant(abi.DECODE, batch=1, tokens=1)
     model = build(config, IMPLEMENTATION)
-    module = import_programs([export_variant(model, each, 8192) for each in variants], ir.Context())
+    module = import_programs([export_variant(model, decode, 8192)], ir.Context())
     run(ImportStage().steps(), module)
     run(ShardStage().before_annotations(), module)
     return module

@@ -1,8 +1,8 @@
 """The programs of a model: what torch.export is asked for.
 
-A *variant* is one way to run the model: `prefill` (one sequence, many tokens), `decode` (one
-sequence, one token) and `decode_batch` (many sequences, one token each). Each variant has one trunk
-(all but the layers) and one program per kind of layer.
+A *variant* is one way to run the model: `prefill` (one sequence, many tokens) and `decode_batch`
+(many sequences, one token each), of which `add-decode` makes `decode` (one sequence, one token).
+Each variant has one trunk (all but the layers) and one program per kind of layer.
 """
 
 from collections.abc import Callable, Iterator
@@ -39,7 +39,6 @@ class Variant:
 
 VARIANTS = (
     Variant(abi.PREFILL, batch=1, tokens=None),
-    Variant(abi.DECODE, batch=1, tokens=1),
     Variant(abi.DECODE_BATCH, batch=None, tokens=1),
 )
 

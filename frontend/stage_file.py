@@ -16,13 +16,14 @@ from llmc.pipelines.errors import UNPARSED, reason
 from llmc.pipelines.parameters import stored_parameters
 from llmc.pipelines.passes.bind_parameters import STORAGES
 from llmc.pipelines.passes.thread_kv_cache import CACHE, kept_as
-from llmc.pipelines.pipeline import STAGE_NAMES, StateStage
+from llmc.pipelines.pipeline import STAGE_NAMES, TORCH, StateStage
 from llmc.pipelines.recipes.quantize import Quantize
 from llmc.pipelines.recipes.recipe import Computed, Recipe, Weight
 from llmc.pipelines.recipes.step import Step
 from llmc.pipelines.rewriting.functions import functions, globals_with
 from llmc.pipelines.rewriting.layers import is_layer
 from llmc.pipelines.walks import find
+from llmc.runtime.abi import DECODE
 from llmc.runtime.errors import UserError, one_line
 
 
@@ -31,22 +32,27 @@ def read_stage(path: Path) -> tuple[str, ir.Module]:
 
     UserError where there is no such file, stage or module.
     """
-    named = re.fullmatch(r"(?:\d+-)?(\w+)(?:\.[\w-]+)*\.mlir", path.name)
-    if named is None or named[1] not in STAGE_NAMES:
-        listed = ", ".join(STAGE_NAMES)
-        raise UserError(f"the file {path} must be called STAGE.mlir, STAGE one of {listed}")
+    stage = _stage(path)
     context = ir.Context()
     dialects.load(context)
     context.allow_unregistered_dialects = True  # of what is IREE's
     try:
         text = path.read_text(encoding="utf-8")
-        return named[1], ir.Module.parse(text, context)
+        return stage, ir.Module.parse(text, context)
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UserError(f"cannot read {path}: {error}") from error
     except ir.MLIRError as error:
         raise UserError(f"cannot read {path}: {one_line(reason(error, UNPARSED))}") from error
+
+
+def _stage(path: Path) -> str:
+    named = re.fullmatch(r"(?:\d+-)?(\w+)(?:\.[\w-]+)*\.mlir", path.name)
+    if named is None or named[1] not in STAGE_NAMES:
+        listed = ", ".join(STAGE_NAMES)
+        raise UserError(f"the file {path} must be called STAGE.mlir, STAGE one of {listed}")
+    return named[1]
 
 
 def check_fits(
@@ -64,7 +70,7 @@ def check_fits(
     """
     try:
         _check_weights(_weights(module), skeleton)
-        _check_extents(module, skeleton)
+        _check_extents(module, skeleton, _stage(path))
         _check_storage(module, storage)
         _check_cache(module, StateStage(storage=storage, kv_dtype=kv_dtype).element)
     except _MisfitError as error:
@@ -86,13 +92,14 @@ def _check_weights(used: set[str], skeleton: PreTrainedModel) -> None:
         raise _MisfitError(f"it has weights that the model has not: {some_of(used - own)}")
 
 
-def _check_extents(module: ir.Module, skeleton: PreTrainedModel) -> None:
+def _check_extents(module: ir.Module, skeleton: PreTrainedModel, stage: str) -> None:
     """Checks the vocabulary of each variant's logits, and the width of each layer's input."""
     config, by_name = skeleton.config, {f.sym_name.value: f for f in functions(module)}
-    for variant in VARIANTS:
-        if variant.name not in by_name:
-            raise _MisfitError(f"it has no function '{variant.name}'")
-        for logits in by_name[variant.name].type.results[:1]:
+    exported = [variant.name for variant in VARIANTS]
+    for name in exported if stage == TORCH else (*exported, DECODE):
+        if name not in by_name:
+            raise _MisfitError(f"it has no function '{name}'")
+        for logits in by_name[name].type.results[:1]:
             _check_extent("a vocabulary", logits, config.vocab_size)
     for function in filter(is_layer, by_name.values()):
         for hidden in function.type.inputs[:1]:

@@ -12,6 +12,7 @@ from llmc.dialects.blocks import FORMATS
 from llmc.pipelines.gpu_steps import gpu_linalg, gpu_weights
 from llmc.pipelines.option_text import OneOf, check_options
 from llmc.pipelines.passes import (
+    AddDecode,
     AddEarly,
     AddGreedy,
     AddSampled,
@@ -123,7 +124,8 @@ class ImportStage(Stage):
     """From the torch dialect, as the model's graphs were read, to linalg and llmc operations.
 
     torch-mlir's own two pipelines; the second without its last pass, a verifier that refuses any
-    operation that is not upstream's, and with llmc operations therefore everything.
+    operation that is not upstream's, and with llmc operations therefore everything. Then the step
+    of one sequence is made of that of several.
     """
 
     name: ClassVar[str] = "llmc-import"
@@ -140,6 +142,8 @@ class ImportStage(Stage):
             "func.func(canonicalize,resolve-shaped-type-result-dims,cse)",
             "torch-func-backend-type-conversion",
             "func.func(canonicalize,torch-finalizing-backend-type-conversion,canonicalize,cse)",
+            AddDecode(),
+            _SIMPLIFY,
         )
 
 

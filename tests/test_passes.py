@@ -58,11 +58,11 @@ def test_what_is_no_pipeline_is_an_error_of_the_users(text):
 
 @pytest.fixture(scope="module")
 def imported() -> str:
-    """The decode variant of a mixture of experts, as imported."""
+    """The decode variants of a mixture of experts, of which one is exported, as imported."""
     model = tiny_model(tiny_config("qwen3_moe"))
     model.set_attn_implementation(IMPLEMENTATION)
     model.set_experts_implementation(IMPLEMENTATION)
-    decode = next(variant for variant in VARIANTS if variant.name == abi.DECODE)
+    decode = next(variant for variant in VARIANTS if variant.name == abi.DECODE_BATCH)
     return str(import_programs([export_variant(model, decode, context=64)], ir.Context()))
 
 

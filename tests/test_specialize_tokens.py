@@ -30,6 +30,7 @@ SIZES = pytest.mark.parametrize(
     [
         (abi.PREFILL, {"tokens": 1}),
         (abi.PREFILL, {"tokens": 3}),
+        (abi.DECODE_BATCH, {"tokens": 0, "batch": 1}),
         (abi.DECODE_BATCH, {"tokens": 0, "batch": 2}),
     ],
 )

@@ -27,10 +27,10 @@ from tests.tiny_models import tiny_config, tiny_model
 
 DEPTHS = (2, 5)
 
-DECODE, DECODE_BATCH, PREFILL = (
-    [variant for variant in VARIANTS if variant.name == name]
-    for name in (abi.DECODE, abi.DECODE_BATCH, abi.PREFILL)
-)
+PREFILL, DECODE_BATCH = ([variant] for variant in VARIANTS)
+
+DECODE = [Variant(abi.DECODE, batch=1, tokens=1)]
+"""Exported alone, where what is made of `decode_batch` would be beside that."""
 
 known: dict[str, ir.Module] = {}
 """What has been imported."""
@@ -151,7 +151,7 @@ def test_dispatches_are_those_of_every_layer(decodes):
     ],
 )
 def test_layers_are_one_kernel_for_each_kind(family, kinds):
-    module = imported(tiny_config(family), DECODE)
+    module = imported(tiny_config(family), DECODE_BATCH)
     for storage in ("f32", "q4_0"):
         assert layers_of(lower(module, storage)) == ["stream.executable"] * kinds
 
@@ -214,11 +214,11 @@ def test_a_layer_with_experts_is_one_kernel(experts):
     """However few columns the router has, and however many are missing of its last panel."""
     config = tiny_config("mixtral")
     config.num_local_experts = experts
-    assert layers_of(lower(imported(config, DECODE), "q4_0")) == ["stream.executable"]
+    assert layers_of(lower(imported(config, DECODE_BATCH), "q4_0")) == ["stream.executable"]
 
 
 def test_a_layer_whose_router_has_a_bias_is_one_kernel():
-    kinds = layers_of(lower(imported(tiny_config("glm4_moe"), DECODE), "q4_0"))
+    kinds = layers_of(lower(imported(tiny_config("glm4_moe"), DECODE_BATCH), "q4_0"))
     assert kinds == ["stream.executable"] * 2
 
 
@@ -226,7 +226,7 @@ def test_a_layer_with_latent_attention_is_one_kernel():
     """Though a part of each head is turned, and keys are put together of two linear layers."""
     config = tiny_config("deepseek_v3")
     config.n_group = config.topk_group = 1
-    assert layers_of(lower(imported(config, DECODE))) == ["stream.executable"] * 2
+    assert layers_of(lower(imported(config, DECODE_BATCH))) == ["stream.executable"] * 2
 
 
 def test_so_it_is_for_a_batch():

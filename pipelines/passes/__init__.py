@@ -1,5 +1,6 @@
 """The passes of llmc, one in each file, and all of them by name."""
 
+from llmc.pipelines.passes.add_decode import AddDecode
 from llmc.pipelines.passes.add_early import AddEarly
 from llmc.pipelines.passes.add_greedy import AddGreedy
 from llmc.pipelines.passes.add_sampled import AddSampled
@@ -76,6 +77,7 @@ from llmc.pipelines.passes.to_iree import ToIREE
 PASSES: dict[str, type[Pass]] = {
     pass_.name: pass_
     for pass_ in (
+        AddDecode,
         AddEarly,
         AddGreedy,
         AddSampled,
