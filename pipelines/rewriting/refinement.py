@@ -102,11 +102,16 @@ def _refine_llmc(op: ir.Operation) -> bool:
 def _sized(
     values: Sequence[ir.Value], letters: list[str], sizes: Mapping[str, int]
 ) -> list[ir.Type]:
+    """The types of `values`, with what is known of each alone where no letter ties it to others."""
     dynamic = ir.ShapedType.get_dynamic_size()
-    return [
-        _refined(value.type, [sizes.get(letter, dynamic) for letter in its])
-        for value, its in zip(values, letters, strict=True)
-    ]
+    types = []
+    for value, its in zip(values, letters, strict=True):
+        extents = [
+            known if letter == "." else sizes.get(letter, dynamic)
+            for letter, known in zip(its, _shape(value), strict=False)
+        ]
+        types.append(_refined(value.type, extents))
+    return types
 
 
 def _refined(type_: ir.Type, shape: list[int]) -> ir.Type:

@@ -24,6 +24,17 @@ func.func @decode_batch(%tokens: tensor<?x1xi64>) -> tensor<?x1x6xf32> {
 
 // -----
 
+// Rows of which there are as many as sequences times experts are a number of their own.
+// CHECK-LABEL: func.func @decode(%arg0: tensor<1x2x6xf32>, %arg1: tensor<1x2xf32>) -> tensor<1x6xf32>
+// CHECK:         "llmc.combine_experts"(%{{.+}}, %arg1) : (tensor<2x6xf32>, tensor<1x2xf32>) -> tensor<1x6xf32>
+func.func @decode_batch(%rows: tensor<?x2x6xf32>, %weights: tensor<?x2xf32>) -> tensor<?x6xf32> {
+  %flat = tensor.collapse_shape %rows [[0, 1], [2]] : tensor<?x2x6xf32> into tensor<?x6xf32>
+  %0 = "llmc.combine_experts"(%flat, %weights) : (tensor<?x6xf32>, tensor<?x2xf32>) -> tensor<?x6xf32>
+  return %0 : tensor<?x6xf32>
+}
+
+// -----
+
 // One that is there stays the only one.
 // CHECK-LABEL: func.func @decode(
 // CHECK-NOT:   func.func @decode(
