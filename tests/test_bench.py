@@ -17,6 +17,7 @@ from llmc.frontend.bench.contender import Case, Contender, MissingError, run
 from llmc.frontend.bench.entrants import Entrant, ours, peers
 from llmc.frontend.bench.gguf_files import gguf_file
 from llmc.frontend.bench.gguf_writer import write_gguf
+from llmc.frontend.bench.iree_alone import IREEAlone
 from llmc.frontend.bench.kernels import profile
 from llmc.frontend.bench.measure import Result, measure_in_turns
 from llmc.frontend.bench.remote import Facts, Sample, opened
@@ -32,7 +33,13 @@ from llmc.runtime import UserError
 from llmc.runtime.manifest import MANIFEST, MODULE, Manifest
 from llmc.tools.llmc import main
 from tests.processes import is_alive, processes_of, wait_until
-from tests.tiny_models import VOCAB_SIZE, save_tiny_model
+from tests.tiny_models import (
+    VOCAB_SIZE,
+    save_tiny_model,
+    save_tiny_tokenizer,
+    tiny_config,
+    tiny_model,
+)
 
 CASE = Case(prompt=4, generated=8)
 
@@ -181,6 +188,21 @@ def test_ours_and_a_peer_go_on_alike(kind, tiny_folder, tiny_bundle, tmp_path, m
         assert one.measure(case, rows).tokens == other.measure(case, rows).tokens
         # PyTorch's parameters are what the archive holds, but for the rotary frequencies.
         assert one.facts.weight_bytes == pytest.approx(other.facts.weight_bytes, rel=1e-3)
+
+
+def test_iree_alone_runs_a_vocabulary_of_a_usual_size(tmp_path, monkeypatch):
+    monkeypatch.setenv("LLMC_CACHE", str(tmp_path / "cache"))
+    config = tiny_config("llama")
+    config.vocab_size = 4096
+    model, tokens = tiny_model(config), [5, 4000, 77]
+    model.save_pretrained(tmp_path / "model")
+    save_tiny_tokenizer(tmp_path / "model")
+    alone = IREEAlone(str(tmp_path / "model"), {"context": 64}, 1)
+    alone.clear(1, 16)
+    with torch.no_grad():
+        expected = model(torch.tensor([tokens])).logits[0, -2:].argmax(-1).tolist()
+    found = [*alone.prefill([tokens[:2]], 0), *alone.decode(tokens[2:], 2)]
+    assert found == expected
 
 
 def test_a_crash_of_iree_is_told_in_one_line():

@@ -22,6 +22,8 @@ from llmc.pipelines.driver.execution import run
 from llmc.pipelines.iree import compile_module
 from llmc.pipelines.parameters import stored_parameters, write_archive
 from llmc.pipelines.passes import (
+    AddSampled,
+    AddTopK,
     BindParameters,
     FoldTransposes,
     LowerLlmc,
@@ -36,6 +38,8 @@ from llmc.runtime.manifest import MODULE, PARAMETERS
 
 _TYPES = ("f32", "f16", "bf16")
 _SIMPLIFY = "canonicalize,cse"
+# No contender draws tokens, and of operations that are to be kernels IREE makes vectors too large.
+_DRAWING = (AddTopK, AddSampled)
 
 
 class IREEAlone(Compiled):
@@ -64,7 +68,7 @@ def compile_plainly(model: str, options: CompileOptions, weights: str, output: P
     module = import_programs(variants, ir.Context())
     steps = (
         *ImportStage().steps(),
-        *StateStage(storage=weights).steps(),
+        *(step for step in StateStage(storage=weights).steps() if not isinstance(step, _DRAWING)),
         FoldTransposes(),
         BindParameters(storage=weights),
         _SIMPLIFY,
