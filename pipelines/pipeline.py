@@ -143,7 +143,6 @@ class ImportStage(Stage):
             "torch-func-backend-type-conversion",
             "func.func(canonicalize,torch-finalizing-backend-type-conversion,canonicalize,cse)",
             AddDecode(),
-            _SIMPLIFY,
         )
 
 

@@ -38,7 +38,7 @@ from llmc.runtime.manifest import MODULE, PARAMETERS
 
 _TYPES = ("f32", "f16", "bf16")
 _SIMPLIFY = "canonicalize,cse"
-# No contender draws tokens, and of operations that are to be kernels IREE makes vectors too large.
+# No contender draws tokens, and what does so in plain linalg has vectors too large for IREE.
 _DRAWING = (AddTopK, AddSampled)
 
 

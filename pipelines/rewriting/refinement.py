@@ -102,16 +102,13 @@ def _refine_llmc(op: ir.Operation) -> bool:
 def _sized(
     values: Sequence[ir.Value], letters: list[str], sizes: Mapping[str, int]
 ) -> list[ir.Type]:
-    """The types of `values`, with what is known of each alone where no letter ties it to others."""
+    """The types of `values` by what is known of each alone, and by the sizes of their letters."""
     dynamic = ir.ShapedType.get_dynamic_size()
-    types = []
-    for value, its in zip(values, letters, strict=True):
-        extents = [
-            known if letter == "." else sizes.get(letter, dynamic)
-            for letter, known in zip(its, _shape(value), strict=False)
-        ]
-        types.append(_refined(value.type, extents))
-    return types
+    alone = [_refined(value.type, _shape(value)) for value in values]
+    return [
+        _refined(type_, [sizes.get(letter, dynamic) for letter in its])
+        for type_, its in zip(alone, letters, strict=True)
+    ]
 
 
 def _refined(type_: ir.Type, shape: list[int]) -> ir.Type:
