@@ -9,7 +9,7 @@ from torch_mlir.dialects import arith, ext, linalg, math, tensor
 
 from llmc.dialects.attention import HIDDEN, AttentionOp, hidden_score, masked_scores
 from llmc.dialects.cached_attention import checked_rows
-from llmc.dialects.checks import same_element, shaped, verified
+from llmc.dialects.checks import same_element, shaped, static, tensor_of, verified
 from llmc.dialects.dealt_columns import DealtColumns, verify_dealt
 from llmc.dialects.index_notation import (
     as_value,
@@ -22,7 +22,7 @@ from llmc.dialects.index_notation import (
     size,
     sizes,
 )
-from llmc.dialects.kv_cache import CacheReadOp, channels, held
+from llmc.dialects.kv_cache import CacheReadOp, as_wide, held
 from llmc.dialects.llmc import Operation
 
 
@@ -67,9 +67,12 @@ class AttentionPartOp(Operation, name="attention_part", traits=[ext.Pure]):
     @verified
     def verify_invariants(self) -> None:
         """Checks what `llmc.cached_attention` does, and which columns there are."""
-        *rows, width = checked_rows(self)
+        rows = checked_rows(self)
         verify_dealt(self)
-        shaped("out", self.out, [*rows, width and width + 1])
+        width = tensor_of(self.out, "out", 4)[3]
+        static("out", self.out, 3)
+        shaped("out", self.out, [*rows, width])
+        as_wide("out", "its channels but one", width - 1, self.values)
         same_element("out", self.out, self.query)
 
     @staticmethod
@@ -86,12 +89,17 @@ class AttentionPartOp(Operation, name="attention_part", traits=[ext.Pure]):
         scale: float,
         window: int = 0,
         softcap: float = 0.0,
+        outputs: int | None = None,
     ) -> np.ndarray:
-        """`[B, H, T, D]`, `[layers, sequences, G, capacity, D or E]` -> `[B, H, T, E + 1]`."""
+        """`[B, H, T, D]`, `[layers, sequences, G, capacity, D or E]` -> `[B, H, T, E + 1]`.
+
+        E + 1 is `outputs`, where cells have room for more.
+        """
         batch, heads, tokens, _ = query.shape
         count = -(-max(past + tokens - first, 0) // step)
         key, value = (
-            CacheReadOp.reference(cache, layer, sequence, batch, count) for cache in (keys, values)
+            CacheReadOp.reference(cache, layer, sequence, batch, count, width)
+            for cache, width in ((keys, query.shape[3]), (values, outputs and outputs - 1))
         )
         shared, columns = heads // key.shape[1], first + step * np.arange(count)
         out = np.zeros((batch, heads, tokens, value.shape[3] + 1), query.dtype)
@@ -133,11 +141,13 @@ class AttentionPartOp(Operation, name="attention_part", traits=[ext.Pure]):
         tokens = as_value(size(self.query, 2))
         count = DealtColumns.of(self).held(arith.addi(self.past, tokens))
         count = arith.maxui(count, index(1))
+        *rows, behind = self.out.type.shape
+        width = behind - 1
         key, value = (
-            held(cache, self.layer, self.sequence, size(self.query, 0), count)
-            for cache in (self.keys, self.values)
+            held(cache, self.layer, self.sequence, size(self.query, 0), count, channels)
+            for cache, channels in ((self.keys, self.query.type.shape[3]), (self.values, width))
         )
-        shape = [*self.out.type.shape[:3], channels(self.values)]
+        shape = [*rows, width]
         type_ = ir.RankedTensorType.get(shape, self.out.type.element_type)
         return AttentionOp(
             self.query,

@@ -28,6 +28,16 @@ PANEL = 16
 """How many columns follow each other in what a cell holds."""
 
 
+def blocks_of(channels: int) -> int:
+    """How many blocks a row of so many channels takes, of which the last may end in zeros."""
+    return -(-channels // Q8_0.values)
+
+
+def are_smaller(*channels: int) -> bool:
+    """Whether blocks of rows of so many channels take less than float16 would."""
+    return sum(Q8_0.bytes * blocks_of(count) for count in channels) < 2 * sum(channels)
+
+
 @dataclass(frozen=True)
 class Plane:
     """Bits of each integer of a cell: `width` of them, of which the lowest is number `first`.
@@ -106,11 +116,14 @@ class CellFormat:
         return begin
 
     def encode(self, rows: np.ndarray) -> np.ndarray:
-        """The blocks of Q8_0 `[..., D / 32]` that are kept of float32 rows `[..., D]`."""
-        return Q8_0.encode(walsh_hadamard(rows) if self.transformed else rows)
+        """The blocks of Q8_0 `[..., blocks_of(D)]` that are kept of float32 rows `[..., D]`."""
+        channels = rows.shape[-1]
+        zeros = Q8_0.values * blocks_of(channels) - channels
+        whole = np.pad(rows, [*[(0, 0)] * (rows.ndim - 1), (0, zeros)])
+        return Q8_0.encode(walsh_hadamard(whole) if self.transformed else whole)
 
     def decode(self, blocks: np.ndarray) -> np.ndarray:
-        """The rows `[..., D]` that blocks of Q8_0 `[..., D / 32]` are kept of."""
+        """The rows `[..., 32 K]` that blocks of Q8_0 `[..., K]` are kept of."""
         rows = Q8_0.decode(blocks)
         return walsh_hadamard(rows) if self.transformed else rows
 

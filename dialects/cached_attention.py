@@ -27,7 +27,7 @@ from llmc.dialects.checks import (
     verified,
 )
 from llmc.dialects.index_notation import as_value, size
-from llmc.dialects.kv_cache import CacheReadOp, capacity, channels, held, holds_rows
+from llmc.dialects.kv_cache import CacheReadOp, as_wide, capacity, held, holds_rows
 from llmc.dialects.llmc import Operation
 from llmc.dialects.mismatch import require
 from llmc.dialects.sharding_rule import Dim, ShardingRule, by_letters
@@ -60,10 +60,12 @@ class CachedAttentionOp(Operation, name="cached_attention", traits=[ext.Pure]):
     @verified
     def verify_invariants(self) -> None:
         """Checks heads and channels of the query against the caches."""
-        batch, heads, tokens, channels_ = checked_rows(self)
+        rows = checked_rows(self)
         for cache in (self.keys, self.values):
-            at_most("query", "tokens", tokens, capacity(cache))
-        shaped("out", self.out, [batch, heads, tokens, channels_])
+            at_most("query", "tokens", rows[2], capacity(cache))
+        width = tensor_of(self.out, "out", 4)[3]
+        shaped("out", self.out, [*rows, width])
+        as_wide("out", "its channels", width, self.values)
         same_element("out", self.out, self.query)
 
     def sharding(self) -> ShardingRule:
@@ -91,12 +93,16 @@ class CachedAttentionOp(Operation, name="cached_attention", traits=[ext.Pure]):
         scale: float,
         window: int = 0,
         softcap: float = 0.0,
+        outputs: int | None = None,
     ) -> np.ndarray:
-        """`[B, H, T, D]`, `[layers, sequences, G, capacity, D or E]` twice -> `[B, H, T, E]`."""
+        """`[B, H, T, D]`, `[layers, sequences, G, capacity, D or E]` twice -> `[B, H, T, E]`.
+
+        E is `outputs`, where cells have room for more.
+        """
         batch, columns = len(query), past + query.shape[2]
         key, value = (
-            CacheReadOp.reference(cache, layer, sequence, batch, columns)
-            for cache in (keys, values)
+            CacheReadOp.reference(cache, layer, sequence, batch, columns, width)
+            for cache, width in ((keys, query.shape[3]), (values, outputs))
         )
         return AttentionOp.reference(query, key, value, scale, window, softcap, past, start)
 
@@ -105,8 +111,8 @@ class CachedAttentionOp(Operation, name="cached_attention", traits=[ext.Pure]):
         batch, tokens = size(self.query, 0), size(self.query, 2)
         columns = arith.addi(self.past, as_value(tokens))
         rows = (
-            held(cache, self.layer, self.sequence, batch, columns)
-            for cache in (self.keys, self.values)
+            held(cache, self.layer, self.sequence, batch, columns, rows.type.shape[3])
+            for cache, rows in ((self.keys, self.query), (self.values, self.out))
         )
         attention = AttentionOp(
             self.query,
@@ -124,14 +130,14 @@ class CachedAttentionOp(Operation, name="cached_attention", traits=[ext.Pure]):
 
 
 def checked_rows(op: Any) -> list[int | None]:
-    """Checks the operands of attention to caches, and returns the shape `[B, H, T, E]` of rows."""
+    """Checks the operands of attention to caches, and returns the extents `[B, H, T]` of rows."""
     batch, heads, tokens, width = tensor_of(op.query, "query", 4)
     floats("query", op.query)
     check_caches(op, batch)
-    same("keys", "its channels", channels(op.keys), width)
+    as_wide("query", "its channels", width, op.keys)
     static("query", op.query, 1)
     multiple("query", "its heads", heads, op.keys.type.shape[2])
-    return [batch, heads, tokens, channels(op.values)]
+    return [batch, heads, tokens]
 
 
 def check_caches(op: Any, batch: int | None) -> None:

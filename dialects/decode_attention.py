@@ -6,8 +6,6 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import ext, tensor
 
-from llmc.dialects.blocks import Q8_0
-from llmc.dialects.cache_cells import cells_of
 from llmc.dialects.cached_attention import CachedAttentionOp, check_caches
 from llmc.dialects.checks import (
     at_most,
@@ -27,7 +25,7 @@ from llmc.dialects.checks import (
     verified,
 )
 from llmc.dialects.index_notation import collapse, expand, size, slice_of
-from llmc.dialects.kv_cache import CacheAppendOp, channels
+from llmc.dialects.kv_cache import CacheAppendOp, as_wide
 from llmc.dialects.llmc import Operation
 from llmc.dialects.rms_norm import RMSNormOp
 from llmc.dialects.rotary import RotaryOp
@@ -39,8 +37,9 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
     The caches are `[layers, sequences, G, capacity, D or E]`, or cells of these; row b is of
     sequence `sequence + b`, and goes to column `past`. `query`, `key` and `value` are rows `[B, N]`
     of linear layers, of which H heads of D, G of D and G of E channels count, from `query_offset`,
-    `key_offset` and `value_offset` on: all three may be one tensor. From one head to the next it is
-    `head_stride` channels, or 0 where nothing lies between. Each head of queries and of keys is
+    `key_offset` and `value_offset` on: all three may be one tensor. D is `key_channels`, E is
+    `value_channels`. From one head to the next it is `head_stride` channels, or 0 where nothing
+    lies between. Each head of queries and of keys is
     normalised as `llmc.rms_norm` says, by row `layer` of `query_norm` and `key_norm [layers, D]`,
     where they are given; without them `norm_epsilon` and `norm_offset` say nothing. `cos` and `sin
     [B or 1, 1, R]` then turn queries and keys, `interleaved` or not, as `llmc.rotary` says; without
@@ -50,8 +49,9 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
                                                              %layer, %sequence, %past, %cos, %sin)
            {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0>,
             head_stride = 0 : i64, query_offset = 0 : i64, key_offset = 0 : i64,
-            value_offset = 0 : i64, norm_epsilon = 0.0 : f64, norm_offset = 0.0 : f64,
-            interleaved = 0 : i64, scale = 0.125 : f64, window = 0 : i64, softcap = 0.0 : f64}
+            value_offset = 0 : i64, key_channels = 64 : i64, value_channels = 64 : i64,
+            norm_epsilon = 0.0 : f64, norm_offset = 0.0 : f64, interleaved = 0 : i64,
+            scale = 0.125 : f64, window = 0 : i64, softcap = 0.0 : f64}
            : (tensor<1x576xf32>, tensor<1x192xf32>, tensor<1x192xf32>, tensor<30x?x3x?x64xf32>,
               tensor<30x?x3x?x64xf32>, tensor<1xi64>, index, index, index, tensor<1x1x64xf32>,
               tensor<1x1x64xf32>)
@@ -71,6 +71,8 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
     query_offset: ir.IntegerAttr
     key_offset: ir.IntegerAttr
     value_offset: ir.IntegerAttr
+    key_channels: ir.IntegerAttr
+    value_channels: ir.IntegerAttr
     norm_epsilon: ir.FloatAttr
     norm_offset: ir.FloatAttr
     interleaved: ir.IntegerAttr
@@ -103,7 +105,7 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
     @property
     def row_channels(self) -> int:
         """How many numbers of `out` are of one head, E."""
-        return channels(self.values)
+        return int(self.value_channels.value)
 
     @verified
     def verify_invariants(self) -> None:
@@ -121,7 +123,9 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
         static("out", self.out, 1)
         filled("out", self.out, 1)
         groups = self.keys.type.shape[2]
-        of_key, of_value = channels(self.keys), channels(self.values)
+        of_key, of_value = self.key_channels.value, self.value_channels.value
+        as_wide("key_channels", "a value", of_key, self.keys)
+        as_wide("value_channels", "a value", of_value, self.values)
         multiple("out", "its channels", width, groups * self.row_channels)
         counts("head_stride", self.head_stride, least=0)
         self._verify_row("query", self.query, self.query_offset, self.heads, of_key)
@@ -165,7 +169,7 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
         static("cos", self.cos, 2)
         filled("cos", self.cos, 2)
         multiple("cos", "its last dimension", rotated, 2)
-        at_most("cos", "a last dimension", rotated, channels(self.keys))
+        at_most("cos", "a last dimension", rotated, self.key_channels.value)
         like("sin", self.sin, "cos", self.cos)
 
     def _verify_norms(self) -> None:
@@ -178,7 +182,7 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
             if norm is not None:
                 rows, width = tensor_of(norm, name, 2)
                 same(name, "its layers", rows, layers)
-                same(name, "its length", width, channels(self.keys))
+                same(name, "its length", width, self.key_channels.value)
                 static(name, norm, 1)
                 same_element(name, norm, self.query)
 
@@ -196,6 +200,8 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
         query_offset: int,
         key_offset: int,
         value_offset: int,
+        key_channels: int,
+        value_channels: int,
         scale: float,
         outputs: int,
         window: int = 0,
@@ -211,14 +217,15 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rows `[B, N]`, caches `[layers, sequences, G, capacity, D]` -> `[B, H * E]`, caches."""
         rows, offsets = (query, key, value), (query_offset, key_offset, value_offset)
-        q, k, v = cut_rows(rows, offsets, keys, values, outputs // row_width(values), head_stride)
+        counts = outputs // value_channels, keys.shape[2]
+        q, k, v = cut_rows(rows, offsets, counts, (key_channels, value_channels), head_stride)
         norms = None if query_norm is None or key_norm is None else (query_norm, key_norm)
         tables = None if cos is None or sin is None else (cos, sin)
         q, k = prepared(q, k, layer, norms, norm_epsilon, norm_offset, tables, interleaved)
         keys = CacheAppendOp.reference(keys, k, layer, sequence, past)
         values = CacheAppendOp.reference(values, v, layer, sequence, past)
         out = CachedAttentionOp.reference(
-            q, keys, values, start, layer, sequence, past, scale, window, softcap
+            q, keys, values, start, layer, sequence, past, scale, window, softcap, value_channels
         )
         return out.reshape(len(query), outputs), keys, values
 
@@ -226,8 +233,8 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
         """The operations that it stands for, as they are without it."""
         groups, of_key, of_value = (
             self.keys.type.shape[2],
-            channels(self.keys),
-            channels(self.values),
+            self.key_channels.value,
+            self.value_channels.value,
         )
         query = self._heads(self.query, self.query_offset.value, self.heads, of_key)
         key = self._heads(self.key, self.key_offset.value, groups, of_key)
@@ -291,13 +298,16 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
 def cut_rows(
     rows: tuple[np.ndarray, ...],
     offsets: tuple[int, ...],
-    keys: np.ndarray,
-    values: np.ndarray,
-    heads: int,
+    counts: tuple[int, int],
+    channels: tuple[int, int],
     head_stride: int,
 ) -> list[np.ndarray]:
-    """Heads `[B, H or G, 1, D or E]` of rows `[B, N]` for queries, keys and values."""
-    groups, of_key, of_value = keys.shape[2], row_width(keys), row_width(values)
+    """Heads `[B, H or G, 1, D or E]` of rows `[B, N]` for queries, keys and values.
+
+    `counts` are H and G, `channels` D and E.
+    """
+    heads, groups = counts
+    of_key, of_value = channels
 
     def cut(row: np.ndarray, offset: int, count: int, width: int) -> np.ndarray:
         stride = head_stride or width
@@ -329,12 +339,6 @@ def prepared(
     if tables is not None:
         query, key = (RotaryOp.reference(heads, *tables, interleaved) for heads in (query, key))
     return query, key
-
-
-def row_width(cache: np.ndarray) -> int:
-    """Channels of the rows of `cache`."""
-    count = cache.shape[4]
-    return count if cells_of(cache) is None else Q8_0.values * count
 
 
 def _lowered(op: Any) -> ir.Value:

@@ -9,8 +9,8 @@ from torch_mlir.dialects import ext
 from llmc.dialects.attention_part import AttentionPartOp
 from llmc.dialects.checks import verified
 from llmc.dialects.dealt_columns import DealtColumns, verify_dealt
-from llmc.dialects.decode_attention import DecodeAttentionOp, cut_rows, prepared, row_width
-from llmc.dialects.kv_cache import CacheAppendOp, channels
+from llmc.dialects.decode_attention import DecodeAttentionOp, cut_rows, prepared
+from llmc.dialects.kv_cache import CacheAppendOp
 
 
 class DecodeAttentionPartOp(DecodeAttentionOp, name="decode_attention_part"):
@@ -24,9 +24,9 @@ class DecodeAttentionPartOp(DecodeAttentionOp, name="decode_attention_part"):
                                           %start, %layer, %sequence, %past, %cos, %sin)
            {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0>,
             first = 1 : i64, step = 2 : i64, head_stride = 0 : i64, query_offset = 0 : i64,
-            key_offset = 0 : i64, value_offset = 0 : i64, norm_epsilon = 0.0 : f64,
-            norm_offset = 0.0 : f64, interleaved = 0 : i64, scale = 0.125 : f64, window = 0 : i64,
-            softcap = 0.0 : f64}
+            key_offset = 0 : i64, value_offset = 0 : i64, key_channels = 64 : i64,
+            value_channels = 64 : i64, norm_epsilon = 0.0 : f64, norm_offset = 0.0 : f64,
+            interleaved = 0 : i64, scale = 0.125 : f64, window = 0 : i64, softcap = 0.0 : f64}
            : (tensor<1x576xf32>, tensor<1x192xf32>, tensor<1x192xf32>, tensor<30x?x3x?x64xf32>,
               tensor<30x?x3x?x64xf32>, tensor<1xi64>, index, index, index, tensor<1x1x64xf32>,
               tensor<1x1x64xf32>)
@@ -39,7 +39,7 @@ class DecodeAttentionPartOp(DecodeAttentionOp, name="decode_attention_part"):
     @property
     def row_channels(self) -> int:
         """How many numbers of `out` are of one head, E + 1."""
-        return channels(self.values) + 1
+        return int(self.value_channels.value) + 1
 
     @verified
     def verify_invariants(self) -> None:
@@ -61,6 +61,8 @@ class DecodeAttentionPartOp(DecodeAttentionOp, name="decode_attention_part"):
         query_offset: int,
         key_offset: int,
         value_offset: int,
+        key_channels: int,
+        value_channels: int,
         scale: float,
         outputs: int,
         window: int = 0,
@@ -77,9 +79,10 @@ class DecodeAttentionPartOp(DecodeAttentionOp, name="decode_attention_part"):
         step: int = 1,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rows `[B, N]`, caches `[..., capacity, D]` -> `[B, H * (E + 1)]`, caches."""
-        heads = outputs // (row_width(values) + 1)
         rows, offsets = (query, key, value), (query_offset, key_offset, value_offset)
-        q, k, v = cut_rows(rows, offsets, keys, values, heads, head_stride)
+        width = value_channels + 1
+        counts = outputs // width, keys.shape[2]
+        q, k, v = cut_rows(rows, offsets, counts, (key_channels, value_channels), head_stride)
         norms = None if query_norm is None or key_norm is None else (query_norm, key_norm)
         tables = None if cos is None or sin is None else (cos, sin)
         q, k = prepared(q, k, layer, norms, norm_epsilon, norm_offset, tables, interleaved)
@@ -87,7 +90,19 @@ class DecodeAttentionPartOp(DecodeAttentionOp, name="decode_attention_part"):
         keys = CacheAppendOp.reference(keys, k, layer, sequence, held)
         values = CacheAppendOp.reference(values, v, layer, sequence, held)
         out = AttentionPartOp.reference(
-            q, keys, values, start, layer, sequence, past, first, step, scale, window, softcap
+            q,
+            keys,
+            values,
+            start,
+            layer,
+            sequence,
+            past,
+            first,
+            step,
+            scale,
+            window,
+            softcap,
+            width,
         )
         return out.reshape(len(query), outputs), keys, values
 

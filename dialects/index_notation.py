@@ -190,6 +190,15 @@ def insert(value: ir.Value, into: ir.Value, offsets: list[Size], extents: list[S
     return tensor.insert_slice(value, into, *_mixed(offsets, extents))
 
 
+def filled_up(value: ir.Value, width: int) -> ir.Value:
+    """`value [..., N]` with zeros behind each row, up to `width` numbers."""
+    *leading, own = extents = sizes(value)
+    if own == width:
+        return value
+    zeros = filled([*leading, width], 0.0, value.type.element_type)
+    return insert(value, zeros, [0] * len(extents), extents)
+
+
 def _mixed(offsets: list[Size], extents: list[Size]) -> tuple:
     ones = [1] * len(offsets)
     dynamic = [[s for s in part if not isinstance(s, int)] for part in (offsets, extents)]

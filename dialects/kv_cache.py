@@ -2,8 +2,9 @@
 
 A cache is a tensor `[layers, sequences, heads, capacity, channels]` for the keys and one for the
 values, of floats; or, rounded to blocks of 8 bits, of cells `[layers, sequences, heads, capacity /
-512, channels / 32]`, `!llmc.q8_0_keys` or `!llmc.q8_0_values`. Appending and reading cost what they
-move: neither depends on the capacity.
+512, channels / 32]`, `!llmc.q8_0_keys` or `!llmc.q8_0_values`. Rows that end within a block, as 80
+channels do, are kept with zeros up to its end. Appending and reading cost what they move: neither
+depends on the capacity.
 """
 
 from typing import Any
@@ -34,6 +35,7 @@ from llmc.dialects.checks import (
 from llmc.dialects.index_notation import (
     Size,
     as_value,
+    filled_up,
     index,
     insert,
     letters,
@@ -41,6 +43,7 @@ from llmc.dialects.index_notation import (
     size,
     sizes,
     slice_of,
+    slice_of_rows,
 )
 from llmc.dialects.llmc import Operation
 from llmc.dialects.quantize import QuantizeOp
@@ -49,9 +52,24 @@ from llmc.dialects.walsh_hadamard import transformed_blocks
 
 
 def channels(cache: ir.Value) -> int:
-    """The channels of a row of `cache`, of which it says how many."""
+    """The channels that a row of `cache` has room for, of which it says how many."""
     count = int(cache.type.shape[4])
     return Q8_0.values * count if cell_format(cache.type) else count
+
+
+def as_wide(name: str, what: str, width: int | None, cache: ir.Value) -> None:
+    """`what` of `name` is of so many channels as the rows of `cache`, which may end within cells.
+
+    MismatchError where it is not.
+    """
+    room = channels(cache)
+    if cell_format(cache.type) is None:
+        same(name, what, width, room)
+        return
+    of_last = width is not None and room - Q8_0.values < width <= room
+    found = "a dynamic number" if width is None else width
+    fault = f"must have {what} = {room}, or up to {Q8_0.values - 1} fewer, but has {found}"
+    require(of_last, fault, name)
 
 
 def capacity(cache: ir.Value) -> int | None:
@@ -150,7 +168,7 @@ class CacheAppendOp(Operation, name="cache_append", traits=[ext.Pure]):
         at_most("rows", "a batch", rows[0], cache[1])
         same("rows", "its heads", rows[1], cache[2])
         at_most("rows", "tokens", rows[2], capacity(self.cache))
-        same("rows", "its channels", rows[3], channels(self.cache))
+        as_wide("rows", "its channels", rows[3], self.cache)
         like("out", self.out, "cache", self.cache)
 
     def sharding(self) -> ShardingRule:
@@ -198,6 +216,7 @@ class CacheAppendOp(Operation, name="cache_append", traits=[ext.Pure]):
             return rows
         if format_ := cell_format(self.cache.type):
             *shape, _ = rows.type.shape
+            rows = filled_up(rows, channels(self.cache))
             type_ = ir.RankedTensorType.get([*shape, self.cache.type.shape[4]], block_type(Q8_0))
             quantize = QuantizeOp(transformed_blocks(rows) if format_.transformed else rows, type_)
             blocks = quantize.lower()
@@ -212,8 +231,8 @@ class CacheAppendOp(Operation, name="cache_append", traits=[ext.Pure]):
 class CacheReadOp(Operation, name="cache_read", traits=[ext.Pure]):
     """Columns 0 to `columns - 1` of one layer, sequences `sequence` to `sequence + B - 1`.
 
-    Of cells the result has the values, in f32. B is the size of the result's first dimension where
-    static, else the value `batch`.
+    Of cells the result has the values, in f32, of as many channels as it says. B is the size of its
+    first dimension where static, else the value `batch`.
 
         %keys = "llmc.cache_read"(%cache, %layer, %sequence, %batch, %columns)
               : (tensor<30x?x3x?x64xf32>, index, index, index, index) -> tensor<1x3x?x64xf32>
@@ -235,7 +254,7 @@ class CacheReadOp(Operation, name="cache_read", traits=[ext.Pure]):
         at_most("out", "a batch", out[0], cache[1])
         same("out", "its heads", out[1], cache[2])
         at_most("out", "columns", out[2], capacity(self.cache))
-        same("out", "its channels", out[3], channels(self.cache))
+        as_wide("out", "its channels", out[3], self.cache)
         if cell_format(self.cache.type):
             element_is("out", self.out, "f32")
             filled("out", self.out)
@@ -248,23 +267,37 @@ class CacheReadOp(Operation, name="cache_read", traits=[ext.Pure]):
 
     @staticmethod
     def reference(
-        cache: np.ndarray, layer: int, sequence: int, batch: int, columns: int
+        cache: np.ndarray,
+        layer: int,
+        sequence: int,
+        batch: int,
+        columns: int,
+        outputs: int | None = None,
     ) -> np.ndarray:
-        """`[layers, sequences, G, capacity, D]` -> `[B, G, columns, D]`."""
+        """`[layers, sequences, G, capacity, D]` -> `[B, G, columns, D]`.
+
+        D is `outputs`, where cells have room for more.
+        """
         format_ = cells_of(cache)
         rows = rows_of(cache[layer, sequence : sequence + batch])[:, :, :columns]
-        return decode(rows) if format_ is None else format_.decode(rows)
+        return (decode(rows) if format_ is None else format_.decode(rows))[..., :outputs]
 
     def lower(self) -> ir.Value:
         """A slice, which IREE reads in place, and the values of cells."""
         batch = self.batch if self.out.type.is_dynamic_dim(0) else self.out.type.get_dim_size(0)
-        return held(self.cache, self.layer, self.sequence, batch, self.columns)
+        width = self.out.type.shape[3]
+        return held(self.cache, self.layer, self.sequence, batch, self.columns, width)
 
 
 def held(
-    cache: ir.Value, layer: ir.Value, sequence: ir.Value, batch: Size, columns: Size
+    cache: ir.Value,
+    layer: ir.Value,
+    sequence: ir.Value,
+    batch: Size,
+    columns: Size,
+    channels: int,
 ) -> ir.Value:
-    """Rows `[batch, G, columns, D]` of `cache`, as `llmc.cache_read` gives them, in linalg."""
+    """Rows `[batch, G, columns, channels]`, as `llmc.cache_read` gives them, in linalg."""
     _, _, heads, _, width = cache.type.shape
     place, extents = [layer, sequence, 0, 0, 0], [batch, heads, columns, width]
     format_ = cell_format(cache.type)
@@ -273,7 +306,8 @@ def held(
     cells = [batch, heads, _cells(as_value(columns)), width]
     blocks = take_apart(slice_of(cache, place, [1, *cells], cells))
     rows = dequantize(slice_of(blocks, [0, 0, 0, 0], extents, extents))
-    return transformed_blocks(rows) if format_.transformed else rows
+    rows = transformed_blocks(rows) if format_.transformed else rows
+    return rows if rows.type.shape[3] == channels else slice_of_rows(rows, 0, channels)
 
 
 def _cells(columns: ir.Value) -> ir.Value:

@@ -127,7 +127,7 @@ def _check_storage(module: ir.Module, storage: str) -> None:
 def _check_cache(module: ir.Module, element: str) -> None:
     for op in globals_with(module, CACHE):
         found = kept_as(op.attributes["type"].value)
-        if found != element and (element, found) != (Q8_0.name, "f16"):  # of heads of no blocks
+        if found != element and (element, found) != (Q8_0.name, "f16"):  # blocks being no smaller
             raise _MisfitError(f"its KV cache is of {found}, not of {element}")
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from llmc.dialects import BlocksToBytesOp, BytesToBlocksOp
-from llmc.dialects.blocks import Q8_0, decode
-from llmc.dialects.cache_cells import KEYS, VALUES, CellFormat, cells_of
+from llmc.dialects.blocks import decode
+from llmc.dialects.cache_cells import KEYS, VALUES, CellFormat, blocks_of, cells_of
 from llmc.dialects.kv_cache import rows_of
 
 _DTYPES = {"f32": np.float32, "f16": np.float16}
@@ -18,7 +18,7 @@ def cells(element: str, which: str) -> CellFormat | None:
 def row_type(channels: int, element: str, which: str) -> str:
     """The last dimension of a cache and what it holds."""
     format_ = cells(element, which)
-    return f"{channels // Q8_0.values}x!llmc.{format_.name}" if format_ else f"{channels}x{element}"
+    return f"{blocks_of(channels)}x!llmc.{format_.name}" if format_ else f"{channels}x{element}"
 
 
 def kept(numbers: np.ndarray, element: str, which: str) -> np.ndarray:
@@ -28,7 +28,7 @@ def kept(numbers: np.ndarray, element: str, which: str) -> np.ndarray:
 
 
 def floats_of(rows: np.ndarray, element: str, which: str) -> np.ndarray:
-    """The numbers `[..., D]` of rows that `kept` made."""
+    """The numbers `[..., D]` of rows that `kept` made, and those that fill up cells."""
     format_ = cells(element, which)
     return format_.decode(rows) if format_ else decode(rows)
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from llmc.dialects.blocks import Q8_0, BlockFormat, fitting
-from llmc.dialects.cache_cells import KEYS, VALUES
+from llmc.dialects.cache_cells import KEYS, VALUES, are_smaller, blocks_of
 from llmc.dialects.quantize_rows import QuantizeRowsOp
 from llmc.dialects.walsh_hadamard import walsh_hadamard
 from llmc.frontend import torch_ops
@@ -72,17 +72,18 @@ def narrow_cache() -> Iterator[None]:
 def rounded_cache() -> Iterator[None]:
     """While open, models with our attention attend to keys and values in blocks.
 
-    Queries are rounded too. In float16 where heads are no whole blocks.
+    Queries are rounded too. In float16 where blocks of heads are no smaller.
     """
 
     def attention(query: Tensor, key: Tensor, value: Tensor, *options: float) -> Tensor:
-        if any(rows.shape[-1] % Q8_0.values for rows in (key, value)):
+        if not are_smaller(key.shape[-1], value.shape[-1]):
             return _on_halves(query, key, value, *options)
         held = (
             torch.from_numpy(format_.decode(format_.encode(rows.numpy())))
             for format_, rows in ((KEYS, key), (VALUES, value))
         )
-        return _ATTENTION(rounded_query(query), *held, *options)
+        rows = _ATTENTION(rounded_query(query), *held, *options)
+        return rows[..., : value.shape[-1]]
 
     with replaced(torch_ops, "attention", attention):
         yield
@@ -91,9 +92,11 @@ def rounded_cache() -> Iterator[None]:
 def rounded_query(query: Tensor) -> Tensor:
     """Queries as they meet keys in blocks: in steps of a 127th of the largest of each 32.
 
-    They are transformed as keys are when they are rounded.
+    They are transformed as keys are when they are rounded, and as these filled up to whole blocks.
     """
-    blocks = transformed(query).unflatten(-1, (-1, Q8_0.values))
+    channels = query.shape[-1]
+    whole = nn.functional.pad(query, (0, Q8_0.values * blocks_of(channels) - channels))
+    blocks = transformed(whole).unflatten(-1, (-1, Q8_0.values))
     step = blocks.abs().amax(-1, keepdim=True) / 127
     return transformed((blocks / step).round().mul(step).flatten(-2))
 

@@ -174,7 +174,13 @@ def test_decode_attention(arrays):
         tables = [arrays.uniform(batch, 1, rotated) for _ in range(2)] if rotated else []
         norms = [arrays.uniform(2, 6) for _ in range(2)] if norm else []
         layer, sequence, interleaved = 1, 3 - batch, int(bool(rotated) and number % 2 == 1)
-        offsets = {"query_offset": 1, "key_offset": 25, "value_offset": 32 if stride else 37}
+        places = {
+            "query_offset": 1,
+            "key_offset": 25,
+            "value_offset": 32 if stride else 37,
+            "key_channels": 6,
+            "value_channels": 5,
+        }
         kind = dialects.DecodeAttentionPartOp if part else dialects.DecodeAttentionOp
         expected = kind.reference(
             row,
@@ -186,7 +192,7 @@ def test_decode_attention(arrays):
             layer,
             sequence,
             past,
-            *offsets.values(),
+            *places.values(),
             SCALE,
             outputs=24 if part else 20,
             **part,
@@ -216,7 +222,7 @@ def test_decode_attention(arrays):
                     segments(*[True] * 9, *[rotated > 0] * 2, *[norm != {}] * 2),
                     f"head_stride = {stride} : i64",
                     f"interleaved = {interleaved} : i64",
-                    *(f"{name} = {at} : i64" for name, at in (offsets | part).items()),
+                    *(f"{name} = {at} : i64" for name, at in (places | part).items()),
                     *(f"{name} = {norm.get(name, 0.0)} : f64" for name in normed),
                     attributes(**options),
                 ]
@@ -276,9 +282,9 @@ def test_cache(arrays):
 def test_cache_of_cells(arrays, format_):
     cases = []
     # Within a cell, from the end of one to the begin of the next, and over all of one.
-    for column, tokens in [(3, 1), (14, 4), (10, 30)]:
-        blocks = format_.encode(arrays.uniform(2, 3, 2, 48, 64))
-        cache, rows = format_.pack(blocks), arrays.uniform(2, 2, tokens, 64)
+    for column, tokens, channels in [(3, 1, 64), (14, 4, 50), (10, 30, 64)]:
+        blocks = format_.encode(arrays.uniform(2, 3, 2, 48, channels))
+        cache, rows = format_.pack(blocks), arrays.uniform(2, 2, tokens, channels)
         new = dialects.CacheAppendOp.reference(cache, rows, 1, 1, column)
         place = [Operand(1), Operand(1), Operand(column)]
         appended = Case(
@@ -290,7 +296,7 @@ def test_cache_of_cells(arrays, format_):
             tolerance=0,
         )
         blocks[1, 1:, :, column : column + tokens] = format_.encode(rows)
-        held = format_.decode(blocks[1, 1:, :, : column + tokens])
+        held = format_.decode(blocks[1, 1:, :, : column + tokens])[..., :channels]
         read = Case(
             f"read_{column}",
             "llmc.cache_read",

@@ -42,6 +42,8 @@ SHAPES = [
     Shape(heads=3, key_heads=3, channels=40, value_channels=24, rotated=16, together=True),
     Shape(9, 3, 64, 64, rotated=64, lanes=LANES, cache="q8_0", instruction=BYTES.name),
     Shape(4, 2, 128, 96, window=300, lanes=LANES, cache="q8_0", instruction=BYTES.name),
+    Shape(6, 2, 80, 50, rotated=80, lanes=LANES, cache="q8_0", instruction=BYTES.name, normed=True),
+    Shape(3, 3, 40, 24, rotated=16, cache="q8_0", together=True, batch="?", first=1, step=2),
     Shape(5, 1, 32, 64, softcap=3.0, lanes=4, cache="q8_0", batch="?", normed=True),
     Shape(8, 1, 256, 256, rotated=64, cache="q8_0", batch="3", instruction=OF_256_BITS),
     Shape(40, 20, 32, 32, lanes=LANES, cache="q8_0", batch="3", instruction=BYTES.name),

@@ -49,8 +49,9 @@ TOLERANCE = 1e-4
 class Case:
     """A GGUF file whose matrices are of type `kind`, compiled as `dtype`.
 
-    One matrix of the second layer is of type `other`, if that is given. With a `group`, a folder
-    whose linear layers, but for the head, the method `kind` packed.
+    One matrix of the second layer is of type `other`, and heads have `head_dim` channels, if these
+    are given. With a `group`, a folder whose linear layers, but for the head, the method `kind`
+    packed.
     """
 
     family: str
@@ -58,6 +59,7 @@ class Case:
     dtype: str = "as-is"
     other: str = ""
     group: int = 0
+    head_dim: int = 0
 
 
 CASES = [
@@ -83,7 +85,10 @@ def written(case: Case, folder: Path) -> LoadedModel:
     if case.group:
         write_packed(folder, case.kind, case.group, case.family)
         return open_model(folder)
-    path, model = folder / "m.gguf", tiny_model(tiny_config(case.family))
+    path, config = folder / "m.gguf", tiny_config(case.family)
+    if case.head_dim:
+        config.head_dim = case.head_dim
+    model = tiny_model(config)
 
     def change(writer: GGUFWriter) -> None:
         if case.other:
@@ -151,12 +156,13 @@ def test_logits_are_pytorchs_but_for_rounded_activations(case, tmp_path):
     assert np.abs(found - exact).max() <= 2 * np.abs(rounded - exact).max()
 
 
-# Of one device, and of ranks that share the columns of the cache.
+# Of heads that are whole blocks, and of ones that are not; and of ranks that share the columns of
+# the cache.
 @pytest.mark.parametrize(
-    ("family", "grid"), [("qwen3", ""), pytest.param("qwen3", "sp=2", marks=pytest.mark.thorough)]
+    ("head_dim", "grid"), [(32, ""), (48, ""), pytest.param(48, "sp=2", marks=pytest.mark.thorough)]
 )
-def test_logits_are_pytorchs_but_for_a_cache_of_blocks(family, grid, tmp_path):
-    model = written(Case(family, "F32"), tmp_path)
+def test_logits_are_pytorchs_but_for_a_cache_of_blocks(head_dim, grid, tmp_path):
+    model = written(Case("qwen3", "F32", head_dim=head_dim), tmp_path)
     reference = model.skeleton(IMPLEMENTATION)
     reference.load_state_dict(dict(model.weights()), strict=False)
     reference.tie_weights()

@@ -115,6 +115,7 @@ CELL_FORMS = (
         {
             "operandSegmentSizes": "array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0>",
             **_PLAIN_ROWS,
+            **dict.fromkeys(("key_channels", "value_channels"), "64 : i64"),
             **dict.fromkeys(("norm_epsilon", "norm_offset"), "0.0 : f64"),
             **_ATTENTION,
         },
@@ -190,6 +191,7 @@ FORMS = (
         {
             "operandSegmentSizes": "array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1>",
             **_PLAIN_ROWS,
+            **{"key_channels": "8 : i64", "value_channels": "4 : i64"},
             **dict.fromkeys(("norm_epsilon", "norm_offset"), "0.0 : f64"),
             **_ATTENTION,
         },

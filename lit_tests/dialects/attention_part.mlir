@@ -50,7 +50,7 @@ func.func @step(%q: tensor<1x6x?x8xf32>, %cache: tensor<5x?x2x?x8xf32>, %start: 
 // -----
 
 func.func @no_room(%q: tensor<1x6x?x8xf32>, %cache: tensor<5x?x2x?x8xf32>, %start: tensor<1xi64>, %i: index) {
-  // CHECK: error: 'llmc.attention_part' op result must have dimension 3 = 9, but has 8
+  // CHECK: error: 'llmc.attention_part' op result must have its channels but one = 8, but has 7
   %o = "llmc.attention_part"(%q, %cache, %cache, %start, %i, %i, %i) {first = 0 : i64, step = 2 : i64, scale = 0.5, window = 0 : i64, softcap = 0.0}
      : (tensor<1x6x?x8xf32>, tensor<5x?x2x?x8xf32>, tensor<5x?x2x?x8xf32>, tensor<1xi64>, index, index, index) -> tensor<1x6x?x8xf32>
   return

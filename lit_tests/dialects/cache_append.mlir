@@ -50,6 +50,17 @@ func.func @values(%cache: tensor<2x?x3x?x2x!llmc.q8_0_values>, %rows: tensor<1x3
   return %new : tensor<2x?x3x?x2x!llmc.q8_0_values>
 }
 
+// Behind rows that end within a block are zeros.
+// LOWER-LABEL: func.func @within_a_block
+// LOWER:         %[[ZEROS:.+]] = linalg.fill ins(%{{.+}} : f32) outs(%{{.+}} : tensor<1x3x?x64xf32>)
+// LOWER:         tensor.insert_slice %arg1 into %[[ZEROS]][0, 0, 0, 0] [1, 3, %{{.+}}, 48]
+// LOWER:         "llmc.bytes_to_blocks"({{.+}} -> tensor<1x3x?x2x!llmc.q8_0>
+func.func @within_a_block(%cache: tensor<2x?x3x?x2x!llmc.q8_0_values>, %rows: tensor<1x3x?x48xf32>, %i: index) -> tensor<2x?x3x?x2x!llmc.q8_0_values> {
+  %new = "llmc.cache_append"(%cache, %rows, %i, %i, %i)
+       : (tensor<2x?x3x?x2x!llmc.q8_0_values>, tensor<1x3x?x48xf32>, index, index, index) -> tensor<2x?x3x?x2x!llmc.q8_0_values>
+  return %new : tensor<2x?x3x?x2x!llmc.q8_0_values>
+}
+
 // -----
 
 func.func @heads(%cache: tensor<2x?x3x?x4xf32>, %rows: tensor<1x2x?x4xf32>, %i: index) {
@@ -98,7 +109,7 @@ func.func @narrow_rows(%cache: tensor<2x?x3x?x2x!llmc.q8_0_keys>, %rows: tensor<
 // -----
 
 func.func @channels_of_blocks(%cache: tensor<2x?x3x?x2x!llmc.q8_0_keys>, %rows: tensor<1x3x?x32xf32>, %i: index) {
-  // CHECK: error: 'llmc.cache_append' op operand 'rows' must have its channels = 64, but has 32
+  // CHECK: error: 'llmc.cache_append' op operand 'rows' must have its channels = 64, or up to 31 fewer, but has 32
   %new = "llmc.cache_append"(%cache, %rows, %i, %i, %i)
        : (tensor<2x?x3x?x2x!llmc.q8_0_keys>, tensor<1x3x?x32xf32>, index, index, index) -> tensor<2x?x3x?x2x!llmc.q8_0_keys>
   return

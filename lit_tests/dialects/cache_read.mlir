@@ -41,6 +41,16 @@ func.func @blocks(%cache: tensor<2x?x3x?x2x!llmc.q8_0_keys>, %i: index) -> tenso
   return %keys : tensor<1x3x?x64xf32>
 }
 
+// Of the last block, what the rows have.
+// LOWER-LABEL: func.func @within_a_block
+// LOWER:         -> tensor<1x3x?x2x32xf32>
+// LOWER:         tensor.extract_slice %{{.+}}[0, 0, 0, 0] [1, 3, %{{.+}}, 48]
+func.func @within_a_block(%cache: tensor<2x?x3x?x2x!llmc.q8_0_values>, %i: index) -> tensor<1x3x?x48xf32> {
+  %values = "llmc.cache_read"(%cache, %i, %i, %i, %i)
+        : (tensor<2x?x3x?x2x!llmc.q8_0_values>, index, index, index, index) -> tensor<1x3x?x48xf32>
+  return %values : tensor<1x3x?x48xf32>
+}
+
 // -----
 
 func.func @values_of_blocks(%cache: tensor<2x?x3x?x2x!llmc.q8_0_keys>, %i: index) {

@@ -34,7 +34,7 @@ func.func @heads(%q: tensor<1x5x?x8xf32>, %cache: tensor<5x?x2x?x8xf32>, %start:
 // -----
 
 func.func @channels(%q: tensor<1x6x?x4xf32>, %cache: tensor<5x?x2x?x8xf32>, %start: tensor<1xi64>, %i: index) {
-  // CHECK: error: 'llmc.cached_attention' op operand 'keys' must have its channels = 4, but has 8
+  // CHECK: error: 'llmc.cached_attention' op operand 'query' must have its channels = 8, but has 4
   %o = "llmc.cached_attention"(%q, %cache, %cache, %start, %i, %i, %i) {scale = 0.5, window = 0 : i64, softcap = 0.0}
      : (tensor<1x6x?x4xf32>, tensor<5x?x2x?x8xf32>, tensor<5x?x2x?x8xf32>, tensor<1xi64>, index, index, index) -> tensor<1x6x?x8xf32>
   return

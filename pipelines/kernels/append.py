@@ -43,7 +43,7 @@ def append(
         tables = given[: 2 * rotated]
         layer, first, column, tokens_each, tokens = extents[-5:]
         own_norm = norm.of(given[-1], extents[-6]) if norm else None
-        writer = RowWriter(cache, heads.widest, format_)
+        writer = RowWriter(cache, heads.channels, heads.widest, format_)
         for row, sequence, head, token in heads.each(x, tile, number, tokens):
             following, offset = div_rem(token, tokens_each)
             held_as = arith.addi(arith.addi(first, sequence), following)

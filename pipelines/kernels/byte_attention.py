@@ -11,6 +11,8 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf, vector
 from torch_mlir.extras import types as T
 
+from llmc.dialects.blocks import Q8_0
+from llmc.dialects.cache_cells import blocks_of
 from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.kernels.attention import AttentionShape
 from llmc.pipelines.kernels.attention_cuts import ByteAttentionCut
@@ -19,7 +21,7 @@ from llmc.pipelines.kernels.kernel import STACK_BYTES, Kernel, in_symbol, load_i
 from llmc.pipelines.kernels.online_softmax import BLOCK, LEAST, Caches, buffer, logarithm
 from llmc.pipelines.kernels.query_rows import QueryRows
 from llmc.pipelines.kernels.splat import splat
-from llmc.pipelines.kernels.vectors import LOG2_E, floats, load, width_of
+from llmc.pipelines.kernels.vectors import LOG2_E, clear_behind, floats, load, width_of
 
 
 def byte_attention(
@@ -61,7 +63,10 @@ def _as_the_stack_bears(
     shape: AttentionShape, widest: int, cut: ByteAttentionCut
 ) -> ByteAttentionCut:
     """No more rows than `cut` says, some times as many as are multiplied at once."""
-    each = ByteSoftmax.bytes(1, shape.channels, shape.value_channels, widest)
+    of_key, of_value = (
+        Q8_0.values * blocks_of(count) for count in (shape.channels, shape.value_channels)
+    )
+    each = ByteSoftmax.bytes(1, of_key, of_value, widest)
     most = max(min(cut.rows, STACK_BYTES // each), 1)
     together = min(cut.together, most)
     return ByteAttentionCut(most // together * together, together)
@@ -111,7 +116,7 @@ class _RowSoftmax(ByteSoftmax):
 
     def load_query(self, query: ir.Value) -> None:
         """Takes rows of `query [B, H, T, D]`, scaled for exponentials of base 2."""
-        channels = self.caches.channels
+        channels = self._shape.channels
         lanes = width_of(self._widest, channels)
         scale = splat(self._shape.scale * LOG2_E, floats(lanes))
         for row, place in enumerate(self._rows.places):
@@ -119,10 +124,11 @@ class _RowSoftmax(ByteSoftmax):
                 scaled = arith.mulf(load(query, [*place, d], lanes), scale)
                 vector.store(scaled, self.query, [index(row), d])
                 scf.yield_([])
+            clear_behind(self.query, [index(row)], channels)
 
     def store(self, out: ir.Value) -> None:
         """Writes rows of `out [B, T, H, E]`; of a part of the columns, the logarithms, too."""
-        channels, f32 = self.caches.value_channels, T.f32()
+        channels, f32 = self._shape.value_channels, T.f32()
         lanes = width_of(self._widest, channels)
         for row, place in enumerate(self._rows.outputs):
             # Rows that see no column become 0, not 0/0.

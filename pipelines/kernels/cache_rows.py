@@ -18,6 +18,7 @@ from llmc.pipelines.kernels.head_row import Write
 from llmc.pipelines.kernels.kernel import div_rem
 from llmc.pipelines.kernels.splat import splat
 from llmc.pipelines.kernels.vectors import (
+    clear_behind,
     highest,
     load,
     maximum,
@@ -33,20 +34,22 @@ def holds_bytes_of_cells(cache: ir.Value) -> bool:
 
 
 def channels_of(cache: ir.Value) -> int:
-    """The channels of a row of the buffer `cache`."""
+    """The channels that a row of the buffer `cache` has room for."""
     count = int(cache.type.shape[4])
     return Q8_0.values * count if holds_bytes_of_cells(cache) else count
 
 
 class RowWriter:
-    """Appends rows to `cache`, rounded to what it holds: cells of `format_`, where it is given.
+    """Appends rows of `channels` to `cache`, rounded to what it holds.
 
-    `lanes` is a register's floats.
+    These are cells of `format_`, where it is given. `lanes` is a register's floats.
     """
 
-    def __init__(self, cache: ir.Value, lanes: int, format_: CellFormat | None) -> None:
+    def __init__(
+        self, cache: ir.Value, channels: int, lanes: int, format_: CellFormat | None
+    ) -> None:
         self._cache = cache
-        self._cells = None if format_ is None else _CellWriter(cache, lanes, format_)
+        self._cells = None if format_ is None else _CellWriter(cache, channels, lanes, format_)
 
     def append(self, place: Sequence[ir.Value], make: Callable[[Write], None]) -> None:
         """The row at `place` becomes what `make(write)` passes to `write(numbers, channel)`."""
@@ -59,11 +62,12 @@ class RowWriter:
 class _CellWriter:
     """`RowWriter` of cells."""
 
-    def __init__(self, cache: ir.Value, lanes: int, format_: CellFormat) -> None:
+    def __init__(self, cache: ir.Value, channels: int, lanes: int, format_: CellFormat) -> None:
         self._cache, self._format = cache, format_
         self._lanes = width_of(lanes, Q8_0.values)
         type_ = ir.MemRefType.get([channels_of(cache)], T.f32())
         self._room = memref.alloca(type_, [], [])
+        clear_behind(self._room, [], channels)
 
     def append(self, place: Sequence[ir.Value], make: Callable[[Write], None]) -> None:
         make(lambda x, at: vector.store(x, self._room, [at]))

@@ -27,7 +27,7 @@ from llmc.pipelines.kernels.online_softmax import BLOCK, Caches, OnlineSoftmax
 from llmc.pipelines.kernels.partial_attention import PARTS, Parts
 from llmc.pipelines.kernels.progressive_softmax import ProgressiveSoftmax
 from llmc.pipelines.kernels.splat import splat
-from llmc.pipelines.kernels.vectors import LOG2_E
+from llmc.pipelines.kernels.vectors import LOG2_E, clear_behind
 
 # Heads of a core with which it does not matter that some cores have one more.
 _ROUNDS = 4
@@ -49,6 +49,8 @@ class DecodeShape:
     query_offset: int
     key_offset: int
     value_offset: int
+    key_channels: int
+    value_channels: int
     scale: float
     window: int
     softcap: float
@@ -67,6 +69,8 @@ class DecodeShape:
             op.query_offset.value,
             op.key_offset.value,
             op.value_offset.value,
+            op.key_channels.value,
+            op.value_channels.value,
             op.scale.value,
             op.window.value,
             op.softcap.value,
@@ -85,11 +89,12 @@ class DecodeShape:
     def text(self) -> str:
         """What the types of a kernel's operands do not say, as part of a symbol."""
         rows = (self.head_stride, self.query_offset, self.key_offset, self.value_offset)
+        channels = (self.key_channels, self.value_channels)
         scores = (self.scale, self.window, self.softcap)
         norm = (self.norm_epsilon, self.norm_offset)
         turned = ("interleaved",) if self.interleaved else ()
         columns = (self.part.first, self.part.step) if self.part else ()
-        return in_symbol(*rows, *scores, *norm, *turned, *columns)
+        return in_symbol(*rows, *channels, *scores, *norm, *turned, *columns)
 
     def preparation(
         self, tables: list[ir.Value], norms: list[ir.Value], row: ir.Value, layer: ir.Value
@@ -252,15 +257,17 @@ class _Step:
     ) -> None:
         """Writes the new key and value to `column`: the last part reads them, if any does."""
         last = arith.cmpi(arith.CmpIPredicate.eq, part, arith.subi(count, index(1)))
-        caches, offset = self.caches, self.shape.key_offset
+        caches, shape = self.caches, self.shape
         kept = holds_bytes_of_cells(caches.keys)
-        keys = RowWriter(caches.keys, self.lanes, KEYS if kept else None)
-        values = RowWriter(caches.values, self.lanes, VALUES if kept else None)
+        keys = RowWriter(caches.keys, shape.key_channels, self.lanes, KEYS if kept else None)
+        values = RowWriter(
+            caches.values, shape.value_channels, self.lanes, VALUES if kept else None
+        )
         branch = scf.IfOp(last)
         with ir.InsertionPoint(branch.then_block):
-            row = self._row(key, offset, self.head, caches.channels)
+            row = self._row(key, shape.key_offset, self.head, shape.key_channels)
             keys.append([*caches.head, column], partial(self.preparation.key, row))
-            row = self._row(value, self.shape.value_offset, self.head, caches.value_channels)
+            row = self._row(value, shape.value_offset, self.head, shape.value_channels)
             values.append([*caches.head, column], row.copy)
             scf.yield_([])
 
@@ -315,13 +322,15 @@ class _Step:
     def _load_query(
         self, query: ir.Value, head: ir.Value, buffer: ir.Value, place: ir.Value
     ) -> None:
-        row = self._row(query, self.shape.query_offset, head, self.caches.channels)
+        channels = self.shape.key_channels
+        row = self._row(query, self.shape.query_offset, head, channels)
 
         def write(x: ir.Value, at: ir.Value) -> None:
             scaled = arith.mulf(x, splat(self.shape.scale * LOG2_E, x.type))
             vector.store(scaled, buffer, [place, at])
 
         self.preparation.query(row, write)
+        clear_behind(buffer, [place], channels)
 
     def _row(self, buffer: ir.Value, offset: int, head: ir.Value, channels: int) -> HeadRow:
         first = self.shape.begin(offset, head, channels)

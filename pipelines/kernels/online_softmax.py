@@ -69,12 +69,12 @@ class Caches:
 
     @property
     def channels(self) -> int:
-        """Channels of a key."""
+        """What a key has room for."""
         return channels_of(self.keys)
 
     @property
     def value_channels(self) -> int:
-        """Channels of a value."""
+        """What a value has room for."""
         return channels_of(self.values)
 
 

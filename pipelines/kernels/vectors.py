@@ -6,7 +6,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, vector
 from torch_mlir.extras import types as T
 
-from llmc.dialects.index_notation import widened
+from llmc.dialects.index_notation import index, widened
 from llmc.dialects.walsh_hadamard import DISTANCES, SCALE
 from llmc.pipelines.kernels.kernel import multiply_add
 from llmc.pipelines.kernels.splat import splat
@@ -64,6 +64,14 @@ def store(value: ir.Value, buffer: ir.Value, where: Sequence[ir.Value]) -> None:
     """Writes `value` to `buffer`, which may hold narrower numbers, from `where` on."""
     stored = ir.VectorType.get(value.type.shape, buffer.type.element_type)
     vector.store(value if stored == value.type else arith.truncf(stored, value), buffer, where)
+
+
+def clear_behind(buffer: ir.Value, where: Sequence[ir.Value], count: int) -> None:
+    """Writes zeros behind the first `count` numbers of the row of `buffer [..., N]` at `where`."""
+    left = buffer.type.shape[-1] - count
+    if left:
+        zeros = splat(0.0, ir.VectorType.get([left], buffer.type.element_type))
+        vector.store(zeros, buffer, [*where, index(count)])
 
 
 def total(value: ir.Value) -> ir.Value:

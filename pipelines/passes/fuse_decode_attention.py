@@ -45,7 +45,8 @@ def _fuse(token: NewTokens) -> None:
     layer, sequence, past = token.place
     is_part = isinstance(attention, AttentionPartOp)
     batch, heads, _, _ = token.query.type.shape
-    width = token.value.type.shape[3] + is_part
+    of_key, of_value = (rows.type.shape[3] for rows in (token.key, token.value))
+    width = of_value + is_part
     cos, sin = token.tables or (None, None)
     kind = DecodeAttentionPartOp if is_part else DecodeAttentionOp
     columns = {"first": attention.first, "step": attention.step} if is_part else {}
@@ -60,6 +61,8 @@ def _fuse(token: NewTokens) -> None:
             past,
             i64(rows[0].stride),
             *(i64(row.offset) for row in rows),
+            i64(of_key),
+            i64(of_value),
             f64(norms.epsilon),
             f64(norms.offset),
             i64(int(token.interleaved)),

@@ -12,7 +12,7 @@ from torch_mlir.extras import types as T
 from llmc.dialects import AttentionOp, CacheAllocateOp, CacheAppendOp, CacheReadOp
 from llmc.dialects.block_types import CellType, block_type, cell_format
 from llmc.dialects.blocks import Q8_0
-from llmc.dialects.cache_cells import COLUMNS, KEYS, VALUES
+from llmc.dialects.cache_cells import COLUMNS, KEYS, VALUES, are_smaller, blocks_of
 from llmc.dialects.index_notation import as_value, constant, index, loop_index, pointwise, size
 from llmc.pipelines.errors import fail
 from llmc.pipelines.option_text import OneOf
@@ -52,8 +52,8 @@ class ThreadKVCache(Pass):
     those from `start[b]` on (shorter sequences of a batch begin later, so that all end at one
     column). `reset(sequences, capacity)` allocates the cache. Keys and values are kept as
     `element`, f32, f16 or q8_0, which changes numerics; attention widens what it reads. Of q8_0 the
-    globals hold cells, of 512 columns by 32 channels. Where heads are no whole blocks, f16 takes
-    the place of q8_0.
+    globals hold cells, of 512 columns by 32 channels. Where heads are so much less than whole
+    blocks that these would be no smaller, f16 takes the place of q8_0.
     """
 
     name: ClassVar[str] = "thread-kv-cache"
@@ -211,13 +211,13 @@ def _attend_to_cache(
 
 
 def _kept_as(element: ir.Type, attention: AttentionOp) -> ir.Type:
-    """`element`, or f16 instead of cells where keys or values are no whole ones."""
-    f32 = T.f32()
-    are_blocks = all(
-        rows.type.element_type == f32 and rows.type.shape[3] % Q8_0.values == 0
-        for rows in (attention.key, attention.value)
-    )
-    return element if are_blocks or not isinstance(element, CellType) else T.f16()
+    """`element`, or f16 instead of cells that would be no smaller, or of other rows than f32."""
+    if not isinstance(element, CellType):
+        return element
+    f32, types = T.f32(), [rows.type for rows in (attention.key, attention.value)]
+    are_floats = all(type_.element_type == f32 for type_ in types)
+    in_cells = are_floats and are_smaller(*(type_.shape[3] for type_ in types))
+    return element if in_cells else T.f16()
 
 
 def _read(cache: ir.Value, rows: ir.Value, state: _State) -> ir.Value:
@@ -235,7 +235,7 @@ def _cache_type(rows: ir.RankedTensorType, layers: int, element: ir.Type) -> ir.
     """The type of a cache of `rows`, which keeps those that are no wider than `element` as such."""
     _, heads, _, channels = rows.shape
     if isinstance(element, CellType):
-        channels //= Q8_0.values
+        channels = blocks_of(channels)
     elif rows.element_type.width <= element.width:
         element = rows.element_type
     unknown = ir.ShapedType.get_dynamic_size()

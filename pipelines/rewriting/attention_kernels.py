@@ -16,7 +16,6 @@ from llmc.dialects import (
 from llmc.dialects.block_bytes import to_blocks, to_bytes
 from llmc.dialects.block_types import cell_format
 from llmc.dialects.index_notation import as_value, index, size
-from llmc.dialects.kv_cache import channels
 from llmc.pipelines.kernels.append import append
 from llmc.pipelines.kernels.attention import AttentionShape, attention
 from llmc.pipelines.kernels.attention_cuts import (
@@ -134,7 +133,7 @@ def call_decode_attention(op: DecodeAttentionOp, cpu: VectorUnit) -> list[ir.Val
     static = isinstance(batch, int)
     counters = Counters(module_around(op.operation), "decode_attention.done", PARTS, 32)
     groups = key_heads * batch if static else None
-    room = room_type(groups, shape.sharing, channels(op.values))
+    room = room_type(groups, shape.sharing, shape.value_channels)
     results = [op.out.type, room]
     extents = [] if static else [batch, room_size(arith.muli(batch, index(key_heads)))]
     caches = [op.keys, op.values]

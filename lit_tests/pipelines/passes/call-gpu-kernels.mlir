@@ -41,7 +41,7 @@ func.func @decode(%q: tensor<1x576xf32>, %k: tensor<1x192xf32>, %v: tensor<1x192
   %o, %nk, %nv = "llmc.decode_attention"(%q, %k, %v, %keys, %values, %start, %layer, %sequence,
                                          %past, %cos, %sin)
      {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0>,
-      head_stride = 0 : i64, query_offset = 0 : i64, key_offset = 0 : i64, value_offset = 0 : i64,
+      head_stride = 0 : i64, query_offset = 0 : i64, key_offset = 0 : i64, value_offset = 0 : i64, key_channels = 64 : i64, value_channels = 64 : i64,
       interleaved = 0 : i64, norm_epsilon = 0.0 : f64, norm_offset = 0.0 : f64,
       scale = 0.125 : f64, window = 0 : i64, softcap = 0.0 : f64}
      : (tensor<1x576xf32>, tensor<1x192xf32>, tensor<1x192xf32>, tensor<2x?x3x?x64xf16>,
@@ -167,7 +167,7 @@ func.func @cells(%q: tensor<1x32xf32>, %keys: tensor<2x?x1x?x1x!llmc.q8_0_keys>,
     -> tensor<1x32xf32> {
   %o, %nk, %nv = "llmc.decode_attention"(%q, %q, %q, %keys, %values, %start, %at, %at, %at)
      {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0>,
-      head_stride = 0 : i64, query_offset = 0 : i64, key_offset = 0 : i64, value_offset = 0 : i64,
+      head_stride = 0 : i64, query_offset = 0 : i64, key_offset = 0 : i64, value_offset = 0 : i64, key_channels = 32 : i64, value_channels = 32 : i64,
       interleaved = 0 : i64, norm_epsilon = 0.0 : f64, norm_offset = 0.0 : f64,
       scale = 0.125 : f64, window = 0 : i64, softcap = 0.0 : f64}
      : (tensor<1x32xf32>, tensor<1x32xf32>, tensor<1x32xf32>, tensor<2x?x1x?x1x!llmc.q8_0_keys>,

@@ -204,7 +204,7 @@ func.func @few_tokens(%q: tensor<1x4x5x16xf32>, %k: tensor<2x?x2x?x16xf32>, %sta
 // CHECK-LABEL: func.func @decode
 // CHECK:         %[[DONE:.+]] = "util.global.load"() {global = @decode_attention.done} : () -> tensor<32xi32>
 // CHECK:         %[[O:.+]]:5 = "flow.dispatch"({{.+}}, %arg0, %arg3, %arg1, %arg2, %[[DONE]],
-// CHECK-SAME:      entry_points = [@decode_attention_4_8_2_256_0_0_64_96_0p25_0_0p0_0p0_0p0_
+// CHECK-SAME:      entry_points = [@decode_attention_4_8_2_256_0_0_64_96_16_16_0p25_0_0p0_0p0_0p0_
 // CHECK-SAME:      tied_operands = [-1 : index, -1 : index, 9 : index, 10 : index, 11 : index]
 // CHECK:         "util.global.store"(%[[O]]#4) {global = @decode_attention.done}
 // CHECK:         return %[[O]]#0, %[[O]]#2, %[[O]]#3
@@ -213,7 +213,7 @@ func.func @decode(%qkv: tensor<1x128xf32>, %k: tensor<2x?x2x?x16xf32>, %v: tenso
     -> (tensor<1x64xf32>, tensor<2x?x2x?x16xf32>, tensor<2x?x2x?x16xf32>) {
   %o, %nk, %nv = "llmc.decode_attention"(%qkv, %qkv, %qkv, %k, %v, %start, %i, %i, %i)
      {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0>, interleaved = 0 : i64, norm_epsilon = 0.0, norm_offset = 0.0, head_stride = 0 : i64, query_offset = 0 : i64,
-      key_offset = 64 : i64, value_offset = 96 : i64, scale = 0.25, window = 0 : i64, softcap = 0.0}
+      key_offset = 64 : i64, value_offset = 96 : i64, key_channels = 16 : i64, value_channels = 16 : i64, scale = 0.25, window = 0 : i64, softcap = 0.0}
      : (tensor<1x128xf32>, tensor<1x128xf32>, tensor<1x128xf32>, tensor<2x?x2x?x16xf32>,
         tensor<2x?x2x?x16xf32>, tensor<1xi64>, index, index, index)
      -> (tensor<1x64xf32>, tensor<2x?x2x?x16xf32>, tensor<2x?x2x?x16xf32>)
@@ -225,14 +225,14 @@ func.func @decode(%qkv: tensor<1x128xf32>, %k: tensor<2x?x2x?x16xf32>, %v: tenso
 // CHECK:         math.log2
 // CHECK-LABEL: func.func @decode_part
 // CHECK:         "flow.dispatch"
-// CHECK-SAME:      entry_points = [@decode_attention_4_8_2_256_0_0_64_96_0p25_0_0p0_0p0_0p0_1_2_
+// CHECK-SAME:      entry_points = [@decode_attention_4_8_2_256_0_0_64_96_16_16_0p25_0_0p0_0p0_0p0_1_2_
 // CHECK-SAME:      -> (tensor<1x68xf32>, tensor<34x2x18xf32>,
 func.func @decode_part(%qkv: tensor<1x128xf32>, %k: tensor<2x?x2x?x16xf32>, %v: tensor<2x?x2x?x16xf32>,
                        %start: tensor<1xi64>, %i: index)
     -> (tensor<1x68xf32>, tensor<2x?x2x?x16xf32>, tensor<2x?x2x?x16xf32>) {
   %o, %nk, %nv = "llmc.decode_attention_part"(%qkv, %qkv, %qkv, %k, %v, %start, %i, %i, %i)
      {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0>, first = 1 : i64, step = 2 : i64, interleaved = 0 : i64, norm_epsilon = 0.0, norm_offset = 0.0, head_stride = 0 : i64,
-      query_offset = 0 : i64, key_offset = 64 : i64, value_offset = 96 : i64, scale = 0.25, window = 0 : i64, softcap = 0.0}
+      query_offset = 0 : i64, key_offset = 64 : i64, value_offset = 96 : i64, key_channels = 16 : i64, value_channels = 16 : i64, scale = 0.25, window = 0 : i64, softcap = 0.0}
      : (tensor<1x128xf32>, tensor<1x128xf32>, tensor<1x128xf32>, tensor<2x?x2x?x16xf32>,
         tensor<2x?x2x?x16xf32>, tensor<1xi64>, index, index, index)
      -> (tensor<1x68xf32>, tensor<2x?x2x?x16xf32>, tensor<2x?x2x?x16xf32>)

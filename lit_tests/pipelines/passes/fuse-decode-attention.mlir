@@ -138,7 +138,7 @@ func.func @of_another_layer(%q0: tensor<1x1x64xf32>, %k0: tensor<1x2x1x16xf32>, 
 // CHECK-DAG:     %[[Q:.+]] = tensor.collapse_shape %arg0 {{.+}} into tensor<1x64xf32>
 // CHECK-DAG:     %[[K:.+]] = tensor.collapse_shape %[[TURNED]] {{.+}} into tensor<1x32xf32>
 // CHECK-DAG:     %[[V:.+]] = tensor.collapse_shape %arg2 {{.+}} into tensor<1x16xf32>
-// CHECK:         "llmc.decode_attention"(%[[Q]], %[[K]], %[[V]], %arg3, %arg4, %{{.+}}, %{{.+}}, %{{.+}}, %{{.+}}) {head_stride = 0 : i64, interleaved = 0 : i64, key_offset = 0 : i64, {{.+}} operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0>, query_offset = 0
+// CHECK:         "llmc.decode_attention"(%[[Q]], %[[K]], %[[V]], %arg3, %arg4, %{{.+}}, %{{.+}}, %{{.+}}, %{{.+}}) {head_stride = 0 : i64, interleaved = 0 : i64, key_channels = 16 : i64, key_offset = 0 : i64, {{.+}} operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0>, query_offset = 0 : i64, {{.+}} value_channels = 8 : i64
 // CHECK-SAME:      -> (tensor<1x32xf32>, tensor<3x?x2x?x16xf16>, tensor<3x?x2x?x8xf16>)
 func.func @separate(%q: tensor<1x4x1x16xf32>, %k: tensor<1x2x1x16xf32>, %v: tensor<1x2x1x8xf32>,
                     %keys: tensor<3x?x2x?x16xf16>, %values: tensor<3x?x2x?x8xf16>, %cos: tensor<1x1x16xf32>,
@@ -212,7 +212,7 @@ func.func @of_more(%rows: tensor<1x2x1x96xf32>, %k: tensor<1x2x1x16xf32>, %keys:
 // So do the two channels that are turned together.
 // CHECK-LABEL: func.func @interleaved
 // CHECK:         %[[ROW:.+]] = tensor.collapse_shape %arg0
-// CHECK:         "llmc.decode_attention"(%[[ROW]], %[[ROW]], %[[ROW]], {{.+}}) {head_stride = 12 : i64, interleaved = 1 : i64, key_offset = 4 : i64, {{.+}} query_offset = 0 : i64, {{.+}} value_offset = 8 : i64
+// CHECK:         "llmc.decode_attention"(%[[ROW]], %[[ROW]], %[[ROW]], {{.+}}) {head_stride = 12 : i64, interleaved = 1 : i64, key_channels = 4 : i64, key_offset = 4 : i64, {{.+}} query_offset = 0 : i64, {{.+}} value_offset = 8 : i64
 func.func @interleaved(%row: tensor<1x1x24xf32>, %keys: tensor<3x?x2x?x4xf32>, %values: tensor<3x?x2x?x4xf32>, %cos: tensor<1x1x2xf32>,
                        %start: tensor<1xi64>, %layer: index, %sequence: index, %past: index)
     -> (tensor<1x2x1x4xf32>, tensor<3x?x2x?x4xf32>, tensor<3x?x2x?x4xf32>) {

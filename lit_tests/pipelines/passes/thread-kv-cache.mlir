@@ -11,7 +11,7 @@
 // NARROW:         "llmc.cache_append"(%{{.+}}, %arg1, {{.+}} -> tensor<2x?x2x?x8xf16>
 // NARROW:         "llmc.attention"(%arg0, {{.+}} : (tensor<1x4x?x8xf32>, tensor<1x2x?x8xf16>, tensor<1x2x?x6xf16>
 
-// Heads of no whole blocks are kept as f16.
+// Heads are kept as f16 where whole blocks would be no smaller.
 // BLOCKS-DAG:   ml_program.global private mutable @layer0.0.keys : tensor<2x?x2x?x8xf16> {llmc.kv_cache}
 
 // One cache for keys and one for values of each kind of layer; two layers here.
@@ -111,6 +111,27 @@ func.func @decode_batch(%tokens: tensor<?x1xi64>, %positions: tensor<?x1xi64>) -
   %q = tensor.empty(%batch) : tensor<?x2x1x8xf32>
   %o = call @decode_batch.layer0(%q, %c0) : (tensor<?x2x1x8xf32>, index) -> tensor<?x2x1x8xf32>
   return %o : tensor<?x2x1x8xf32>
+}
+
+// -----
+
+// Heads of 48 channels, which are no whole blocks, take two nevertheless.
+// CHECK:        ml_program.global private mutable @odd0.0.keys : tensor<1x?x2x?x48xf32>
+// BLOCKS:       ml_program.global private mutable @odd0.0.keys : tensor<1x?x2x?x2x!llmc.q8_0_keys>
+// BLOCKS-LABEL: func.func private @decode.odd0
+// BLOCKS:         "llmc.cache_read"({{.+}} : (tensor<1x?x2x?x2x!llmc.q8_0_keys>, {{.+}}) -> tensor<1x2x?x48xf32>
+func.func private @decode.odd0(%q: tensor<1x2x1x48xf32>, %layer: index) -> tensor<1x2x1x48xf32>
+    attributes {llmc.layer_argument = 1 : index} {
+  %o = "llmc.attention"(%q, %q, %q) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>,
+      scale = 0.5, window = 0 : i64, softcap = 0.0}
+     : (tensor<1x2x1x48xf32>, tensor<1x2x1x48xf32>, tensor<1x2x1x48xf32>) -> tensor<1x2x1x48xf32>
+  return %o : tensor<1x2x1x48xf32>
+}
+func.func @decode(%tokens: tensor<1x1xi64>, %positions: tensor<1x1xi64>) -> tensor<1x2x1x48xf32> {
+  %c0 = arith.constant 0 : index
+  %q = tensor.empty() : tensor<1x2x1x48xf32>
+  %o = call @decode.odd0(%q, %c0) : (tensor<1x2x1x48xf32>, index) -> tensor<1x2x1x48xf32>
+  return %o : tensor<1x2x1x48xf32>
 }
 
 // -----

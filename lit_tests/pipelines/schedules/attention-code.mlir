@@ -35,7 +35,7 @@ func.func @decode(%qkv: tensor<1x256xf32>, %k: tensor<2x?x2x?x1x!llmc.q8_0_keys>
     -> (tensor<1x128xf32>, tensor<2x?x2x?x1x!llmc.q8_0_keys>, tensor<2x?x2x?x1x!llmc.q8_0_values>) {
   %o, %nk, %nv = "llmc.decode_attention"(%qkv, %qkv, %qkv, %k, %v, %start, %i, %i, %i)
      {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0>, interleaved = 0 : i64, norm_epsilon = 0.0, norm_offset = 0.0, head_stride = 0 : i64, query_offset = 0 : i64,
-      key_offset = 128 : i64, value_offset = 192 : i64, scale = 0.25, window = 0 : i64, softcap = 0.0}
+      key_offset = 128 : i64, value_offset = 192 : i64, key_channels = 32 : i64, value_channels = 32 : i64, scale = 0.25, window = 0 : i64, softcap = 0.0}
      : (tensor<1x256xf32>, tensor<1x256xf32>, tensor<1x256xf32>, tensor<2x?x2x?x1x!llmc.q8_0_keys>,
         tensor<2x?x2x?x1x!llmc.q8_0_values>, tensor<1xi64>, index, index, index)
      -> (tensor<1x128xf32>, tensor<2x?x2x?x1x!llmc.q8_0_keys>, tensor<2x?x2x?x1x!llmc.q8_0_values>)

@@ -58,7 +58,7 @@ func.func @decode(%row: tensor<1x960xf32>, %k: tensor<30x?x3x?x64xf32>,
   %o:3 = "llmc.decode_attention"(%row, %row, %row, %k, %v, %start, %i, %i, %i)
       {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0>,
        head_stride = 0 : i64, query_offset = 0 : i64, key_offset = 576 : i64,
-       value_offset = 768 : i64, norm_epsilon = 0.0 : f64, norm_offset = 0.0 : f64,
+       value_offset = 768 : i64, key_channels = 64 : i64, value_channels = 64 : i64, norm_epsilon = 0.0 : f64, norm_offset = 0.0 : f64,
        interleaved = 0 : i64, scale = 0.125 : f64, window = 0 : i64, softcap = 0.0 : f64}
       : (tensor<1x960xf32>, tensor<1x960xf32>, tensor<1x960xf32>, tensor<30x?x3x?x64xf32>,
          tensor<30x?x3x?x64xf32>, tensor<1xi64>, index, index, index)
