@@ -190,12 +190,13 @@ def insert(value: ir.Value, into: ir.Value, offsets: list[Size], extents: list[S
     return tensor.insert_slice(value, into, *_mixed(offsets, extents))
 
 
-def filled_up(value: ir.Value, width: int) -> ir.Value:
-    """`value [..., N]` with zeros behind each row, up to `width` numbers."""
-    *leading, own = extents = sizes(value)
-    if own == width:
+def filled_up(value: ir.Value, dim: int, extent: int) -> ir.Value:
+    """`value` with zeros after it, to make `extent` elements of dimension `dim`."""
+    extents, element = sizes(value), value.type.element_type
+    if extents[dim] == extent:
         return value
-    zeros = filled([*leading, width], 0.0, value.type.element_type)
+    zero = 0.0 if isinstance(element, ir.FloatType) else 0
+    zeros = filled([*extents[:dim], extent, *extents[dim + 1 :]], zero, element)
     return insert(value, zeros, [0] * len(extents), extents)
 
 

@@ -216,7 +216,7 @@ class CacheAppendOp(Operation, name="cache_append", traits=[ext.Pure]):
             return rows
         if format_ := cell_format(self.cache.type):
             *shape, _ = rows.type.shape
-            rows = filled_up(rows, channels(self.cache))
+            rows = filled_up(rows, 3, channels(self.cache))
             type_ = ir.RankedTensorType.get([*shape, self.cache.type.shape[4]], block_type(Q8_0))
             quantize = QuantizeOp(transformed_blocks(rows) if format_.transformed else rows, type_)
             blocks = quantize.lower()

@@ -6,7 +6,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import linalg, shard, tensor
 
 from llmc.dialects.attributes import i64
-from llmc.dialects.index_notation import Size, collapse, constant, insert, sizes, slice_of
+from llmc.dialects.index_notation import Size, collapse, filled_up, sizes, slice_of
 from llmc.pipelines.errors import fail
 from llmc.pipelines.sharding.annotations import GRID
 from llmc.pipelines.sharding.split import Layout, Range, Split, local_type
@@ -144,7 +144,7 @@ def _gathered(value: ir.Value, dim: int, split: Split) -> ir.Value:
     if split.is_even:
         return all_gather(value, dim, ranks, split.axis)
     most = max(end - begin for begin, end in split.ranges)
-    pieces = all_gather(_filled_up(value, dim, most), dim, ranks, split.axis)
+    pieces = all_gather(filled_up(value, dim, most), dim, ranks, split.axis)
     parts = [
         _range_of(pieces, dim, (rank * most + begin, rank * most + end))
         for rank, (begin, end) in enumerate(_own_ranges(split))
@@ -163,18 +163,6 @@ def _own_ranges(split: Split) -> list[Range]:
         found.append((max(covered - begin, 0), end - begin))
         covered = max(covered, end)
     return found
-
-
-def _filled_up(value: ir.Value, dim: int, extent: int) -> ir.Value:
-    """`value` with zeros after it, to make `extent` elements of dimension `dim`."""
-    extents = sizes(value)
-    if extents[dim] == extent:
-        return value
-    element = value.type.element_type
-    room = tensor.empty([*extents[:dim], extent, *extents[dim + 1 :]], element)
-    zero = 0.0 if isinstance(element, ir.FloatType) else 0
-    zeros = linalg.fill(constant(zero, element), outs=[room])
-    return insert(value, zeros, [0] * len(extents), extents)
 
 
 def _range_of(value: ir.Value, dim: int, range_: Range) -> ir.Value:
