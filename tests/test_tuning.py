@@ -323,7 +323,7 @@ def test_kernels_of_experts_are_tuned(tmp_path, monkeypatch, two_candidates, dty
 def test_attention_is_tuned_and_compiled_by(tmp_path, monkeypatch, two_candidates):
     monkeypatch.setenv("LLMC_CACHE", str(tmp_path / "cache"))
     config = tiny_config("llama")
-    config.head_dim = 32
+    config.head_dim = 48  # which fill no whole blocks
     tiny_model(config).save_pretrained(tmp_path / "model")
     save_tiny_tokenizer(tmp_path / "model")
     model, options = tmp_path / "model", CompileOptions(context=64, kv_dtype="q8_0")
