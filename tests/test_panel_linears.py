@@ -27,7 +27,7 @@ from llmc.pipelines.rewriting.functions import functions
 from llmc.pipelines.schedules.panel_choices import choose_panel_matvec
 from llmc.pipelines.schedules.transform_ops.sum_apart import CHAIN
 from llmc.pipelines.schedules.workgroups import panels_of_workgroup
-from llmc.pipelines.targets.cpu import CPUTarget
+from llmc.pipelines.targets.cpu import STREAM_AHEAD, CPUTarget
 from tests.scheduled import KernelCase, call, new_context
 
 PAIR_INSTRUCTION = CPUTarget().pair_instruction
@@ -218,6 +218,18 @@ def test_any_length_where_panels_are_read_one_by_one(inputs):
         chosen = choose_panel_matvec(functions(module)[0], CPUTarget("znver4"))
     actual = _run(x, weight, bias, chosen.text)
     np.testing.assert_allclose(actual, _expected(x, weight, bias), rtol=0, atol=3e-5)
+
+
+@pytest.mark.parametrize("element", [np.int8, np.float16, np.float32])
+def test_memory_is_asked_for_as_far_ahead_however_narrow_rows_are(element):
+    def build(x: ir.Value, weight: ir.Value) -> ir.Value:
+        return panel_linear(x, [weight], x.type.element_type)[0]
+
+    arguments = [_random(1, 576), np.zeros((64, 576, 8), element)]
+    with new_context(), ir.Location.unknown():
+        module = KernelCase("panel_matvec", build, arguments).module()
+        parameters = choose_panel_matvec(functions(module)[0], CPUTarget("znver4")).parameters
+    assert parameters.ahead * 8 * np.dtype(element).itemsize == STREAM_AHEAD
 
 
 @pytest.mark.parametrize("outputs", [1, 7, 8])

@@ -15,7 +15,10 @@ from llmc.dialects.block_types import cell_format
 from llmc.pipelines.errors import fail
 from llmc.pipelines.option_text import Range, check_options
 
-Count: TypeAlias = Annotated[int, Range(1, 256)]
+LARGEST_COUNT = 256
+"""The greatest number that the field of a cut may be."""
+
+Count: TypeAlias = Annotated[int, Range(1, LARGEST_COUNT)]
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class DecodeAttentionCut(_Cut):
     whole: Count = 4
     part: Count = 8
     together: Count = 3
-    cores: Count = 256
+    cores: Count = LARGEST_COUNT
 
 
 Cut = TypeVar("Cut", AttentionCut, ByteAttentionCut, DecodeAttentionCut)

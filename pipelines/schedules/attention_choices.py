@@ -8,11 +8,11 @@ from torch_mlir.dialects import func
 from llmc.dialects.block_types import cell_format
 from llmc.dialects.kv_cache import channels
 from llmc.pipelines.errors import fail
-from llmc.pipelines.kernels.attention_cuts import DECODE_ATTENTION, PROMPT_ATTENTION
+from llmc.pipelines.kernels.attention_cuts import DECODE_ATTENTION, LARGEST_COUNT, PROMPT_ATTENTION
 from llmc.pipelines.schedules.attention import AttentionParameters, attention
 from llmc.pipelines.schedules.byte_attention import ByteAttentionParameters, byte_attention
 from llmc.pipelines.schedules.decode_attention import DecodeAttentionParameters, decode_attention
-from llmc.pipelines.schedules.schedule import MOST, PythonSchedule
+from llmc.pipelines.schedules.schedule import PythonSchedule
 from llmc.pipelines.targets.cpu import CPUTarget
 from llmc.pipelines.walks import find
 
@@ -53,7 +53,7 @@ def choose_byte_attention(kernel: func.FuncOp, target: CPUTarget) -> PythonSched
 def choose_decode_attention(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
     """By what the cache holds; of a CPU with no known number of cores all heads are cut up."""
     op = _operation(kernel, DECODE_ATTENTION)
-    cores = min(target.cores, MOST) if target.cpu == "host" else MOST
+    cores = min(target.cores, LARGEST_COUNT) if target.cpu == "host" else LARGEST_COUNT
     parameters = DecodeAttentionParameters(cores=cores)
     if cell_format(op.keys.type):
         parameters = replace(parameters, whole=_BLOCKS_OF_CELLS, together=_HEADS_OF_CELLS)

@@ -4,7 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from llmc.pipelines.kernels.attention_cuts import DECODE_ATTENTION, DecodeAttentionCut
+from llmc.pipelines.kernels.attention_cuts import (
+    DECODE_ATTENTION,
+    LARGEST_COUNT,
+    DecodeAttentionCut,
+)
 from llmc.pipelines.schedules.cut import cut
 from llmc.pipelines.schedules.handles import Handle
 from llmc.pipelines.schedules.schedule import Parameters
@@ -22,7 +26,7 @@ class DecodeAttentionParameters(Parameters, DecodeAttentionCut):
         "whole": (4, 8, 16),
         "part": (4, 8),
         "together": (2, 3, 8),
-        "cores": (1, 256),
+        "cores": (1, LARGEST_COUNT),
     }
 
 

@@ -15,8 +15,11 @@ from llmc.pipelines.schedules.handles import Handle
 ENTRY = "__transform_main"
 """The sequence of a transform script that MLIR's interpreter begins with."""
 
-MOST = 256
-"""The greatest number that a schedule's parameter may be."""
+MOST = 1024
+"""The greatest number that a schedule's parameter may be.
+
+Rows of a panel have 8 bytes or more: so many are what a core asks memory for ahead, and more.
+"""
 
 _WORKGROUPS = range(2, 2049)
 """How many workgroups are worth trying: fewer leave threads idle, more only cost dispatching."""
