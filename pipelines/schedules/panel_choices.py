@@ -83,9 +83,11 @@ def choose_panel_expert_matvec(kernel: func.FuncOp, target: CPUTarget) -> Python
 
 def choose_single_panel(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
     """Sums as `choose_panel_matvec` has them: to the bit, what it computes of the same panel."""
-    x, *_ = _operands(kernel)
+    _, columns = _panels(kernel)
+    x, *weight = _operands(kernel)
     sums, chain = _sums(x.shape[-1], target)
-    return PythonSchedule(single_panel, SinglePanelParameters(chain=chain, sums=sums))
+    ahead = _rows_in(_BYTES_AHEAD, _bytes_of_rows(weight, columns))
+    return PythonSchedule(single_panel, SinglePanelParameters(ahead=ahead, chain=chain, sums=sums))
 
 
 def _sums(length: int, target: CPUTarget) -> tuple[int, int]:
