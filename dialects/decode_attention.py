@@ -39,11 +39,11 @@ class DecodeAttentionOp(Operation, name="decode_attention", traits=[ext.Pure]):
     of linear layers, of which H heads of D, G of D and G of E channels count, from `query_offset`,
     `key_offset` and `value_offset` on: all three may be one tensor. D is `key_channels`, E is
     `value_channels`. From one head to the next it is `head_stride` channels, or 0 where nothing
-    lies between. Each head of queries and of keys is
-    normalised as `llmc.rms_norm` says, by row `layer` of `query_norm` and `key_norm [layers, D]`,
-    where they are given; without them `norm_epsilon` and `norm_offset` say nothing. `cos` and `sin
-    [B or 1, 1, R]` then turn queries and keys, `interleaved` or not, as `llmc.rotary` says; without
-    them it is 0. What a row sees, and the other attributes, are as in `llmc.attention`.
+    lies between. Each head of queries and of keys is normalised as `llmc.rms_norm` says, by row
+    `layer` of `query_norm` and `key_norm [layers, D]`, where they are given; without them
+    `norm_epsilon` and `norm_offset` say nothing. `cos` and `sin [B or 1, 1, R]` then turn queries
+    and keys, `interleaved` or not, as `llmc.rotary` says; without them it is 0. What a row sees,
+    and the other attributes, are as in `llmc.attention`.
 
         %o, %new_keys, %new_values = "llmc.decode_attention"(%q, %k, %v, %keys, %values, %start,
                                                              %layer, %sequence, %past, %cos, %sin)
