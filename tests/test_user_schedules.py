@@ -275,11 +275,11 @@ def test_a_library_that_is_no_mlir(tmp_path):
     ("text", "message"),
     [
         ("matmull", "there is no schedule 'matmull': there are attention, byte_attention, "),
-        ("matmul{rows=0}", "schedule 'matmul': rows must be from 1 to 256, not 0"),
-        ("matmul{rows=1000}", "schedule 'matmul': rows must be from 1 to 256, not 1000"),
+        ("matmul{rows=0}", "schedule 'matmul': rows must be from 1 to 1024, not 0"),
+        ("matmul{rows=2000}", "schedule 'matmul': rows must be from 1 to 1024, not 2000"),
         (
-            "quantized_matvec{ahead=257}",
-            "option 'ahead' of schedule 'quantized_matvec' must be from 0 to 256, not 257",
+            "quantized_matvec{ahead=1025}",
+            "option 'ahead' of schedule 'quantized_matvec' must be from 0 to 1024, not 1025",
         ),
         ("matmul{tiles=1}", "schedule 'matmul' has no option 'tiles'"),
         ("matmul{rows=2", "a schedule is NAME or NAME{OPTIONS}, not"),
