@@ -33,6 +33,11 @@ def blocks_of(channels: int) -> int:
     return -(-channels // Q8_0.values)
 
 
+def room_of(channels: int) -> int:
+    """How many channels the blocks of a row of so many have room for."""
+    return Q8_0.values * blocks_of(channels)
+
+
 def are_smaller(*channels: int) -> bool:
     """Whether blocks of rows of so many channels take less than float16 would."""
     return sum(Q8_0.bytes * blocks_of(count) for count in channels) < 2 * sum(channels)
@@ -118,7 +123,7 @@ class CellFormat:
     def encode(self, rows: np.ndarray) -> np.ndarray:
         """The blocks of Q8_0 `[..., blocks_of(D)]` that are kept of float32 rows `[..., D]`."""
         channels = rows.shape[-1]
-        zeros = Q8_0.values * blocks_of(channels) - channels
+        zeros = room_of(channels) - channels
         whole = np.pad(rows, [*[(0, 0)] * (rows.ndim - 1), (0, zeros)])
         return Q8_0.encode(walsh_hadamard(whole) if self.transformed else whole)
 

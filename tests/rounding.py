@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from llmc.dialects.blocks import Q8_0, BlockFormat, fitting
-from llmc.dialects.cache_cells import KEYS, VALUES, are_smaller, blocks_of
+from llmc.dialects.cache_cells import KEYS, VALUES, are_smaller, room_of
 from llmc.dialects.quantize_rows import QuantizeRowsOp
 from llmc.dialects.walsh_hadamard import walsh_hadamard
 from llmc.frontend import torch_ops
@@ -95,7 +95,7 @@ def rounded_query(query: Tensor) -> Tensor:
     They are transformed as keys are when they are rounded, and as these filled up to whole blocks.
     """
     channels = query.shape[-1]
-    whole = nn.functional.pad(query, (0, Q8_0.values * blocks_of(channels) - channels))
+    whole = nn.functional.pad(query, (0, room_of(channels) - channels))
     blocks = transformed(whole).unflatten(-1, (-1, Q8_0.values))
     step = blocks.abs().amax(-1, keepdim=True) / 127
     return transformed((blocks / step).round().mul(step).flatten(-2))

@@ -11,8 +11,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf, vector
 from torch_mlir.extras import types as T
 
-from llmc.dialects.blocks import Q8_0
-from llmc.dialects.cache_cells import blocks_of
+from llmc.dialects.cache_cells import room_of
 from llmc.dialects.index_notation import constant, index
 from llmc.pipelines.kernels.attention import AttentionShape
 from llmc.pipelines.kernels.attention_cuts import ByteAttentionCut
@@ -63,10 +62,7 @@ def _as_the_stack_bears(
     shape: AttentionShape, widest: int, cut: ByteAttentionCut
 ) -> ByteAttentionCut:
     """No more rows than `cut` says, some times as many as are multiplied at once."""
-    of_key, of_value = (
-        Q8_0.values * blocks_of(count) for count in (shape.channels, shape.value_channels)
-    )
-    each = ByteSoftmax.bytes(1, of_key, of_value, widest)
+    each = ByteSoftmax.bytes(1, room_of(shape.channels), room_of(shape.value_channels), widest)
     most = max(min(cut.rows, STACK_BYTES // each), 1)
     together = min(cut.together, most)
     return ByteAttentionCut(most // together * together, together)

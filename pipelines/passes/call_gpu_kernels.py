@@ -73,7 +73,7 @@ class CallGPUKernels(Pass):
 
     def _decode(self, op: DecodeAttentionOp) -> list[ir.Value]:
         shape, caches = DecodeShape.of(op), [op.keys, op.values]
-        channels, value_channels = (cache.type.shape[4] for cache in caches)
+        channels, value_channels = shape.key_channels, shape.value_channels
         tile = RowTile.choose(shape.sharing, channels, value_channels, self._target.gpu)
         integers = self._target.integers
         batch = size(op.query, 0)

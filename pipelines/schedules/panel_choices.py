@@ -86,7 +86,7 @@ def choose_single_panel(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedul
     _, columns = _panels(kernel)
     x, *weight = _operands(kernel)
     sums, chain = _sums(x.shape[-1], target)
-    ahead = _rows_in(_BYTES_AHEAD, _bytes_of_rows(weight, columns))
+    ahead = _rows_ahead(_bytes_of_rows(weight, columns))
     return PythonSchedule(single_panel, SinglePanelParameters(ahead=ahead, chain=chain, sums=sums))
 
 
@@ -119,10 +119,9 @@ def _panels_at_once(panels: int, rows: list[int]) -> PanelMatvecParameters:
     together = divisor(panels, min(at_once, panels // 2))
     groups = panels // together
     rounds = divisor(groups, min(max(groups // _WORKGROUPS, 1), MOST))
-    ahead = max(_ROWS_AHEAD, _rows_in(_BYTES_AHEAD, rows))
     # A round reads a line of the cache at least, which is asked for once then.
     unroll = max(PanelMatvecParameters.unroll, CACHE_LINE // min(rows))
-    return PanelMatvecParameters(together, rounds, unroll, ahead)
+    return PanelMatvecParameters(together, rounds, unroll, _rows_ahead(rows))
 
 
 def choose_panel_matmul(kernel: func.FuncOp, target: CPUTarget) -> PythonSchedule:
@@ -148,6 +147,11 @@ def choose_panel_expert_matmul(kernel: func.FuncOp, target: CPUTarget) -> Python
 def _bytes_of_rows(weight: list[ir.RankedTensorType], columns: int) -> list[int]:
     """The bytes of a row of a panel, in each part of a weight."""
     return [columns * part.element_type.width // 8 for part in weight]
+
+
+def _rows_ahead(rows: list[int]) -> int:
+    """How many rows ahead memory is asked for, of so many bytes in each part of a weight."""
+    return max(_ROWS_AHEAD, _rows_in(_BYTES_AHEAD, rows))
 
 
 def _rows_in(count: int, rows: list[int]) -> int:

@@ -18,7 +18,7 @@ ENTRY = "__transform_main"
 MOST = 1024
 """The greatest number that a schedule's parameter may be.
 
-Rows of a panel have 8 bytes or more: so many are what a core asks memory for ahead, and more.
+Enough to ask memory for all that a core waits for (`STREAM_AHEAD`) by rows of 8 bytes.
 """
 
 _WORKGROUPS = range(2, 2049)
