@@ -36,7 +36,7 @@ class Codes:
         Raises IREEError, OSError.
         """
         with _without_recipes(module):
-            key = repr(target), str(module)
+            key = repr(target), module.operation.get_asm(assume_verified=True)
         if key not in self._compiled:
             file = free_name(self.folder, MODULE, slug)
             dispatches = compile_module(module, target, self.folder / file)

@@ -148,4 +148,5 @@ def _without_warnings(target: Target) -> AbstractContextManager[object]:
 
 
 def _text(module: ir.Operation | iree_ir.Operation) -> str:
-    return module.get_asm(enable_debug_info=True)
+    # Passes verify what they leave, and so does the parser that reads it.
+    return module.get_asm(enable_debug_info=True, assume_verified=True)

@@ -8,9 +8,9 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from llmc.pipelines.rewriting.operations import upwards
-from llmc.pipelines.walks import find
 
 LOAD = "ml_program.global_load"
+_GLOBALS = ("ml_program.global", "util.global")
 
 
 def functions(module: ir.Module) -> list[func.FuncOp]:
@@ -26,8 +26,11 @@ def is_private(op: ir.Operation) -> bool:
 
 def globals_with(module: ir.Module, attribute: str) -> list[ir.Operation]:
     """The globals that bear `attribute`, be they MLIR's or, once `to-iree` has run, IREE's."""
-    found = find(module.operation, "ml_program.global", "util.global")
-    return [op for op in found if attribute in op.attributes]
+    return [
+        op.operation
+        for op in module.body
+        if op.operation.name in _GLOBALS and attribute in op.operation.attributes
+    ]
 
 
 def loads_constant(op: ir.Operation) -> bool:

@@ -79,7 +79,8 @@ class KernelFunctions:
 
     def _shared(self, kind: str, function: func.FuncOp) -> str:
         """The name of a function of that text; `function` is erased where there is one."""
-        text = str(function)
+        # In a form that has MLIR neither verify the whole module nor look for aliases in all of it.
+        text = function.operation.get_asm(print_generic_op_form=True, use_local_scope=True)
         if text in self.names:
             function.operation.erase()
         else:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from llmc.pipelines.schedules.handles import Handle, each, kernels, stage
 from llmc.pipelines.schedules.quantized_matvec import into_registers, quantize_block_by_block
 from llmc.pipelines.schedules.schedule import Parameters
-from llmc.pipelines.schedules.verbs import fuse_into, workgroups
+from llmc.pipelines.schedules.verbs import compute_once, fuse_into, workgroups
 
 
 @dataclass(frozen=True)
@@ -33,5 +33,7 @@ def quantize_rows(payload: Handle, _: QuantizeRowsParameters) -> None:
             for part in (name, f"{name}_start"):
                 with each(stage(kernel, part, loops)) as producer:
                     fuse_into(grid, producer)
+                # Else each that reads it has one of its own, which reads others of its own.
+                compute_once(kernel)
         quantize_block_by_block(kernel)
         into_registers(kernel)

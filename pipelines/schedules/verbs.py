@@ -322,6 +322,12 @@ def simplify(scope: Handle) -> None:
 
 
 @verb
+def compute_once(scope: Handle) -> None:
+    """Removes what is computed twice, as fusing leaves it where several operations read one."""
+    transform.ApplyCommonSubexpressionEliminationOp(scope.value)
+
+
+@verb
 def read_in_place(scope: Handle) -> None:
     """Lets vectors be read from and written to whole tensors, where they were of a slice."""
     _apply_patterns(

@@ -64,10 +64,11 @@ def grid_of(module: ir.Module) -> Grid | None:
 
 def remove_unused_grid(module: ir.Module) -> None:
     """Erases the grid where nothing in `module` names it any more."""
-    users = symbol_users(module)
-    for op in find(module.operation, "shard.grid"):
-        if not users[op.opview.sym_name.value]:
-            op.erase()
+    if grids := find(module.operation, "shard.grid"):
+        users = symbol_users(module)
+        for grid in grids:
+            if not users[grid.opview.sym_name.value]:
+                grid.erase()
 
 
 def coordinates_of(module: ir.Module, grid: Grid, rank: int) -> tuple[int, ...]:
