@@ -48,16 +48,18 @@ def pack_bytes(stored: np.ndarray, before: int, columns: int) -> np.ndarray:
     """
     *leading, rows, count, size = stored.shape
     panels = -(-rows // columns)
-    padded = np.zeros((*leading, panels * columns, count, size), np.uint8)
-    padded[..., :rows, :, :] = stored
-    padded = padded.reshape(*leading, panels, columns, count, size).swapaxes(-3, -2)
-    cells = [
-        field.reshape(*leading, panels, count, columns, -1, width)
-        .swapaxes(-3, -2)
-        .reshape(*leading, panels, count, -1)
+    padded = stored
+    if rows % columns:
+        padded = np.zeros((*leading, panels * columns, count, size), np.uint8)
+        padded[..., :rows, :, :] = stored
+    padded = padded.reshape(*leading, panels, columns, count, size)
+    # As integers of 2 and 4 bytes, of which numpy moves one as fast as a byte.
+    numbers = [
+        np.moveaxis(np.ascontiguousarray(field).view(f"u{width}"), -3, -1)
         for field, width in zip(np.split(padded, [before], -1), (2, WORD), strict=True)
     ]
-    return np.concatenate(cells, -1).view(np.int8)
+    cells = [np.ascontiguousarray(field).view(np.int8) for field in numbers]
+    return np.concatenate([cell.reshape(*leading, panels, count, -1) for cell in cells], -1)
 
 
 def unpack_bytes(panels: np.ndarray, size: int, before: int, outputs: int) -> np.ndarray:

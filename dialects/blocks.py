@@ -8,7 +8,6 @@ and in another order. q6_g16 has the integers of Q6_K, and a scale of its own fo
 """
 
 from collections.abc import Callable, Collection
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,9 +15,7 @@ import numpy as np
 from llmc.dialects.bit_plane import BitPlane, give_all, with_starts
 
 _SLAB = 2**20
-"""Bytes of a matrix that a thread works on at once."""
-
-_THREADS = 4
+"""Bytes of a matrix that are worked on at once."""
 
 
 @dataclass(frozen=True)
@@ -112,14 +109,14 @@ class BlockFormat:
         return np.concatenate(by_slabs(self._encode, x))
 
     def _encode(self, x: np.ndarray) -> np.ndarray:
-        rows = x.astype(np.float32).reshape(*x.shape[:-1], -1, self.values)
+        rows = x.astype(np.float32, copy=False).reshape(*x.shape[:-1], -1, self.values)
         scale, minimum = self._scale_and_minimum(rows)
-        ratios = (rows - minimum) * inverse(scale)
         blocks = np.zeros(rows.shape[:-1], self.dtype)
         blocks["scale"] = scale[..., 0]
-        if self.has_minimum:
+        if minimum is not None:
             blocks["minimum"] = minimum[..., 0]
-        blocks["packed"] = self._rounded(ratios)
+            rows = rows - minimum
+        blocks["packed"] = self._rounded(rows * inverse(scale))
         return blocks
 
     def pack(self, stored: np.ndarray) -> np.ndarray:
@@ -132,34 +129,33 @@ class BlockFormat:
             return packed
         return give_all(self.plane_starts(), packed, self.values)
 
-    def _scale_and_minimum(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _scale_and_minimum(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Of each row, both float32 `[..., 1]`."""
-        zero = np.zeros((*rows.shape[:-1], 1), np.float32)
-        if self.bits == 8:
-            return np.abs(rows).max(-1, keepdims=True) / np.float32(127), zero
         if self.has_minimum:
-            minimum = rows.min(-1, keepdims=True)
-            return (rows.max(-1, keepdims=True) - minimum) / np.float32(self.most), minimum
-        largest = np.take_along_axis(rows, np.abs(rows).argmax(-1, keepdims=True), -1)
-        return largest / np.float32(-self.offset), zero
+            minimum, maximum = _at(rows, rows.argmin), _at(rows, rows.argmax)
+            return (maximum - minimum) / np.float32(self.most), minimum
+        largest = _at(rows, np.abs(rows).argmax)
+        if self.bits == 8:
+            return np.abs(largest) / np.float32(127), None
+        return largest / np.float32(-self.offset), None
 
     def _rounded(self, ratios: np.ndarray) -> np.ndarray:
         if self.bits == 8:
             return round_half_away(ratios).astype(np.int8).view(np.uint8)
         stored = (ratios + np.float32(self.offset + 0.5)).astype(np.uint8)
-        return self.pack(stored.clip(0, self.most))
+        stored -= stored >> self.bits  # `most` where it would be 1 more
+        return self.pack(stored)
+
+
+def _at(rows: np.ndarray, place: Callable[..., np.ndarray]) -> np.ndarray:
+    """The number of each row at `place`, as `rows.argmax` gives it: numpy's `max` takes longer."""
+    return np.take_along_axis(rows, place(-1, keepdims=True), -1)
 
 
 def by_slabs(compute: Callable[[np.ndarray], np.ndarray], array: np.ndarray) -> list[np.ndarray]:
-    """What `compute` makes of `array [N, ...]`, cut along N so that a part stays in the cache.
-
-    Several parts are computed at once, for numpy lets go of Python's lock.
-    """
+    """What `compute` makes of `array [N, ...]`, cut along N so that a part stays in the cache."""
     count = min(-(-array.nbytes // _SLAB), len(array)) if array.ndim > 1 else 1
-    if count < 2:
-        return [compute(array)]
-    with ThreadPoolExecutor(_THREADS) as pool:
-        return [*pool.map(compute, np.array_split(array, count))]
+    return [compute(part) for part in (np.array_split(array, count) if count > 1 else [array])]
 
 
 def inverse(scale: np.ndarray) -> np.ndarray:
@@ -168,9 +164,12 @@ def inverse(scale: np.ndarray) -> np.ndarray:
 
 
 def round_half_away(x: np.ndarray) -> np.ndarray:
-    """The nearest integers; of two that are as near, the one farther from 0."""
-    below = np.floor(np.abs(x))
-    return np.copysign(below + (np.abs(x) - below >= 0.5), x)
+    """The nearest integers; of two that are as near, the one farther from 0.
+
+    As LLVM lowers `llvm.round`: with one half itself, the sum could be rounded up.
+    """
+    almost_half = np.nextafter(x.dtype.type(0.5), x.dtype.type(0))
+    return np.trunc(x + np.copysign(almost_half, x))
 
 
 _PLANES = {
