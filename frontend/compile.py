@@ -85,11 +85,12 @@ def _compile_for(
     slug = ".".join(filter(None, (of_target, of_rank)))
     work.of_target = slug
     module = started.copy().run_stages(name, work, rank=rank)
-    with work.stage("code"):
-        code = codes.compile(module, target, slug)
-    with work.stage("archive"):
-        stored = stored_parameters(module)
-        parameters = archives.write(stored, slug)
+    stored = stored_parameters(module)
+    with archives.writing(stored, slug) as archive:  # while IREE is at work
+        with work.stage("code"):
+            code = codes.compile(module, target, slug)
+        with work.stage("archive"):
+            parameters = archive.result()
     return bundle.ModuleFacts(
         target=target.facts,
         rank=rank,

@@ -1,7 +1,7 @@
 """Writes the archive of weights that a module names."""
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -119,15 +119,19 @@ def stored_parameters(module: ir.Module) -> list[StoredParameter]:
 
 
 def write_archive(
-    stored: list[StoredParameter], weights: Mapping[str, StoredWeight], path: Path
+    stored: list[StoredParameter],
+    weights: Mapping[str, StoredWeight],
+    path: Path,
+    proceed: Callable[[], None] = lambda: None,
 ) -> None:
     """Writes the entries to `path`, an IREE parameter archive. Raises OSError, UserError.
 
-    They go through a file, so that memory is needed for one weight of few layers at a time.
+    They go through a file, so that memory is needed for one weight of few layers at a time. Before
+    each entry, `proceed` is called, which may end the writing by what it raises.
     """
     with TemporaryDirectory(dir=path.parent) as room:
         archive = Path(room) / path.name
-        _write_with_iree(stored, weights, archive)
+        _write_with_iree(stored, weights, archive, proceed)
         _copy_in_large_pages(archive, path)
 
 
@@ -144,12 +148,16 @@ def _copy_in_large_pages(source: Path, path: Path) -> None:
 
 
 def _write_with_iree(
-    stored: list[StoredParameter], weights: Mapping[str, StoredWeight], path: Path
+    stored: list[StoredParameter],
+    weights: Mapping[str, StoredWeight],
+    path: Path,
+    proceed: Callable[[], None],
 ) -> None:
     index = rt.ParameterIndex()
     shared = SharedResults(parameter.recipe for parameter in stored)
     with TemporaryFile(dir=path.parent) as scratch:
         for parameter in stored:
+            proceed()
             values = _through_file(scratch, parameter.build(weights, shared))
             rt.parameter_index_add_numpy_ndarray(index, parameter.name, values)
         try:
