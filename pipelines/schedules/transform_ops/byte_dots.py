@@ -27,6 +27,8 @@ class ByteDots:
             fail(op, f"only sums of products of bytes over loops '{loops}' can be multiplied so")
         self._maps = [ir.AffineMapAttr(map_).value for map_ in op.attributes["indexing_maps"]]
         self._body = op.regions[0].blocks[0]
+        self._block = op.operation.block
+        self._indices: dict[int, ir.Value] = {}
         self._products = [_product(term) for term in _terms(_total(op))]
         *given, self.start = op.operands
         count = len(given) - len(self._products)
@@ -107,15 +109,25 @@ class ByteDots:
         column: int,
         word: int,
     ) -> list[ir.Value]:
-        loops = [
-            index(each) if isinstance(each, int) else each
-            for each in (row, panel, block, column, word, 0)
+        loops = (row, panel, block, column, word, 0)
+        known = [
+            ir.AffineExpr.get_constant(each) if isinstance(each, int) else ir.AffineExpr.get_dim(0)
+            for each in loops
         ]
-        map_ = self._maps[operand]
-        return [
-            affine.apply(ir.AffineMap.get(map_.n_dims, 0, [result]), loops)
-            for result in map_.results
-        ]
+        given = ir.AffineMap.get(1, 0, known)
+        return [self._index(result.compose(given), block) for result in self._maps[operand].results]
+
+    def _index(self, place: ir.AffineExpr, block: int | ir.Value) -> ir.Value:
+        """`place`, whose one dimension is `block`, as a value: one for each number."""
+        known = place.maybe_downcast()
+        if isinstance(known, ir.AffineDimExpr):
+            return block
+        if not isinstance(known, ir.AffineConstantExpr):
+            return affine.apply(ir.AffineMap.get(1, 0, [place]), [block])
+        if known.value not in self._indices:
+            with ir.InsertionPoint.at_block_begin(self._block):
+                self._indices[known.value] = index(known.value)
+        return self._indices[known.value]
 
 
 def _are_dots(op: ir.Operation, loops: int) -> bool:
