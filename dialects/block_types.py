@@ -118,7 +118,8 @@ def cell_format(type_: ir.Type) -> CellFormat | None:
 
 def storage_format(type_: ir.Type) -> BlockFormat | CellFormat | None:
     """The format of the blocks or cells that a tensor of `type_` holds; None of other types."""
-    return block_format(type_) or cell_format(type_)
+    element = _element(type_)
+    return element.format if isinstance(element, StoredType) else None
 
 
 def block_type(format_: BlockFormat | CellFormat) -> ir.Type:

@@ -15,6 +15,8 @@ from llmc.pipelines.rewriting.reshapes import RESHAPES
 from llmc.pipelines.walks import walk
 
 _CASTS = {"llmc.blocks_to_bytes", "llmc.bytes_to_blocks"}
+_SLICES = {"tensor.extract_slice", "tensor.insert_slice", "tensor.parallel_insert_slice"}
+_PARTS = {*_SLICES, *RESHAPES}
 
 # What hands tensors on, whatever these hold.
 _CARRIERS = {
@@ -44,8 +46,8 @@ _CARRIERS = {
     "tensor.concat",
     "tensor.dim",
     "tensor.empty",
+    *_SLICES,
 }
-_SLICES = {"tensor.extract_slice", "tensor.insert_slice", "tensor.parallel_insert_slice"}
 
 
 @dataclass(frozen=True)
@@ -86,12 +88,12 @@ def _carries(op: ir.Operation) -> bool:
         return all(isinstance(value.type, ir.RankedTensorType) for value in values)
     if op.name == "arith.select":  # of tensors whole, not of their elements
         return isinstance(op.operands[0].type, ir.IntegerType)
-    return op.name in _CARRIERS | _SLICES
+    return op.name in _CARRIERS
 
 
 def _widen(op: ir.Operation) -> None:
     """Lets a slice or a reshape leave the bytes of a block together."""
-    if op.name not in {*_SLICES, *RESHAPES}:
+    if op.name not in _PARTS:
         return
     format_ = storage_format(op.operands[0].type)
     if format_ is None:
