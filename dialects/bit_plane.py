@@ -40,7 +40,7 @@ class BitPlane:
     def take(self, stored: np.ndarray) -> np.ndarray:
         """The bytes of the plane: integers uint8 `[..., G]` -> uint8 `[..., bytes]`."""
         size = self.bytes_of(stored.shape[-1])
-        bits = (stored & np.uint8(self.mask)) >> np.uint8(self.place)
+        bits = np.ascontiguousarray((stored & np.uint8(self.mask)) >> np.uint8(self.place))
         # As wide integers, a column of all rows at once: numpy takes longer for rows, being short.
         columns = bits.reshape(-1, stored.shape[-1]).view(f"u{gcd(size, 8)}").T
         shared = columns.reshape(self.sharers, -1, columns.shape[-1])

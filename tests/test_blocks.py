@@ -18,6 +18,7 @@ from llmc.dialects.blocks import (
     common_format,
     fitting,
     recode,
+    round_half_away,
 )
 from llmc.pipelines.passes.bind_parameters import BindParameters
 from llmc.pipelines.passes.lower_llmc import LowerLlmc
@@ -79,6 +80,20 @@ def on_grid(arrays: Arrays, format_: BlockFormat) -> np.ndarray:
         x[:, 7::values] = 254
     x[5, :values] = 0
     return (x / 16).astype(np.float32)
+
+
+def test_halves_are_rounded_away_from_0():
+    """Of a half and the floats beside it, what doubles give, in which the sum is exact."""
+    halves = np.arange(-300, 301, dtype=np.float32) / 2
+    for x in (halves, *(np.nextafter(halves, np.float32(to)) for to in (-np.inf, np.inf))):
+        expected = np.copysign(np.floor(np.abs(x.astype(np.float64)) + 0.5), x)
+        assert (round_half_away(x) == expected).all()
+
+
+@EACH_FORMAT
+def test_integers_are_packed_however_they_lie(arrays, format_):
+    stored = arrays.integers(2**format_.bits, format_.values, 5).astype(np.uint8).T
+    assert (format_.unpack(format_.pack(stored)) == stored).all()
 
 
 @pytest.mark.parametrize("format_", OF_GGUF, ids=lambda format_: format_.name)
