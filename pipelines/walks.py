@@ -16,17 +16,4 @@ def walk(root: ir.Operation) -> Iterator[ir.Operation]:
 
 def find(root: ir.Operation, *names: str) -> list[ir.Operation]:
     """The operations under `root` that bear one of `names`, parents first."""
-    found: list[ir.Operation] = []
-    _add_named(root, frozenset(names), found)
-    return found
-
-
-def _add_named(root: ir.Operation, names: frozenset[str], found: list[ir.Operation]) -> None:
-    """To a list, for most of what passes go through is not theirs, and a generator takes longer."""
-    for region in root.regions:
-        for block in region:
-            for op in block:
-                operation = op.operation
-                if operation.name in names:
-                    found.append(operation)
-                _add_named(operation, names, found)
+    return [op for op in walk(root) if op.name in names]
