@@ -80,8 +80,8 @@ def _attentions(module: ir.Module) -> Iterator[Subject]:
     known = set()
     for op in find(module.operation, *_ATTENTION):
         kernel = alone(op)
-        if has_kernel(op) and str(kernel) not in known:
-            known.add(str(kernel))
+        if has_kernel(op) and (text := str(kernel)) not in known:
+            known.add(text)
             (function,) = functions(kernel)
             arguments = tuple(range(len(op.operands)))
             yield Subject(kernel_of_attention(op), kernel, function, arguments, layers=1)
