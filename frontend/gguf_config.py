@@ -15,9 +15,6 @@ from llmc.frontend.gguf_file import GgufFile
 from llmc.frontend.loaded_model import CONFIG_ERRORS, quiet
 from llmc.runtime.errors import UserError, one_line
 
-# The architectures that weights and tokenizers treat alike.
-GEMMAS = frozenset({"gemma", "gemma2", "gemma3"})
-
 # Metadata keys, without the architecture's prefix, and their names in transformers.
 _SIZES = {
     "block_count": "num_hidden_layers",
@@ -133,6 +130,18 @@ def read_config(file: GgufFile) -> PreTrainedConfig:
             )
     except CONFIG_ERRORS as error:
         raise metadata.refused(f"no model can be built from it: {one_line(error)}") from error
+
+
+def architecture_of(family: str) -> tuple[str, Mapping[str, str]] | None:
+    """The architecture that files state of a family of transformers, None where none is known.
+
+    With the metadata keys that such a file must state, and their names in a configuration.
+    """
+    architectures = [("llama", _MIXTRAL), *_ARCHITECTURES.items()]
+    for name, architecture in architectures:
+        if architecture.model_type == family:
+            return name, architecture.names
+    return None
 
 
 def _size(metadata: _Metadata, key: str, default: int | None = None) -> int:

@@ -22,8 +22,8 @@ from tokenizers import (
 from transformers.integrations.gguf import convert_gguf_tokenizer
 from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
 
-from llmc.frontend.gguf_config import GEMMAS
 from llmc.frontend.gguf_file import GgufFile
+from llmc.frontend.gguf_layout import GEMMAS
 from llmc.frontend.loaded_model import quiet
 from llmc.frontend.tokenizer_json import fitted_json, known_ids
 from llmc.runtime.errors import UserError

@@ -1,8 +1,4 @@
-"""The weights of a GGUF file, as transformers has them.
-
-llama.cpp's converter (convert_hf_to_gguf.py) renames tensors and changes some; this undoes both.
-The names come from the `gguf` package's table, which the converter itself uses.
-"""
+"""The weights of a GGUF file, as transformers has them."""
 
 import math
 import re
@@ -11,25 +7,19 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 import torch
-from gguf import (
-    GGML_QUANT_SIZES,
-    MODEL_ARCH_NAMES,
-    GGMLQuantizationType,
-    dequantize,
-    get_tensor_name_map,
-)
+from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, dequantize
 from torch import Tensor
 from transformers import PreTrainedConfig
 
 from llmc.dialects.blocks import Q8_0, BlockFormat
 from llmc.frontend.gguf_blocks import KEPT
-from llmc.frontend.gguf_config import GEMMAS
 from llmc.frontend.gguf_file import GgufFile, GgufTensor
+from llmc.frontend.gguf_layout import ROPE_FACTORS, GgufLayout
 from llmc.frontend.loaded_model import build, outline, shape_text, some_of, untied_state
 from llmc.pipelines.parameters import StoredWeight
 from llmc.runtime.errors import UserError
 
-# The file's tensors that make each of the model's weights; two are stacked along dimension 1.
+# The file's tensors that make each of the model's weights.
 Sources = Mapping[str, tuple[str, ...]]
 
 _TORCH_TYPES = {
@@ -38,10 +28,6 @@ _TORCH_TYPES = {
     GGMLQuantizationType.BF16: torch.bfloat16,
 }
 _BLOCK = re.compile(r"blk\.(\d+)\.")
-_GATE_UP_EXPERTS = re.compile(r"model\.layers\.(\d+)\.mlp\.experts\.gate_up_proj")
-_GPT2_TRANSPOSED = ("attn_output.weight", "attn_qkv.weight", "ffn_down.weight", "ffn_up.weight")
-# Divisors of the rotary frequencies: how Llama 3.1's scaling is written to a file.
-_ROPE_FACTORS = "rope_freqs.weight"
 
 
 def find_sources(file: GgufFile, config: PreTrainedConfig) -> Sources:
@@ -50,19 +36,14 @@ def find_sources(file: GgufFile, config: PreTrainedConfig) -> Sources:
     UserError if a weight has none, if its shape is not the model's, if its type is none that can
     be read, or if a tensor is left over.
     """
-    kind = next(kind for kind, name in MODEL_ARCH_NAMES.items() if name == file.architecture)
-    names = get_tensor_name_map(kind, config.num_hidden_layers)
+    layout = GgufLayout(file.architecture, config)
     sources: dict[str, tuple[str, ...]] = {}
     for weight, value in untied_state(outline(config, str(file.path))).items():
+        sources[weight] = layout.tensors(weight)
         shape = tuple(value.shape)
-        if match := _GATE_UP_EXPERTS.fullmatch(weight):
-            sources[weight] = tuple(f"blk.{match[1]}.ffn_{w}_exps.weight" for w in ("gate", "up"))
+        if len(sources[weight]) > 1:
             shape = (shape[0], shape[1] // 2, shape[2])
-        else:
-            name = names.get_name(weight, try_suffixes=(".weight", ".bias")) or weight
-            # The stacked experts are parameters of their own, without a suffix.
-            sources[weight] = (f"{name}.weight" if name.endswith("_exps") else name,)
-        if _is_transposed(file, sources[weight][0]):
+        if layout.is_transposed(sources[weight][0]):
             shape = shape[::-1]
         for name in sources[weight]:
             _check(file, name, shape)
@@ -79,7 +60,8 @@ def read_weights(file: GgufFile, config: PreTrainedConfig, sources: Sources) -> 
 
     UserError if one of them holds infinities or NaNs.
     """
-    return {name: _read(file, config, tensors) for name, tensors in sources.items()}
+    layout = GgufLayout(file.architecture, config)
+    return {name: _read(file, layout, tensors) for name, tensors in sources.items()}
 
 
 def read_blocks(
@@ -89,13 +71,14 @@ def read_blocks(
 
     These are `[..., N, K / G]`.
     """
+    layout = GgufLayout(file.architecture, config)
     weights: dict[str, StoredWeight] = {}
     for name, tensors in sources.items():
-        format_ = _format_as_it_is(file, tensors)
+        format_ = _format_as_it_is(file, layout, tensors)
         if format_ is None:
-            weights[name] = _read(file, config, tensors)
+            weights[name] = _read(file, layout, tensors)
         else:
-            parts = [_blocks(file, config, tensor) for tensor in tensors]
+            parts = [_blocks(file, layout, tensor) for tensor in tensors]
             weights[name] = np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0]
     return weights
 
@@ -117,28 +100,30 @@ def _only_format(file: GgufFile, names: tuple[str, ...]) -> BlockFormat | None:
     return formats.pop() if len(formats) == 1 else None
 
 
-def _read(file: GgufFile, config: PreTrainedConfig, names: tuple[str, ...]) -> Tensor:
-    parts = [_as_in_transformers(file, config, name) for name in names]
+def _read(file: GgufFile, layout: GgufLayout, names: tuple[str, ...]) -> Tensor:
+    parts = [layout.as_in_transformers(name, _to_torch(file.tensors[name])) for name in names]
     weight = torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
     # NaNs and infinities are extremes too; looking for those is ten times faster.
     _require_numbers(file, names, torch.stack(torch.aminmax(weight)))
     return weight
 
 
-def _format_as_it_is(file: GgufFile, names: tuple[str, ...]) -> BlockFormat | None:
+def _format_as_it_is(
+    file: GgufFile, layout: GgufLayout, names: tuple[str, ...]
+) -> BlockFormat | None:
     """The format of a weight that the model has as the file has it, up to the order of its rows."""
     is_matrix = len(file.tensors[names[0]].shape) > 1
-    return _only_format(file, names) if is_matrix and not _is_transposed(file, names[0]) else None
+    return _only_format(file, names) if is_matrix and not layout.is_transposed(names[0]) else None
 
 
-def _blocks(file: GgufFile, config: PreTrainedConfig, name: str) -> np.ndarray:
+def _blocks(file: GgufFile, layout: GgufLayout, name: str) -> np.ndarray:
     tensor = file.tensors[name]
     kept = KEPT[tensor.type]
     blocks = kept.blocks(tensor.data, tensor.shape)
     for field in kept.format.floats:
         _require_numbers(file, (name,), torch.from_numpy(blocks[field].astype(np.float32)))
-    heads = _rotary_heads(file, config, name)
-    return blocks[_halves_apart(len(blocks), heads)] if heads else blocks
+    order = layout.order(name, len(blocks))
+    return blocks if order is None else blocks[order]
 
 
 def _require_numbers(file: GgufFile, names: tuple[str, ...], values: Tensor) -> None:
@@ -148,18 +133,18 @@ def _require_numbers(file: GgufFile, names: tuple[str, ...], values: Tensor) -> 
 
 def rope_buffers(file: GgufFile, config: PreTrainedConfig) -> dict[str, Tensor]:
     """The model's rotary frequencies by buffer name, where the file has factors for them."""
-    if _ROPE_FACTORS not in file.tensors:
+    if ROPE_FACTORS not in file.tensors:
         return {}
     buffers = {
         name: value for name, value in build(config).named_buffers() if name.endswith("inv_freq")
     }
     if not buffers:
-        raise UserError(f"{file.path}: the model has no use for {_ROPE_FACTORS}")
+        raise UserError(f"{file.path}: the model has no use for {ROPE_FACTORS}")
     for value in buffers.values():
-        _check(file, _ROPE_FACTORS, tuple(value.shape))
-    factors = _to_torch(file.tensors[_ROPE_FACTORS]).float()
+        _check(file, ROPE_FACTORS, tuple(value.shape))
+    factors = _to_torch(file.tensors[ROPE_FACTORS]).float()
     if not (torch.isfinite(factors) & (factors > 0)).all():
-        raise UserError(f"{file.path}: {_ROPE_FACTORS} does not fit the model")
+        raise UserError(f"{file.path}: {ROPE_FACTORS} does not fit the model")
     return {name: value / factors for name, value in buffers.items()}
 
 
@@ -176,7 +161,7 @@ def _tensors_of(file: GgufFile, layers: int) -> Iterator[str]:
     """The names of the tensors that a model of so many layers should have."""
     for name in file.tensors:
         block = _BLOCK.match(name)
-        if name != _ROPE_FACTORS and (block is None or int(block[1]) < layers):
+        if name != ROPE_FACTORS and (block is None or int(block[1]) < layers):
             yield name
 
 
@@ -201,36 +186,6 @@ def _is_readable(kind: GGMLQuantizationType) -> bool:
     except NotImplementedError:
         return False
     return True
-
-
-def _is_transposed(file: GgufFile, name: str) -> bool:
-    return file.architecture == "gpt2" and name.endswith(_GPT2_TRANSPOSED)
-
-
-def _as_in_transformers(file: GgufFile, config: PreTrainedConfig, name: str) -> Tensor:
-    """The tensor with what llama.cpp's converter did to it undone."""
-    tensor = _to_torch(file.tensors[name])
-    if _is_transposed(file, name):
-        return tensor.t().contiguous()
-    if file.architecture in GEMMAS and name.endswith("norm.weight"):
-        return tensor - 1  # transformers adds it when it runs
-    heads = _rotary_heads(file, config, name)
-    return tensor[_halves_apart(len(tensor), heads)] if heads else tensor
-
-
-def _rotary_heads(file: GgufFile, config: PreTrainedConfig, name: str) -> int:
-    """How many heads a weight makes whose rows the converter reordered; 0 for any other."""
-    if file.architecture == "llama" and ".attn_q." in name:
-        return config.num_attention_heads
-    if file.architecture == "llama" and ".attn_k." in name:
-        return config.num_key_value_heads
-    return 0
-
-
-def _halves_apart(rows: int, heads: int) -> list[int]:
-    """Where rows lie in llama.cpp's rotary order, which turns neighbours, by that of halves."""
-    numbers = np.arange(rows).reshape(heads, -1, 2)
-    return numbers.swapaxes(1, 2).reshape(-1).tolist()
 
 
 def _to_torch(tensor: GgufTensor) -> Tensor:

@@ -16,18 +16,13 @@ from llmc.frontend.bench.bench import Field
 from llmc.frontend.bench.contender import Case, Contender, MissingError, run
 from llmc.frontend.bench.entrants import Entrant, ours, peers
 from llmc.frontend.bench.gguf_files import gguf_file
-from llmc.frontend.bench.gguf_writer import write_gguf
 from llmc.frontend.bench.iree_alone import IREEAlone
 from llmc.frontend.bench.kernels import profile
 from llmc.frontend.bench.measure import Result, measure_in_turns
 from llmc.frontend.bench.remote import Facts, Sample, opened
 from llmc.frontend.bench.report import sum_up
 from llmc.frontend.bench.torch_eager import TorchEager
-from llmc.frontend.gguf_config import read_config
-from llmc.frontend.gguf_file import read_gguf
-from llmc.frontend.gguf_weights import find_sources, read_weights
 from llmc.frontend.options import CompileOptions
-from llmc.frontend.source import open_model
 from llmc.pipelines.errors import IREEError
 from llmc.runtime import UserError
 from llmc.runtime.manifest import MANIFEST, MODULE, Manifest
@@ -255,33 +250,6 @@ def test_one_that_dies_between_its_turns_ends_nobody_else(tiny_bundle):
         wait_until(lambda: not is_alive(process))
         with pytest.raises(UserError, match="SIGKILL"):
             one.measure(Case(prompt=2, generated=1), [[1, 2]])
-
-
-@pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3"])
-def test_a_written_gguf_is_read_back_as_the_model(family, tmp_path):
-    save_tiny_model(family, tmp_path / "model")
-    write_gguf(str(tmp_path / "model"), None, tmp_path / "written.gguf")
-    config = open_model(tmp_path / "model").config
-    file = read_back(tmp_path / "written.gguf", config)
-    original = open_model(tmp_path / "model").weights()
-    assert file.keys() == original.keys()
-    for name, weight in original.items():
-        np.testing.assert_array_equal(file[name].numpy(), weight.numpy(), err_msg=name)
-
-
-def read_back(path, config):
-    file = read_gguf(path)
-    read = read_config(file)
-    for name in ("num_attention_heads", "num_key_value_heads", "rope_parameters"):
-        assert getattr(read, name) == getattr(config, name), name
-    assert read.rms_norm_eps == pytest.approx(config.rms_norm_eps)
-    return read_weights(file, read, find_sources(file, read))
-
-
-def test_a_family_that_cannot_be_written_is_told(tmp_path):
-    save_tiny_model("gpt2", tmp_path / "model")
-    with pytest.raises(MissingError, match="gpt2"):
-        write_gguf(str(tmp_path / "model"), None, tmp_path / "written.gguf")
 
 
 @pytest.mark.parametrize("name", ["m.gguf", "M.GGUF", "sha256-0f"])

@@ -3,18 +3,24 @@
 The file has no tokenizer: benchmarks run token ids.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from gguf import MODEL_ARCH_NAMES, GGUFWriter, get_tensor_name_map
+import torch
+from gguf import GGUFWriter, RopeScalingType
 from torch import Tensor
 from transformers import PreTrainedConfig
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from llmc.frontend.bench.contender import MissingError
+from llmc.frontend.gguf_config import architecture_of
+from llmc.frontend.gguf_layout import ROPE_FACTORS, GgufLayout
 from llmc.frontend.source import open_model
 from llmc.runtime.draft import replacing
 
-# Families whose names in transformers are llama.cpp's, and whose configuration is all written here.
-_FAMILIES = ("llama", "qwen2", "qwen3")
+# Families that are another one to llama.cpp.
+_SAME = {"mistral": "llama"}
 
 
 def write_gguf(model: str, layers: int | None, output: Path) -> None:
@@ -24,45 +30,75 @@ def write_gguf(model: str, layers: int | None, output: Path) -> None:
     """
     loaded = open_model(model, layers)
     config = loaded.config
-    if config.model_type not in _FAMILIES or config.rope_parameters["rope_type"] != "default":
+    known = architecture_of(_SAME.get(config.model_type, config.model_type))
+    if known is None:
         raise MissingError(f"llmc cannot write {config.model_type} models as GGUF")
-    kind = next(kind for kind, name in MODEL_ARCH_NAMES.items() if name == config.model_type)
-    names = get_tensor_name_map(kind, config.num_hidden_layers)
+    architecture, names = known
+    layout = GgufLayout(architecture, config)
     with replacing(output) as draft:
-        writer = GGUFWriter(draft, config.model_type)
-        _add_metadata(writer, config)
-        for name, tensor in loaded.weights().items():
-            written = names.get_name(name, try_suffixes=(".weight", ".bias"))
-            writer.add_tensor(written, _as_in_llama_cpp(tensor.float(), name, config).numpy())
+        writer = GGUFWriter(draft, architecture)
+        _add_metadata(writer, config, names)
+        for name, value in loaded.weights().items():
+            tensors = layout.tensors(name)
+            for tensor, part in zip(tensors, _parts(value.float(), len(tensors)), strict=True):
+                writer.add_tensor(tensor, layout.as_in_file(tensor, part).numpy())
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_tensors_to_file()
         writer.close()
 
 
-def _add_metadata(writer: GGUFWriter, config: PreTrainedConfig) -> None:
+def _parts(value: Tensor, count: int) -> list[Tensor]:
+    """The tensors that make a weight, which are stacked along dimension 1 where they are two."""
+    return [part.contiguous() for part in value.chunk(count, dim=1)] if count > 1 else [value]
+
+
+def _add_metadata(writer: GGUFWriter, config: PreTrainedConfig, names: Mapping[str, str]) -> None:
+    for key, name in names.items():
+        value = getattr(config, name)
+        if name == "n_inner" and value is None:
+            value = 4 * config.hidden_size
+        add = writer.add_float32 if isinstance(value, float) else writer.add_uint32
+        add(f"{writer.arch}.{key}", value)
+    writer.add_vocab_size(config.vocab_size)
+    writer.add_tokenizer_model("no_vocab")
+    if rope := getattr(config, "rope_parameters", None):
+        _add_attention(writer, config)
+        _add_rope(writer, config, rope.get("full_attention", rope))
+    if writer.arch == "phi3":
+        writer.add_sliding_window(config.sliding_window or 0)
+    if local := (rope or {}).get("sliding_attention"):
+        writer.add_rope_freq_base_swa(local["rope_theta"])
+        writer.add_sliding_window_pattern(config.layer_types.index("full_attention") + 1)
+
+
+def _add_attention(writer: GGUFWriter, config: PreTrainedConfig) -> None:
     head_dim = _head_dim(config)
-    writer.add_context_length(config.max_position_embeddings)
-    writer.add_embedding_length(config.hidden_size)
-    writer.add_block_count(config.num_hidden_layers)
-    writer.add_feed_forward_length(config.intermediate_size)
-    writer.add_head_count(config.num_attention_heads)
     writer.add_head_count_kv(config.num_key_value_heads)
     writer.add_key_length(head_dim)
     writer.add_value_length(head_dim)
     writer.add_rope_dimension_count(head_dim)
-    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
-    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
-    writer.add_vocab_size(config.vocab_size)
-    writer.add_tokenizer_model("no_vocab")
 
 
-def _as_in_llama_cpp(tensor: Tensor, name: str, config: PreTrainedConfig) -> Tensor:
-    """The tensor with rows of a Llama's queries and keys in llama.cpp's rotary order."""
-    if config.model_type != "llama" or not (".q_proj." in name or ".k_proj." in name):
-        return tensor
-    halves = tensor.reshape(-1, 2, _head_dim(config) // 2, *tensor.shape[1:])
-    return halves.transpose(1, 2).reshape(tensor.shape).contiguous()
+def _add_rope(writer: GGUFWriter, config: PreTrainedConfig, rope: Mapping[str, Any]) -> None:
+    writer.add_rope_freq_base(rope["rope_theta"])
+    match rope["rope_type"]:
+        case "default":
+            pass
+        case "linear":
+            writer.add_rope_scaling_type(RopeScalingType.LINEAR)
+            writer.add_rope_scaling_factor(rope["factor"])
+        case "llama3":
+            writer.add_tensor(ROPE_FACTORS, _rope_factors(config, rope["rope_theta"]).numpy())
+        case other:
+            raise MissingError(f"llmc cannot write rotary embeddings of the type {other} as GGUF")
+
+
+def _rope_factors(config: PreTrainedConfig, theta: float) -> Tensor:
+    """What a model's rotary frequencies are divided by."""
+    scaled, _ = ROPE_INIT_FUNCTIONS[config.rope_parameters["rope_type"]](config, "cpu")
+    head_dim = _head_dim(config)
+    return theta ** -(torch.arange(0, head_dim, 2).float() / head_dim) / scaled
 
 
 def _head_dim(config: PreTrainedConfig) -> int:
