@@ -28,6 +28,12 @@ _DECODER = {
     "attention.layer_norm_rms_epsilon": "rms_norm_eps",
 }
 _EXPERTS = {"expert_count": "num_experts", "expert_used_count": "num_experts_per_tok"}
+_GRANITE = {
+    "attention.scale": "attention_multiplier",
+    "embedding_scale": "embedding_multiplier",
+    "logit_scale": "logits_scaling",
+    "residual_scale": "residual_multiplier",
+}
 _SOFTCAPS = {
     "attn_logit_softcapping": "attn_logit_softcapping",
     "final_logit_softcapping": "final_logit_softcapping",
@@ -108,7 +114,7 @@ def read_config(file: GgufFile) -> PreTrainedConfig:
         raise metadata.refused(f"it states {unknown[0]}, which llmc does not know for {name}")
     values: dict[str, Any] = {
         to: metadata.number(key)
-        if key.endswith(("epsilon", "softcapping"))
+        if key.endswith(("epsilon", "scale", "softcapping"))
         else _size(metadata, key)
         for key, to in architecture.names.items()
     }
@@ -242,6 +248,11 @@ _ARCHITECTURES = {
         _DECODER | _EXPERTS | {"expert_feed_forward_length": "moe_intermediate_size"},
         settings=_qwen3moe,
     ),
+    "olmo2": _Architecture("olmo2", _DECODER, settings=_attention),
+    "olmoe": _Architecture("olmoe", _DECODER | _EXPERTS, settings=_attention),
+    "smollm3": _Architecture("smollm3", _DECODER, settings=_attention),
+    "granite": _Architecture("granite", _DECODER | _GRANITE, settings=_llama),
+    "ernie4_5": _Architecture("ernie4_5", _DECODER, settings=_attention),
     "phi3": _Architecture(
         "phi3", _DECODER, frozenset({"attention.sliding_window"}), settings=_phi3
     ),

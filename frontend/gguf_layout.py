@@ -17,6 +17,9 @@ GEMMAS = frozenset({"gemma", "gemma2", "gemma3"})
 # Divisors of the rotary frequencies: how Llama 3.1's scaling is written to a file.
 ROPE_FACTORS = "rope_freqs.weight"
 
+# Those whose rotary embedding turns neighbours, where that of transformers turns halves.
+_TURNING_NEIGHBOURS = frozenset({"granite", "llama", "smollm3"})
+
 _GATE_UP_EXPERTS = re.compile(r"model\.layers\.(\d+)\.mlp\.experts\.gate_up_proj")
 _GPT2_TRANSPOSED = ("attn_output.weight", "attn_qkv.weight", "ffn_down.weight", "ffn_up.weight")
 
@@ -46,10 +49,7 @@ class GgufLayout:
         return self._architecture == "gpt2" and tensor.endswith(_GPT2_TRANSPOSED)
 
     def order(self, tensor: str, rows: int) -> list[int] | None:
-        """Where a weight's `rows` lie in the tensor of that name; None where they are in place.
-
-        llama.cpp's rotary embedding turns neighbours, that of transformers the halves of a head.
-        """
+        """Where a weight's `rows` lie in the tensor of that name; None where they are in place."""
         heads = self._rotary_heads(tensor)
         if not heads:
             return None
@@ -79,7 +79,7 @@ class GgufLayout:
 
     def _rotary_heads(self, tensor: str) -> int:
         """How many heads a tensor makes whose rows lie in another order; 0 for any other."""
-        if self._architecture != "llama":
+        if self._architecture not in _TURNING_NEIGHBOURS:
             return 0
         if ".attn_q." in tensor:
             return self._config.num_attention_heads

@@ -30,16 +30,20 @@ QUICK = ("llama", "gemma3_text", "qwen3_moe")
 ALIKE = (
     "cohere2",
     "deepseek_v2",
+    "ernie4_5",
     "gemma",
     "glm4",
     "glm4_moe",
     "gpt_neox",
+    "granite",
     "mistral",
     "mixtral",
     "olmo2",
+    "olmoe",
     "phi3",
     "qwen2",
     "qwen3",
+    "smollm3",
     "stablelm",
 )
 OTHERS = {*FAMILIES} - {*QUICK, *ALIKE}

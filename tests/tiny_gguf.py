@@ -45,8 +45,8 @@ _LAYER_NAMES = {
     "ln_1": "attn_norm",
     "ln_2": "ffn_norm",
 }
-# Gemma 2 and 3 have a norm before and after each half of a layer.
-_FOUR_NORMS = {
+# Gemma 2 and 3 have a norm before and after each half of a layer, and OLMo 2 one after.
+_NORMS_AFTER = {
     "post_attention_layernorm": "post_attention_norm",
     "pre_feedforward_layernorm": "ffn_norm",
     "post_feedforward_layernorm": "post_ffw_norm",
@@ -125,11 +125,16 @@ def _write_sizes(writer: GGUFWriter, config: PreTrainedConfig) -> None:
         writer.add_final_logit_softcapping(config.final_logit_softcapping)
     if config.model_type == "gemma3_text":
         writer.add_sliding_window_pattern(config.layer_types.index("full_attention") + 1)
-    if config.model_type in ("mixtral", "qwen3_moe"):
+    if config.model_type in ("mixtral", "olmoe", "qwen3_moe"):
         writer.add_expert_count(config.num_experts)
         writer.add_expert_used_count(config.num_experts_per_tok)
     if config.model_type == "qwen3_moe":
         writer.add_expert_feed_forward_length(config.moe_intermediate_size)
+    if config.model_type == "granite":
+        writer.add_attention_scale(config.attention_multiplier)
+        writer.add_embedding_scale(config.embedding_multiplier)
+        writer.add_residual_scale(config.residual_multiplier)
+        writer.add_logit_scale(config.logits_scaling)
 
 
 def _write_tokenizer(writer: GGUFWriter) -> None:
@@ -160,9 +165,10 @@ def _as_in_llama_cpp(
         weight += 1
     if family == "gpt2" and ".c_" in name and name.endswith("weight"):
         weight = weight.t()
-    if family in ("llama", "mixtral") and ".q_proj." in name:
+    turns_neighbours = family in ("llama", "mixtral", "granite", "smollm3")
+    if turns_neighbours and ".q_proj." in name:
         weight = _neighbours(weight, config.num_attention_heads)
-    if family in ("llama", "mixtral") and ".k_proj." in name:
+    if turns_neighbours and ".k_proj." in name:
         weight = _neighbours(weight, config.num_key_value_heads)
     value = np.ascontiguousarray(weight.numpy())
     stem, _, suffix = name.rpartition(".")
@@ -177,7 +183,8 @@ def _as_in_llama_cpp(
     elif part == "mlp.experts.down_proj":
         yield f"blk.{layer}.ffn_down_exps.weight", value
     else:
-        names = _LAYER_NAMES | (_FOUR_NORMS if family in ("gemma2", "gemma3_text") else {})
+        has_norms_after = family in ("gemma2", "gemma3_text", "olmo2")
+        names = _LAYER_NAMES | (_NORMS_AFTER if has_norms_after else {})
         yield f"blk.{layer}.{names[part.removesuffix('.' + suffix)]}.{suffix}", value
 
 

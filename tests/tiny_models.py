@@ -83,6 +83,15 @@ _FAMILIES: dict[str, dict[str, Any]] = {
     },
     "olmo2": _DECODER,
     "stablelm": _DECODER,
+    "ernie4_5": _DECODER,
+    "smollm3": {**_DECODER, "num_hidden_layers": 4},
+    "granite": {
+        **_DECODER,
+        "attention_multiplier": 0.2,
+        "embedding_multiplier": 3.0,
+        "logits_scaling": 2.0,
+        "residual_multiplier": 0.5,
+    },
     "glm4": {**_DECODER, "head_dim": 32, "num_key_value_heads": 1},
     "cohere2": {
         **_DECODER,
@@ -91,6 +100,7 @@ _FAMILIES: dict[str, dict[str, Any]] = {
         "logit_scale": 1.0,
     },
     "mixtral": {**_DECODER, **_EXPERTS, "num_local_experts": 4},
+    "olmoe": {**_DECODER, **_EXPERTS, "num_key_value_heads": 4},
     "phimoe": {**_DECODER, "num_local_experts": 16, "num_experts_per_tok": 2},
     "qwen3_moe": {
         **_DECODER,
