@@ -9,7 +9,8 @@ the rounding of values to 8 bits, theirs is lost.
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import product
-from typing import ClassVar, Protocol, TypeAlias, TypeVar
+from math import lcm
+from typing import ClassVar, Protocol, TypeAlias
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf, vector
@@ -50,17 +51,17 @@ _LANES = {"vpmaddubsw": 8, "sdot": 4, "smmla": 4}
 # Vectors of sums that stay in registers, of which there are 32 if they are the widest.
 _SUMS = {16: 24, 8: 12, 4: 12}
 
-_Item = TypeVar("_Item")
-
-Run: TypeAlias = Sequence[tuple[int, int]]
+Run: TypeAlias = Sequence[tuple[ir.Value, int]]
 """Cells, and lanes of values that are the first of as many words as a register has."""
 
 
 class Ask(Protocol):
     """Asks memory for a part of what is read later, in a turn of a loop over panels."""
 
-    def __call__(self, turn: ir.Value, part: int, parts: int) -> None:
-        """Number `part` of so many `parts`."""
+    def __call__(
+        self, turn: ir.Value, cells: Sequence[ir.Value] | None, part: int, parts: int
+    ) -> None:
+        """Number `part` of so many `parts` of these cells, or of all."""
 
 
 class ByteSoftmax(OnlineSoftmax):
@@ -171,42 +172,42 @@ class ByteSoftmax(OnlineSoftmax):
     def add_panels(self, panels: Panels, heads: list[ir.Value], ask: Ask) -> None:
         """The values of `panels` for some heads, what was before being shrunk.
 
-        Every loop over them, of which each run of cells and each of words has one, asks for a part.
+        Every loop over them, of which each run of words has one, asks for a part.
         """
         most = _SUMS[self.lanes] // len(heads)
-        all_cells = range(self.units.type.shape[1])
-        words = list(product(all_cells, range(0, UPPER.channels, self.lanes)))
-        of_cells = _equal_runs(all_cells, most)
-        of_words = _equal_runs(words, most // (2 * len(panels.digits)))
-        parts = len(of_cells) + len(of_words)
-        asks = (partial(ask, part=part, parts=parts) for part in range(parts))
-        for cells in of_cells:
-            self._round_weights(panels, heads, cells, next(asks))
-        for run in of_words:
-            sums = self._sums(panels, heads, run, next(asks))
-            self._add_sums(sums, heads, run, panels.whole)
+        cells = self.units.type.shape[1]
+        for (run,) in _equal_runs(cells, [0], most):
+            self._round_weights(panels, heads, [cell for cell, _ in run])
+        lanes = range(0, UPPER.channels, self.lanes)
+        for runs in _equal_runs(cells, lanes, most // (2 * len(panels.digits))):
+            own = list(dict.fromkeys(cell for run in runs for cell, _ in run))
+            for part, run in enumerate(runs):
+                own_part = partial(ask, cells=own, part=part, parts=len(runs))
+                sums = self._sums(panels, heads, run, own_part)
+                self._add_sums(sums, heads, run, panels.whole)
 
     def ask_for_next_keys(
-        self, column: ir.Value, panels: Panels, turn: ir.Value, part: int, parts: int
+        self,
+        column: ir.Value,
+        panels: Panels,
+        turn: ir.Value,
+        cells: Sequence[ir.Value] | None,
+        part: int,
+        parts: int,
     ) -> None:
         """In a turn of loops over `panels`, for a panel of the block after that of `column`."""
         place = arith.addi(column, panels.place(turn))
-        self.keys.prefetch(self.a_block_after(place), self.ahead, part, parts)
+        self.keys.prefetch(self.a_block_after(place), self.ahead, cells, part, parts)
 
     def _round_weights(
-        self,
-        panels: Panels,
-        heads: list[ir.Value],
-        cells: Sequence[int],
-        ask: Callable[[ir.Value], None],
+        self, panels: Panels, heads: list[ir.Value], cells: Sequence[ir.Value]
     ) -> None:
         """Makes digits of the weights by the scales of the values in `cells`."""
         inverses = [each for cell in cells for each in self._units(panels, heads, cell)]
-        places = [[head, index(cell)] for cell in cells for head in heads]
+        places = [[head, cell] for cell in cells for head in heads]
         loop = panels.each([splat(0, self.words)] * len(places))
         with ir.InsertionPoint(loop.body):
             turn, totals = loop.induction_variable, list(loop.inner_iter_args)
-            ask(turn)
             for at, weights in self._weights_of_turn(panels, turn, heads, cells):
                 own = arith.remui(at, index(self.at_once))
                 for number, weight in enumerate(weights):
@@ -232,7 +233,7 @@ class ByteSoftmax(OnlineSoftmax):
             vector.store(arith.trunci(stored, own), self.shares, [*place, index(digit), at])
 
     def _weights_of_turn(
-        self, panels: Panels, turn: ir.Value, heads: list[ir.Value], cells: Sequence[int]
+        self, panels: Panels, turn: ir.Value, heads: list[ir.Value], cells: Sequence[ir.Value]
     ) -> Iterator[tuple[ir.Value, list[ir.Value]]]:
         """Where weights of a turn are, and vectors of them as `_scaled_weights` gives them."""
         first, column = panels.at(turn), panels.column(turn)
@@ -241,7 +242,7 @@ class ByteSoftmax(OnlineSoftmax):
             yield at, self._scaled_weights(heads, cells, at, place)
 
     def _scaled_weights(
-        self, heads: list[ir.Value], cells: Sequence[int], at: ir.Value, place: ir.Value
+        self, heads: list[ir.Value], cells: Sequence[ir.Value], at: ir.Value, place: ir.Value
     ) -> list[ir.Value]:
         """For each cell, each head's weights from `at` on by the scales of their values there.
 
@@ -251,22 +252,24 @@ class ByteSoftmax(OnlineSoftmax):
         scales = (self.counted_scales(place, cell) for cell in cells)
         return [arith.mulf(weight, scale) for scale in scales for weight in weights]
 
-    def counted_scales(self, place: ir.Value, cell: int) -> ir.Value:
+    def counted_scales(self, place: ir.Value, cell: ir.Value) -> ir.Value:
         """Scales of the values of the columns from `place` on, 0 for those that do not count."""
-        scales = self.values.scales(place, index(cell), self.lanes)
+        scales = self.values.scales(place, cell, self.lanes)
         return arith.select(self.asked_for(place), scales, splat(0.0, floats(self.lanes)))
 
-    def _units(self, panels: Panels, heads: list[ir.Value], cell: int) -> list[ir.Value]:
+    def _units(self, panels: Panels, heads: list[ir.Value], cell: ir.Value) -> list[ir.Value]:
         """Stores what 1 in the digits is worth, and gives for each head a vector of its inverse."""
         inverses, most = [], self.shares_at_most(panels, heads, cell)
         for head, share in zip(heads, most, strict=True):
             largest = maximum(share, splat(LEAST_DIVISOR, floats(self.lanes)))
             unit = arith.mulf(largest, splat(1 / panels.most, floats(self.lanes)))
-            memref.store(vector.extract(unit, [], [0]), self.units, [head, index(cell)])
+            memref.store(vector.extract(unit, [], [0]), self.units, [head, cell])
             inverses.append(arith.divf(splat(panels.most, floats(self.lanes)), largest))
         return inverses
 
-    def shares_at_most(self, panels: Panels, heads: list[ir.Value], cell: int) -> list[ir.Value]:
+    def shares_at_most(
+        self, panels: Panels, heads: list[ir.Value], cell: ir.Value
+    ) -> list[ir.Value]:
         """For each head what no weight of `panels` by its scale is above, in every lane.
 
         Here that is the most of them, which does not depend on what else is in the workgroup.
@@ -308,7 +311,7 @@ class ByteSoftmax(OnlineSoftmax):
         """`sums` with the values of the panel of this `turn`."""
         own = arith.remui(panels.at(turn), index(self.at_once))
         column = panels.column(turn)
-        begins = [self.values.panel(column, index(cell)) for cell, _ in run]
+        begins = [self.values.panel(column, cell) for cell, _ in run]
         for words in EACH_WORD if panels.whole else halves_at_once(self.multiply):
             rows = [
                 [
@@ -320,9 +323,9 @@ class ByteSoftmax(OnlineSoftmax):
             ]
             starts = [arith.addi(own, index(word * WORD)) for word in words]
             before, sums = iter(sums), []
-            for head, (channel, *values) in product(heads, zip(_channels(run), *rows, strict=True)):
+            for head, (cell, *values) in product(heads, zip(_cells(run), *rows, strict=True)):
                 for digit in panels.digits:
-                    place = [head, index(channel // Q8_0.values), index(digit)]
+                    place = [head, cell, index(digit)]
                     shares = [word_in_lanes(self.shares, [*place, i], self.lanes) for i in starts]
                     sums.append(self._add_weighed(next(before), values, shares, panels.whole))
         return sums
@@ -345,8 +348,9 @@ class ByteSoftmax(OnlineSoftmax):
 
     def _add_sums(self, sums: list[ir.Value], heads: list[ir.Value], run: Run, whole: bool) -> None:
         """Adds to the sums of a head so far, which are of another peak."""
-        for (head, channel), sum_ in zip(product(heads, _channels(run)), sums, strict=True):
-            place, cell = [head, index(channel)], index(channel // Q8_0.values)
+        channels = zip(_cells(run), _channels(run), strict=True)
+        for (head, (cell, channel)), sum_ in zip(product(heads, channels), sums, strict=True):
+            place = [head, channel]
             if not whole:
                 own = vector.broadcast(sum_.type, memref.load(self.offsets, [head, cell]))
                 sum_ = arith.addi(raised(sum_), own)
@@ -360,12 +364,30 @@ class ByteSoftmax(OnlineSoftmax):
             vector.store(after, self.sums, place)
 
 
-def _equal_runs(items: Sequence[_Item], most: int) -> list[Sequence[_Item]]:
-    """Items that follow each other, `most` or fewer in each run, but one at least."""
-    wide = divisor(len(items), max(1, most))
-    return [items[first : first + wide] for first in range(0, len(items), wide)]
+def _equal_runs(cells: int, lanes: Sequence[int], most: int) -> Iterator[list[Run]]:
+    """A loop over so many cells, and in it runs of all their words, which begin with `lanes`.
+
+    In each run `most` words or fewer, but one at least. In a turn come as few cells as whole runs
+    have.
+    """
+    wide = divisor(cells * len(lanes), max(1, most))
+    together = lcm(wide, len(lanes)) // len(lanes)
+    for first in scf.for_(index(0), index(cells), index(together)):
+        own = [arith.addi(first, index(number)) for number in range(together)]
+        words = list(product(own, lanes))
+        yield [words[at : at + wide] for at in range(0, len(words), wide)]
+        scf.yield_([])
 
 
-def _channels(run: Run) -> list[int]:
-    """The first channel of each vector of values of `run`."""
-    return [cell * Q8_0.values + start + lane for cell, lane in run for start in UPPER.starts]
+def _cells(run: Run) -> list[ir.Value]:
+    """The cell of each vector of values of `run`."""
+    return [cell for cell, _ in run for _ in UPPER.starts]
+
+
+def _channels(run: Run) -> list[ir.Value]:
+    """The first channel of each of these."""
+    return [
+        arith.addi(arith.muli(cell, index(Q8_0.values)), index(start + lane))
+        for cell, lane in run
+        for start in UPPER.starts
+    ]

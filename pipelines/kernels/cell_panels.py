@@ -1,5 +1,7 @@
 """The cells of a head in a KV cache, as bytes that follow each other."""
 
+from collections.abc import Iterator, Sequence
+
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, vector
 from torch_mlir.extras import types as T
@@ -42,16 +44,20 @@ class CellPanels:
     def panel(self, column: ir.Value, cell: ir.Value) -> ir.Value:
         """Where a cell would begin if the panel of `column` were its first."""
         within = arith.divui(arith.remui(column, index(COLUMNS)), index(PANEL))
-        return arith.addi(self._begin(column, cell), arith.muli(within, index(self._panel)))
+        begin = arith.addi(self._begin(column), arith.muli(within, index(self._panel)))
+        return arith.addi(begin, self._offset(cell))
 
     def _scale(self, column: ir.Value, cell: ir.Value) -> ir.Value:
         within = arith.remui(column, index(COLUMNS))
-        return arith.addi(self._begin(column, cell), arith.muli(within, index(2)))
+        begin = arith.addi(self._begin(column), arith.muli(within, index(2)))
+        return arith.addi(begin, self._offset(cell))
 
-    def _begin(self, column: ir.Value, cell: ir.Value) -> ir.Value:
+    def _begin(self, column: ir.Value) -> ir.Value:
         number = arith.addi(self._first, arith.divui(column, index(COLUMNS)))
-        first = arith.muli(number, index(self._cells * self.format.bytes))
-        return arith.addi(first, arith.muli(cell, index(self.format.bytes)))
+        return arith.muli(number, index(self._cells * self.format.bytes))
+
+    def _offset(self, cell: ir.Value) -> ir.Value:
+        return arith.muli(cell, index(self.format.bytes))
 
     def read(self, panel: ir.Value, plane: Plane, word: int, lane: int, lanes: int) -> ir.Value:
         """Bytes of a plane: the words number `word` of `lanes`, from `lane` on."""
@@ -60,23 +66,32 @@ class CellPanels:
         return read_bytes(self._buffer, [arith.addi(panel, index(offset))], WORD * lanes)
 
     def prefetch(
-        self, column: ir.Value, planes: tuple[Plane, ...], part: int = 0, parts: int = 1
+        self,
+        column: ir.Value,
+        planes: tuple[Plane, ...],
+        cells: Sequence[ir.Value] | None = None,
+        part: int = 0,
+        parts: int = 1,
     ) -> None:
-        """Asks memory for lines of the panel of `column`, of all in `planes` that number `part`.
+        """Asks memory for lines of the panel of `column`, of some `cells` or of all of them.
 
-        They are wanted in no cache for long: a token reads them once.
+        Of these lines, which are in `planes`, number `part` of so many `parts`. They are wanted in
+        no cache for long: a token reads them once.
         """
-        for where in self._lines(column, planes)[part::parts]:
+        if cells is None:
+            cells = [index(cell) for cell in range(self._cells)]
+        lines = [line for cell in cells for line in self._lines(column, cell, planes)]
+        for where in lines[part::parts]:
             memref.prefetch(self._buffer, [where], False, 2, True)
 
-    def _lines(self, column: ir.Value, planes: tuple[Plane, ...]) -> list[ir.Value]:
-        """Where lines of `planes` of a panel begin, scales being with the upper halves."""
-        panel, scale, lines = self.panel(column, index(0)), self._scale(column, index(0)), []
-        for cell in range(0, self._cells * self.format.bytes, self.format.bytes):
-            for plane in planes:
-                if plane is UPPER:
-                    lines.append(arith.addi(scale, index(cell)))
-                first = cell + self.format.begin(plane)
-                offsets = range(first, first + self._panel, CACHE_LINE)
-                lines += [arith.addi(panel, index(offset)) for offset in offsets]
-        return lines
+    def _lines(
+        self, column: ir.Value, cell: ir.Value, planes: tuple[Plane, ...]
+    ) -> Iterator[ir.Value]:
+        """Where lines of a cell begin, scales being with the upper halves."""
+        panel = self.panel(column, cell)
+        for plane in planes:
+            if plane is UPPER:
+                yield self._scale(column, cell)
+            begin = self.format.begin(plane)
+            for offset in range(begin, begin + self._panel, CACHE_LINE):
+                yield arith.addi(panel, index(offset))

@@ -13,7 +13,7 @@ other parts of a long cache, most are in the first columns and in the newest one
 "StreamingLLM", 2023), which each part looks at before its own.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import ClassVar
@@ -23,6 +23,7 @@ from torch_mlir.dialects import arith, memref, scf, vector
 from torch_mlir.extras import types as T
 
 from llmc.dialects.attention import HIDDEN
+from llmc.dialects.blocks import Q8_0
 from llmc.dialects.cache_cells import LOWER, PANEL, UPPER, Plane
 from llmc.dialects.index_notation import index
 from llmc.pipelines.kernels.byte_softmax import ByteSoftmax
@@ -59,8 +60,9 @@ class ProgressiveSoftmax(ByteSoftmax):
     Buffers of panels of a block: `put_off [block / 16]`, the columns of those that some of the
     heads that are multiplied together put off, and `wanted [heads, block / 16]`, which of them a
     head does; and `rest [at_once / 16]`, where the weights of others lie. In every lane, `known
-    [heads, lanes]` is the sum of the weights that are known beforehand, and `least [heads, lanes]`
-    the weight for which a panel is put off. A head takes what it would take alone: with whom ranks
+    [heads, lanes]` is the sum of the weights that are known beforehand, `least [heads, lanes]` the
+    weight for which a panel is put off, and `largest [cells, lanes]` the largest scale of values of
+    some columns. A head takes what it would take alone: with whom ranks
     let it share a key head does not matter.
     """
 
@@ -86,11 +88,13 @@ class ProgressiveSoftmax(ByteSoftmax):
         self._wanted = buffer(heads, panels, element=i32)
         self._rest = buffer(self.at_once // PANEL, element=i32)
         self._known, self._least = (buffer(heads, self.lanes) for _ in range(2))
+        self._largest = buffer(self.units.type.shape[1], self.lanes)
 
     @classmethod
     def bytes(cls, heads: int, channels: int, value_channels: int, lanes: int) -> int:
         """What the buffers take."""
-        own = 4 * ((1 + heads) * cls.block // PANEL + cls.at_once // PANEL + 2 * heads * lanes)
+        panels = (1 + heads) * cls.block // PANEL + cls.at_once // PANEL
+        own = 4 * (panels + (2 * heads + value_channels // Q8_0.values) * lanes)
         return super().bytes(heads, channels, value_channels, lanes) + own
 
     def ask(self, begin: ir.Value, end: ir.Value) -> None:
@@ -137,18 +141,20 @@ class ProgressiveSoftmax(ByteSoftmax):
             scf.yield_([])
         self.ask_for_keys(arith.addi(column, index(self.block)), self.last)
 
-    def shares_at_most(self, panels: Panels, heads: list[ir.Value], cell: int) -> list[ir.Value]:
+    def shares_at_most(
+        self, panels: Panels, heads: list[ir.Value], cell: ir.Value
+    ) -> list[ir.Value]:
         """Of panels that are not put off, the largest weight by the largest scale.
 
         Both are known before they are multiplied.
         """
         if panels.whole:
             return super().shares_at_most(panels, heads, cell)
-        most = []
+        scale, most = load(self._largest, [cell, index(0)], self.lanes), []
         for head in heads:
             here = [head, index(0)]
             top, least = (load(each, here, self.lanes) for each in (self.tops, self._least))
-            most.append(arith.mulf(minimum(top, least), self._largest[cell]))
+            most.append(arith.mulf(minimum(top, least), scale))
         return most
 
     def _beforehand(self, first: ir.Value, last: ir.Value) -> Iterator[ir.Value]:
@@ -314,31 +320,32 @@ class ProgressiveSoftmax(ByteSoftmax):
     def _add_roughly(self, rest: Panels, heads: list[ir.Value], stretch: _Stretch) -> None:
         """The upper halves of values of the `rest` of a stretch."""
 
-        def ask(turn: ir.Value, part: int, parts: int) -> None:
+        def ask(turn: ir.Value, cells: Sequence[ir.Value] | None, part: int, parts: int) -> None:
             at = arith.addi(stretch.begin, rest.place(turn))
-            place = ahead_or_here(at, 2 * self.at_once, stretch.count)
-            self.values.prefetch(arith.addi(stretch.column, place), self.ahead, part, parts)
+            place = arith.addi(stretch.column, ahead_or_here(at, 2 * self.at_once, stretch.count))
+            self.values.prefetch(place, self.ahead, cells, part, parts)
 
         # Loops over the rest ask for as many panels as they have turns.
         for turn in scf.for_(rest.end, index(self.at_once // PANEL)):
-            ask(turn, 0, 1)
+            ask(turn, None, 0, 1)
             scf.yield_([])
-        self._largest = self._largest_scales(stretch)
+        self._find_largest_scales(stretch)
         self.add_panels(rest, heads, ask)
         # The next ones have the same peak.
         for head in heads:
             vector.store(splat(1.0, floats(self.lanes)), self.shrinks, [head, index(0)])
 
-    def _largest_scales(self, stretch: _Stretch) -> list[ir.Value]:
-        """In every lane those of the values of a stretch, cell by cell."""
-        cells = range(self.units.type.shape[1])
-        none = [splat(0.0, floats(self.lanes))] * len(cells)
-        loop = scf.ForOp(stretch.begin, stretch.end, index(self.lanes), none)
-        with ir.InsertionPoint(loop.body):
-            place = arith.addi(stretch.column, loop.induction_variable)
-            scales = (self.counted_scales(place, cell) for cell in cells)
-            scf.yield_(list(map(maximum, loop.inner_iter_args, scales)))
-        return [highest(each) for each in loop.results]
+    def _find_largest_scales(self, stretch: _Stretch) -> None:
+        """Stores those of the values of a stretch, cell by cell."""
+        for cell in scf.for_(index(0), index(self._largest.type.shape[0])):
+            none = splat(0.0, floats(self.lanes))
+            loop = scf.ForOp(stretch.begin, stretch.end, index(self.lanes), [none])
+            with ir.InsertionPoint(loop.body):
+                place = arith.addi(stretch.column, loop.induction_variable)
+                scales = self.counted_scales(place, cell)
+                scf.yield_([maximum(loop.inner_iter_args[0], scales)])
+            vector.store(highest(loop.results[0]), self._largest, [cell, index(0)])
+            scf.yield_([])
 
     def _take_in(self, heads: list[ir.Value], waiting: ir.Value) -> None:
         """Panels that were put off, by all bits of keys and values."""
@@ -354,7 +361,7 @@ class ProgressiveSoftmax(ByteSoftmax):
             self.weigh_scores(heads, tops, arith.muli(turns, index(PANEL)))
             for head in heads:
                 self._shrink_known(head)
-            self.add_panels(whole, heads, lambda turn, part, parts: None)
+            self.add_panels(whole, heads, lambda turn, cells, part, parts: None)
             scf.yield_([])
 
     def _score_whole(
