@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, memref, vector
+from torch_mlir.dialects import arith, memref, scf, vector
 from torch_mlir.extras import types as T
 
 from llmc.dialects.block_panels import WORD
@@ -79,7 +79,10 @@ class CellPanels:
         no cache for long: a token reads them once.
         """
         if cells is None:
-            cells = [index(cell) for cell in range(self._cells)]
+            for cell in scf.for_(index(0), index(self._cells)):
+                self.prefetch(column, planes, [cell], part, parts)
+                scf.yield_([])
+            return
         lines = [line for cell in cells for line in self._lines(column, cell, planes)]
         for where in lines[part::parts]:
             memref.prefetch(self._buffer, [where], False, 2, True)

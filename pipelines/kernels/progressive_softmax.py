@@ -228,14 +228,16 @@ class ProgressiveSoftmax(ByteSoftmax):
         hidden = [splat(HIDDEN, floats(self.lanes))] * len(heads)
         loop = scf.ForOp(index(0), count, index(PANEL), hidden)
         with ir.InsertionPoint(loop.body):
-            panel, tops = loop.induction_variable, list(loop.inner_iter_args)
+            panel = loop.induction_variable
             ask(panel)
-            for lane in range(0, PANEL, self.lanes):
-                at = arith.addi(panel, index(lane))
+            groups = self._groups_of_panel(loop.inner_iter_args)
+            with ir.InsertionPoint(groups.body):
+                at = arith.addi(panel, groups.induction_variable)
                 place = arith.addi(column, at)
                 products = self.by_keys.of_halves(heads, place, UPPER)
-                tops = self.keep(products, heads, [self.asked_for(place)] * len(heads), at, tops)
-            scf.yield_(tops)
+                seen = [self.asked_for(place)] * len(heads)
+                scf.yield_(self.keep(products, heads, seen, at, groups.inner_iter_args))
+            scf.yield_(groups.results)
         return list(loop.results)
 
     def _find_bounds(self, head: ir.Value) -> ir.Value:
@@ -370,16 +372,23 @@ class ProgressiveSoftmax(ByteSoftmax):
         """Stores scores of panels that were put off, of which the first has that number."""
         loop = panels.each([splat(HIDDEN, floats(self.lanes))] * len(heads))
         with ir.InsertionPoint(loop.body):
-            turn, tops = loop.induction_variable, list(loop.inner_iter_args)
+            turn = loop.induction_variable
             masks = [self._wants(head, arith.addi(first, turn)) for head in heads]
-            for lane in range(0, PANEL, self.lanes):
+            groups = self._groups_of_panel(loop.inner_iter_args)
+            with ir.InsertionPoint(groups.body):
                 at, place = (
-                    arith.addi(each(turn), index(lane)) for each in (panels.at, panels.column)
+                    arith.addi(each(turn), groups.induction_variable)
+                    for each in (panels.at, panels.column)
                 )
+                products = self.by_keys.of(heads, place)
                 seen = [arith.andi(mask, self.asked_for(place)) for mask in masks]
-                tops = self.keep(self.by_keys.of(heads, place), heads, seen, at, tops)
-            scf.yield_(tops)
+                scf.yield_(self.keep(products, heads, seen, at, groups.inner_iter_args))
+            scf.yield_(groups.results)
         return list(loop.results)
+
+    def _groups_of_panel(self, carried: Sequence[ir.Value]) -> scf.ForOp:
+        """A loop over the columns of a panel, as many at a time as a vector has lanes."""
+        return scf.ForOp(index(0), index(PANEL), index(self.lanes), carried)
 
     def _reach(self, heads: list[ir.Value], bounds: list[ir.Value], at: ir.Value) -> list[ir.Value]:
         """Whether heads have weights in the panel from `at` on that are not below their bounds."""
