@@ -15,6 +15,9 @@ from llmc.frontend.gguf_file import GgufFile
 from llmc.frontend.loaded_model import CONFIG_ERRORS, quiet
 from llmc.runtime.errors import UserError, one_line
 
+NUMBERS = ("epsilon", "scale", "softcapping")
+"""How keys end of which the value is a float."""
+
 # Metadata keys, without the architecture's prefix, and their names in transformers.
 _SIZES = {
     "block_count": "num_hidden_layers",
@@ -28,6 +31,7 @@ _DECODER = {
     "attention.layer_norm_rms_epsilon": "rms_norm_eps",
 }
 _EXPERTS = {"expert_count": "num_experts", "expert_used_count": "num_experts_per_tok"}
+_LOCAL_EXPERTS = _EXPERTS | {"expert_count": "num_local_experts"}
 _GRANITE = {
     "attention.scale": "attention_multiplier",
     "embedding_scale": "embedding_multiplier",
@@ -113,9 +117,7 @@ def read_config(file: GgufFile) -> PreTrainedConfig:
     if unknown := [key for key in metadata.stated() if key not in known]:
         raise metadata.refused(f"it states {unknown[0]}, which llmc does not know for {name}")
     values: dict[str, Any] = {
-        to: metadata.number(key)
-        if key.endswith(("epsilon", "scale", "softcapping"))
-        else _size(metadata, key)
+        to: metadata.number(key) if key.endswith(NUMBERS) else _size(metadata, key)
         for key, to in architecture.names.items()
     }
     if values["num_hidden_layers"] > len(file.tensors):
@@ -215,6 +217,11 @@ def _phi3(metadata: _Metadata, values: dict[str, Any]) -> dict[str, Any]:
     return _attention(metadata, values) | {"sliding_window": window or None}
 
 
+def _exaone4(metadata: _Metadata, values: dict[str, Any]) -> dict[str, Any]:
+    kinds = ["full_attention"] * values["num_hidden_layers"]
+    return _attention(metadata, values) | {"sliding_window": None, "layer_types": kinds}
+
+
 def _gemma2(metadata: _Metadata, values: dict[str, Any]) -> dict[str, Any]:
     attention = _attention(metadata, values)
     is_27b = values["num_hidden_layers"] == 46
@@ -252,7 +259,12 @@ _ARCHITECTURES = {
     "olmoe": _Architecture("olmoe", _DECODER | _EXPERTS, settings=_attention),
     "smollm3": _Architecture("smollm3", _DECODER, settings=_attention),
     "granite": _Architecture("granite", _DECODER | _GRANITE, settings=_llama),
+    "granitemoe": _Architecture(
+        "granitemoe", _DECODER | _GRANITE | _LOCAL_EXPERTS, settings=_attention
+    ),
     "ernie4_5": _Architecture("ernie4_5", _DECODER, settings=_attention),
+    "exaone4": _Architecture("exaone4", _DECODER, settings=_exaone4),
+    "hunyuan-dense": _Architecture("hunyuan_v1_dense", _DECODER, settings=_attention),
     "phi3": _Architecture(
         "phi3", _DECODER, frozenset({"attention.sliding_window"}), settings=_phi3
     ),

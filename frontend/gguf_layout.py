@@ -18,7 +18,7 @@ GEMMAS = frozenset({"gemma", "gemma2", "gemma3"})
 ROPE_FACTORS = "rope_freqs.weight"
 
 # Those whose rotary embedding turns neighbours, where that of transformers turns halves.
-_TURNING_NEIGHBOURS = frozenset({"granite", "llama", "smollm3"})
+_TURNING_NEIGHBOURS = frozenset({"granite", "granitemoe", "llama", "smollm3"})
 
 _GATE_UP_EXPERTS = re.compile(r"model\.layers\.(\d+)\.mlp\.experts\.gate_up_proj")
 _GPT2_TRANSPOSED = ("attn_output.weight", "attn_qkv.weight", "ffn_down.weight", "ffn_up.weight")
@@ -38,6 +38,8 @@ class GgufLayout:
 
         Two are stacked along dimension 1. A name that llama.cpp does not know is the tensor's.
         """
+        # Granite's name for the layer of experts, which the table has with others' parts alone.
+        weight = weight.replace(".block_sparse_moe.", ".mlp.")
         if match := _GATE_UP_EXPERTS.fullmatch(weight):
             return tuple(f"blk.{match[1]}.ffn_{which}_exps.weight" for which in ("gate", "up"))
         name = self._names.get_name(weight, try_suffixes=(".weight", ".bias")) or weight

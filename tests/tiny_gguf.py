@@ -13,7 +13,12 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from tests.tiny_models import CHAT_TEMPLATE, VOCAB_SIZE, tiny_tokenizer
 
 # The families that llama.cpp has under a name of its own.
-ARCHITECTURES = {"gemma3_text": "gemma3", "mixtral": "llama", "qwen3_moe": "qwen3moe"}
+ARCHITECTURES = {
+    "gemma3_text": "gemma3",
+    "hunyuan_v1_dense": "hunyuan-dense",
+    "mixtral": "llama",
+    "qwen3_moe": "qwen3moe",
+}
 
 _NAMES = {
     "model.embed_tokens": "token_embd",
@@ -31,11 +36,14 @@ _LAYER_NAMES = {
     "self_attn.qkv_proj": "attn_qkv",
     "self_attn.q_norm": "attn_q_norm",
     "self_attn.k_norm": "attn_k_norm",
+    "self_attn.query_layernorm": "attn_q_norm",
+    "self_attn.key_layernorm": "attn_k_norm",
     "mlp.gate_proj": "ffn_gate",
     "mlp.up_proj": "ffn_up",
     "mlp.gate_up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down",
     "mlp.gate": "ffn_gate_inp",
+    "block_sparse_moe.router": "ffn_gate_inp",
     "input_layernorm": "attn_norm",
     "post_attention_layernorm": "ffn_norm",
     "attn.c_attn": "attn_qkv",
@@ -45,7 +53,7 @@ _LAYER_NAMES = {
     "ln_1": "attn_norm",
     "ln_2": "ffn_norm",
 }
-# Gemma 2 and 3 have a norm before and after each half of a layer, and OLMo 2 one after.
+# Gemma 2 and 3 have a norm before and after each half of a layer, OLMo 2 and EXAONE 4 one after.
 _NORMS_AFTER = {
     "post_attention_layernorm": "post_attention_norm",
     "pre_feedforward_layernorm": "ffn_norm",
@@ -125,12 +133,12 @@ def _write_sizes(writer: GGUFWriter, config: PreTrainedConfig) -> None:
         writer.add_final_logit_softcapping(config.final_logit_softcapping)
     if config.model_type == "gemma3_text":
         writer.add_sliding_window_pattern(config.layer_types.index("full_attention") + 1)
-    if config.model_type in ("mixtral", "olmoe", "qwen3_moe"):
-        writer.add_expert_count(config.num_experts)
+    if config.model_type in ("granitemoe", "mixtral", "olmoe", "qwen3_moe"):
+        writer.add_expert_count(getattr(config, "num_experts", None) or config.num_local_experts)
         writer.add_expert_used_count(config.num_experts_per_tok)
     if config.model_type == "qwen3_moe":
         writer.add_expert_feed_forward_length(config.moe_intermediate_size)
-    if config.model_type == "granite":
+    if config.model_type in ("granite", "granitemoe"):
         writer.add_attention_scale(config.attention_multiplier)
         writer.add_embedding_scale(config.embedding_multiplier)
         writer.add_residual_scale(config.residual_multiplier)
@@ -165,7 +173,7 @@ def _as_in_llama_cpp(
         weight += 1
     if family == "gpt2" and ".c_" in name and name.endswith("weight"):
         weight = weight.t()
-    turns_neighbours = family in ("llama", "mixtral", "granite", "smollm3")
+    turns_neighbours = family in ("llama", "mixtral", "granite", "granitemoe", "smollm3")
     if turns_neighbours and ".q_proj." in name:
         weight = _neighbours(weight, config.num_attention_heads)
     if turns_neighbours and ".k_proj." in name:
@@ -176,14 +184,14 @@ def _as_in_llama_cpp(
         yield f"{_NAMES[stem]}.{suffix}", value
         return
     layer, part = name.removeprefix("model.layers.").removeprefix("transformer.h.").split(".", 1)
-    if part == "mlp.experts.gate_up_proj":
+    if part.endswith("experts.gate_up_proj"):
         gate, up = np.split(value, 2, axis=1)
         yield f"blk.{layer}.ffn_gate_exps.weight", gate
         yield f"blk.{layer}.ffn_up_exps.weight", up
-    elif part == "mlp.experts.down_proj":
+    elif part.endswith("experts.down_proj"):
         yield f"blk.{layer}.ffn_down_exps.weight", value
     else:
-        has_norms_after = family in ("gemma2", "gemma3_text", "olmo2")
+        has_norms_after = family in ("exaone4", "gemma2", "gemma3_text", "olmo2")
         names = _LAYER_NAMES | (_NORMS_AFTER if has_norms_after else {})
         yield f"blk.{layer}.{names[part.removesuffix('.' + suffix)]}.{suffix}", value
 

@@ -85,6 +85,8 @@ _FAMILIES: dict[str, dict[str, Any]] = {
     "stablelm": _DECODER,
     "ernie4_5": _DECODER,
     "smollm3": {**_DECODER, "num_hidden_layers": 4},
+    "exaone4": {**_DECODER, "sliding_window": None, "layer_types": ["full_attention"] * 2},
+    "hunyuan_v1_dense": {**_DECODER, "head_dim": 32},
     "granite": {
         **_DECODER,
         "attention_multiplier": 0.2,
@@ -100,6 +102,15 @@ _FAMILIES: dict[str, dict[str, Any]] = {
         "logit_scale": 1.0,
     },
     "mixtral": {**_DECODER, **_EXPERTS, "num_local_experts": 4},
+    "granitemoe": {
+        **_DECODER,
+        "num_local_experts": 8,
+        "num_experts_per_tok": 2,
+        "attention_multiplier": 0.2,
+        "embedding_multiplier": 3.0,
+        "logits_scaling": 2.0,
+        "residual_multiplier": 0.5,
+    },
     "olmoe": {**_DECODER, **_EXPERTS, "num_key_value_heads": 4},
     "phimoe": {**_DECODER, "num_local_experts": 16, "num_experts_per_tok": 2},
     "qwen3_moe": {

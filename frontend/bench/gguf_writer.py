@@ -14,7 +14,7 @@ from transformers import PreTrainedConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from llmc.frontend.bench.contender import MissingError
-from llmc.frontend.gguf_config import architecture_of
+from llmc.frontend.gguf_config import NUMBERS, architecture_of
 from llmc.frontend.gguf_layout import ROPE_FACTORS, GgufLayout
 from llmc.frontend.source import open_model
 from llmc.runtime.draft import replacing
@@ -58,7 +58,7 @@ def _add_metadata(writer: GGUFWriter, config: PreTrainedConfig, names: Mapping[s
         value = getattr(config, name)
         if name == "n_inner" and value is None:
             value = 4 * config.hidden_size
-        add = writer.add_float32 if isinstance(value, float) else writer.add_uint32
+        add = writer.add_float32 if key.endswith(NUMBERS) else writer.add_uint32
         add(f"{writer.arch}.{key}", value)
     writer.add_vocab_size(config.vocab_size)
     writer.add_tokenizer_model("no_vocab")
