@@ -42,11 +42,18 @@ _DIGITS_FIRST = (
     "smollm",
     "starcoder",
 )
+_DEEPSEEK_V3 = (
+    r"\p{N}{1,3}",
+    "[\u4e00-\u9fa5\u3040-\u30ff]+",
+    r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"
+    r"| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+)
 # How text is cut into words before the merges, by `tokenizer.ggml.pre`: one cut after another.
 _SPLITS: dict[str, tuple[str, ...]] = {
     **{pre: (regex,) for pre, regex in GGUF_PRE_TOKENIZER_SPLITS.items()},
     **dict.fromkeys(_DIGITS_FIRST, (r"\p{N}", _GPT2)),
     **dict.fromkeys(("exaone4", "gpt-2", "jais", "mpt", "olmo", "phi-2", "trillion"), (_GPT2,)),
+    **dict.fromkeys(("deepseek-v3", "hunyuan-dense"), _DEEPSEEK_V3),
     "stablelm2": (GGUF_PRE_TOKENIZER_SPLITS["qwen2"],),
     "default": (r"[\p{P}\$\+<=>\^~\|]+", _GPT2, r"\p{N}+", "[0-9][0-9][0-9]"),
 }

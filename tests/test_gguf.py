@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from gguf import GGMLQuantizationType, GGUFWriter, TokenType
+from tokenizers import Tokenizer as HFTokenizer
 from transformers import PreTrainedModel
 
 from llmc.dialects.blocks import decode, format_of
@@ -226,6 +227,15 @@ def test_digits_one_by_one(pre: str, pieces: list[str], tmp_path: Path) -> None:
     model = open_gguf(tmp_path / "m.gguf")
     ours = Tokenizer(model.tokenizer_json, model.tokenizer)
     assert [ours.piece(i) for i in ours.encode("12")] == pieces
+
+
+def test_numbers_and_scripts_are_cut_as_deepseek_does(tmp_path: Path) -> None:
+    change = set_value("tokenizer.ggml.pre", "hunyuan-dense")
+    write_gguf(tmp_path / "m.gguf", tiny_model(tiny_config("llama")), change=change)
+    text = "12345, it's x=y;\n中文かな abc"
+    words = HFTokenizer.from_str(open_gguf(tmp_path / "m.gguf").tokenizer_json).pre_tokenizer
+    cut = [text[slice(*span)] for _, span in words.pre_tokenize_str(text)]
+    assert cut == ["123", "45", ",", " it", "'s", " x", "=y", ";\n", "中文かな", " abc"]
 
 
 def test_llama_3_keeps_words_of_its_vocabulary_and_adds_bos(tmp_path: Path) -> None:
