@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import product
 from math import lcm
-from typing import ClassVar, Protocol, TypeAlias
+from typing import ClassVar, TypeAlias
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf, vector
@@ -55,13 +55,8 @@ Run: TypeAlias = Sequence[tuple[ir.Value, int]]
 """Cells, and lanes of values that are the first of as many words as a register has."""
 
 
-class Ask(Protocol):
-    """Asks memory for a part of what is read later, in a turn of a loop over panels."""
-
-    def __call__(
-        self, turn: ir.Value, cells: Sequence[ir.Value] | None, part: int, parts: int
-    ) -> None:
-        """Number `part` of so many `parts` of these cells, or of all."""
+Ask: TypeAlias = Callable[[Sequence[ir.Value], ir.Value], None]
+"""Asks memory for what is read later of some cells, in a turn of a loop over panels."""
 
 
 class ByteSoftmax(OnlineSoftmax):
@@ -172,7 +167,7 @@ class ByteSoftmax(OnlineSoftmax):
     def add_panels(self, panels: Panels, heads: list[ir.Value], ask: Ask) -> None:
         """The values of `panels` for some heads, what was before being shrunk.
 
-        Every loop over them, of which each run of words has one, asks for a part.
+        Of the loops over them, the first of some cells asks for what these have later.
         """
         most = _SUMS[self.lanes] // len(heads)
         cells = self.units.type.shape[1]
@@ -180,24 +175,17 @@ class ByteSoftmax(OnlineSoftmax):
             self._round_weights(panels, heads, [cell for cell, _ in run])
         lanes = range(0, UPPER.channels, self.lanes)
         for runs in _equal_runs(cells, lanes, most // (2 * len(panels.digits))):
-            own = list(dict.fromkeys(cell for run in runs for cell, _ in run))
-            for part, run in enumerate(runs):
-                own_part = partial(ask, cells=own, part=part, parts=len(runs))
-                sums = self._sums(panels, heads, run, own_part)
+            own = dict.fromkeys(cell for run in runs for cell, _ in run)
+            for number, run in enumerate(runs):
+                sums = self._sums(panels, heads, run, partial(ask, [] if number else [*own]))
                 self._add_sums(sums, heads, run, panels.whole)
 
     def ask_for_next_keys(
-        self,
-        column: ir.Value,
-        panels: Panels,
-        turn: ir.Value,
-        cells: Sequence[ir.Value] | None,
-        part: int,
-        parts: int,
+        self, column: ir.Value, panels: Panels, cells: Sequence[ir.Value], turn: ir.Value
     ) -> None:
         """In a turn of loops over `panels`, for a panel of the block after that of `column`."""
         place = arith.addi(column, panels.place(turn))
-        self.keys.prefetch(self.a_block_after(place), self.ahead, cells, part, parts)
+        self.keys.prefetch(self.a_block_after(place), self.ahead, cells)
 
     def _round_weights(
         self, panels: Panels, heads: list[ir.Value], cells: Sequence[ir.Value]

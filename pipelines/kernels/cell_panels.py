@@ -70,22 +70,19 @@ class CellPanels:
         column: ir.Value,
         planes: tuple[Plane, ...],
         cells: Sequence[ir.Value] | None = None,
-        part: int = 0,
-        parts: int = 1,
     ) -> None:
-        """Asks memory for lines of the panel of `column`, of some `cells` or of all of them.
+        """Asks memory for `planes` of the panel of `column`, of some `cells` or of all of them.
 
-        Of these lines, which are in `planes`, number `part` of so many `parts`. They are wanted in
-        no cache for long: a token reads them once.
+        They are wanted in no cache for long: a token reads them once.
         """
         if cells is None:
             for cell in scf.for_(index(0), index(self._cells)):
-                self.prefetch(column, planes, [cell], part, parts)
+                self.prefetch(column, planes, [cell])
                 scf.yield_([])
             return
-        lines = [line for cell in cells for line in self._lines(column, cell, planes)]
-        for where in lines[part::parts]:
-            memref.prefetch(self._buffer, [where], False, 2, True)
+        for cell in cells:
+            for line in self._lines(column, cell, planes):
+                memref.prefetch(self._buffer, [line], False, 2, True)
 
     def _lines(
         self, column: ir.Value, cell: ir.Value, planes: tuple[Plane, ...]

@@ -62,8 +62,8 @@ class ProgressiveSoftmax(ByteSoftmax):
     head does; and `rest [at_once / 16]`, where the weights of others lie. In every lane, `known
     [heads, lanes]` is the sum of the weights that are known beforehand, `least [heads, lanes]` the
     weight for which a panel is put off, and `largest [cells, lanes]` the largest scale of values of
-    some columns. A head takes what it would take alone: with whom ranks
-    let it share a key head does not matter.
+    some columns. A head takes what it would take alone: with whom ranks let it share a key head
+    does not matter.
     """
 
     # Most parts are one: all of their keys come from memory, and then all values.
@@ -322,14 +322,14 @@ class ProgressiveSoftmax(ByteSoftmax):
     def _add_roughly(self, rest: Panels, heads: list[ir.Value], stretch: _Stretch) -> None:
         """The upper halves of values of the `rest` of a stretch."""
 
-        def ask(turn: ir.Value, cells: Sequence[ir.Value] | None, part: int, parts: int) -> None:
+        def ask(cells: Sequence[ir.Value] | None, turn: ir.Value) -> None:
             at = arith.addi(stretch.begin, rest.place(turn))
             place = arith.addi(stretch.column, ahead_or_here(at, 2 * self.at_once, stretch.count))
-            self.values.prefetch(place, self.ahead, cells, part, parts)
+            self.values.prefetch(place, self.ahead, cells)
 
         # Loops over the rest ask for as many panels as they have turns.
         for turn in scf.for_(rest.end, index(self.at_once // PANEL)):
-            ask(turn, None, 0, 1)
+            ask(None, turn)
             scf.yield_([])
         self._find_largest_scales(stretch)
         self.add_panels(rest, heads, ask)
@@ -363,7 +363,7 @@ class ProgressiveSoftmax(ByteSoftmax):
             self.weigh_scores(heads, tops, arith.muli(turns, index(PANEL)))
             for head in heads:
                 self._shrink_known(head)
-            self.add_panels(whole, heads, lambda turn, cells, part, parts: None)
+            self.add_panels(whole, heads, lambda cells, turn: None)
             scf.yield_([])
 
     def _score_whole(
