@@ -44,6 +44,14 @@ FAMILIES = (
 WRITTEN = ("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0")
 # Those that it only reads: blocks of 256 with a float16 scale at these bytes.
 SCALES = {"Q2_K": (80, 82), "Q3_K": (108,), "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,)}
+LLAMA_3 = {
+    "rope_type": "llama3",
+    "rope_theta": 10000.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 64,
+}
 IDS = (torch.arange(3, 43) * 7 % VOCAB_SIZE)[None]
 
 
@@ -134,14 +142,7 @@ def test_kept_blocks_have_the_values_of_the_files(kind: GGMLQuantizationType) ->
 def test_rotary_factors_of_llama_3(tmp_path: Path) -> None:
     config = tiny_config("llama")
     plain = tiny_model(config).model.rotary_emb.inv_freq
-    config.rope_parameters = {
-        "rope_type": "llama3",
-        "rope_theta": 10000.0,
-        "factor": 8.0,
-        "low_freq_factor": 1.0,
-        "high_freq_factor": 4.0,
-        "original_max_position_embeddings": 64,
-    }
+    config.rope_parameters = LLAMA_3
     model = tiny_model(config)
     factors = (plain / model.model.rotary_emb.inv_freq).numpy()
     assert factors.max() > 7

@@ -14,19 +14,11 @@ from llmc.frontend.gguf_file import read_gguf
 from llmc.frontend.gguf_weights import find_sources, read_weights, rope_buffers
 from llmc.frontend.loaded_model import build
 from llmc.frontend.source import open_model
-from tests.test_gguf import FAMILIES
+from tests.test_gguf import FAMILIES, LLAMA_3
 from tests.tiny_models import save_tiny_model, save_tiny_tokenizer, tiny_config, tiny_model
 
 # What a configuration has of its folder, and what a file that has no tokenizer lacks.
 UNWRITTEN = {"_name_or_path", "architectures", "dtype", "eos_token_id"}
-LLAMA_3 = {
-    "rope_type": "llama3",
-    "rope_theta": 10000.0,
-    "factor": 8.0,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 64,
-}
 
 
 def written_and_read(folder: Path) -> tuple[PreTrainedConfig, dict[str, Tensor]]:
@@ -98,6 +90,15 @@ def test_the_rotary_factors_of_llama_3_are_written(tmp_path: Path) -> None:
 def test_a_family_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     save_tiny_model("stablelm", tmp_path / "model")
     with pytest.raises(MissingError, match="stablelm"):
+        write_gguf(str(tmp_path / "model"), None, tmp_path / "written.gguf")
+
+
+def test_windows_that_cannot_be_written_are_told(tmp_path: Path) -> None:
+    config = tiny_config("exaone4")
+    config.sliding_window, config.layer_types = 8, ["sliding_attention", "full_attention"]
+    tiny_model(config).save_pretrained(tmp_path / "model")
+    save_tiny_tokenizer(tmp_path / "model")
+    with pytest.raises(MissingError, match="windows of exaone4"):
         write_gguf(str(tmp_path / "model"), None, tmp_path / "written.gguf")
 
 

@@ -26,7 +26,7 @@ _SAME = {"mistral": "llama"}
 def write_gguf(model: str, layers: int | None, output: Path) -> None:
     """Writes the model called `model`, in float32, cut to its first `layers` layers where given.
 
-    Raises MissingError for a family or a rotary scaling that is not known here.
+    Raises MissingError for a family, a rotary scaling or windows that are not known here.
     """
     loaded = open_model(model, layers)
     config = loaded.config
@@ -34,6 +34,9 @@ def write_gguf(model: str, layers: int | None, output: Path) -> None:
     if known is None:
         raise MissingError(f"llmc cannot write {config.model_type} models as GGUF")
     architecture, names = known
+    has_windows = "sliding_attention" in (getattr(config, "layer_types", None) or ())
+    if has_windows and "attention.sliding_window" not in names:
+        raise MissingError(f"llmc cannot write the windows of {config.model_type} models as GGUF")
     layout = GgufLayout(architecture, config)
     with replacing(output) as draft:
         writer = GGUFWriter(draft, architecture)
