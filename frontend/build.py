@@ -9,6 +9,7 @@ from llmc.frontend.options import CompileOptions, Progress
 from llmc.frontend.output_folder import check_free
 from llmc.frontend.source import open_model
 from llmc.frontend.toolchain import versions
+from llmc.runtime.heap import importing
 
 
 def build_bundle(
@@ -23,9 +24,9 @@ def build_bundle(
     """Compiles the model called `name` into the bundle folder `output`; see `compile_model`."""
     check_free(output)
     versions()
-    with progress("start"):
+    with progress("start"), importing():
         from llmc.frontend.compile import compile_model
-    with progress("open"):
+    with progress("open"), importing():
         model = open_model(name, options.layers)
     with _imports_uncollected():
         compile_model(
@@ -44,9 +45,9 @@ def build_ir(
 ) -> str:
     """The IR of the model called `name` after the stage `stop_after`; see `lower_to`."""
     versions()
-    with progress("start"):
+    with progress("start"), importing():
         from llmc.frontend.compile import lower_to
-    with progress("open"):
+    with progress("open"), importing():
         model = open_model(name, options.layers)
     with _imports_uncollected():
         return lower_to(

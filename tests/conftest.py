@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from llmc.runtime.heap import importing
+
 # An example that takes long on a busy machine is not wrong.
 settings.register_profile("llmc", deadline=None)
 settings.load_profile("llmc")
@@ -53,6 +55,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         (deselected if marked else kept).append(item)
     config.hook.pytest_deselected(items=deselected)
     items[:] = sorted(kept, key=_place)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Tests import PyTorch and the compiler."""
+    with importing():
+        return (yield)
 
 
 def pytest_collection_finish() -> None:

@@ -6,6 +6,7 @@ import signal
 import sys
 
 from llmc.runtime.errors import UserError
+from llmc.runtime.heap import importing
 from llmc.tools.opt.arguments import parse_arguments
 from llmc.tools.terminal import drop, note, write
 
@@ -29,9 +30,9 @@ def main(arguments: list[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     try:
         options = parse_arguments(arguments)
-        # Here, since MLIR takes longer to load than --help to print.
-        from llmc.tools.opt.session import run
-
+        with importing():
+            # Here, since MLIR takes longer to load than --help to print.
+            from llmc.tools.opt.session import run
         status = run(options)
         if sys.stdout is not None:
             write("")  # flushes what schedules of the user's have printed

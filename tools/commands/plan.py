@@ -12,6 +12,7 @@ from llmc.frontend.output_folder import writing
 from llmc.frontend.source import open_model
 from llmc.frontend.toolchain import versions
 from llmc.runtime import UserError
+from llmc.runtime.heap import importing
 from llmc.tools.arguments import (
     add_compile_options,
     add_verbose,
@@ -102,7 +103,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _plan(arguments: argparse.Namespace) -> tuple[Planned, Device]:
     with compiling(arguments) as progress:
-        with progress("start"):
+        with progress("start"), importing():
             planning = _load_planning()
             from llmc.frontend.compile import grid_of_options
             from llmc.pipelines.sharding.search.constraints import Constraints, Wish
@@ -115,7 +116,7 @@ def _plan(arguments: argparse.Namespace) -> tuple[Planned, Device]:
         grid = str(grid_of_options(options)) if options.plan else arguments.grid
         ranks = planning.parse_ranks(grid)
         count = ranks if isinstance(ranks, int) else ranks.size
-        with progress("open"):
+        with progress("open"), importing():
             model = open_model(arguments.model, options.layers)
         cached = arguments.tokens_cached or planning.usual_cached(model, options)
         workload = planning.Workload(cached, arguments.batch, arguments.prompt)

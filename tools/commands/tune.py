@@ -18,6 +18,7 @@ from llmc.pipelines.tuning.database import Database, Entry
 from llmc.pipelines.tuning.versions import kernel_versions
 from llmc.runtime import UserError
 from llmc.runtime.devices import usable_cpus
+from llmc.runtime.heap import importing
 from llmc.tools.arguments import (
     add_compile_options,
     add_run_options,
@@ -108,8 +109,9 @@ def _tune(arguments: argparse.Namespace) -> list[Entry]:
     options = compile_options(arguments)
     if is_bundle(arguments):
         raise UserError(f"{arguments.model} is compiled already: tune the model it was made of")
-    # Here, for --list needs no compiler.
-    from llmc.frontend.tuning import tune_model
+    with importing():
+        # Here, for --list needs no compiler.
+        from llmc.frontend.tuning import tune_model
 
     columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
     bar = Progress(*columns, console=Console(stderr=True))
