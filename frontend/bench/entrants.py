@@ -9,6 +9,7 @@ from typing import Any
 from llmc.frontend.bench.contender import Contender
 from llmc.frontend.options import CompileOptions
 from llmc.runtime.errors import UserError
+from llmc.runtime.heap import importing
 from llmc.runtime.manifest import Manifest
 from llmc.runtime.placement import place_module
 
@@ -41,7 +42,9 @@ class Entrant:
     def open(self) -> Contender:
         """Loads it. Raises MissingError, UserError, ImportError."""
         module, name = _CLASSES[self.kind]
-        contender: Contender = getattr(importlib.import_module(module), name)(**self.settings)
+        with importing():
+            imported = importlib.import_module(module)
+        contender: Contender = getattr(imported, name)(**self.settings)
         return contender
 
 
