@@ -171,13 +171,12 @@ class ByteSoftmax(OnlineSoftmax):
         """
         most = _SUMS[self.lanes] // len(heads)
         cells = self.units.type.shape[1]
-        for (run,) in _equal_runs(cells, [0], most):
-            self._round_weights(panels, heads, [cell for cell, _ in run])
+        for own, _ in _equal_runs(cells, [0], most):
+            self._round_weights(panels, heads, own)
         lanes = range(0, UPPER.channels, self.lanes)
-        for runs in _equal_runs(cells, lanes, most // (2 * len(panels.digits))):
-            own = dict.fromkeys(cell for run in runs for cell, _ in run)
+        for own, runs in _equal_runs(cells, lanes, most // (2 * len(panels.digits))):
             for number, run in enumerate(runs):
-                sums = self._sums(panels, heads, run, partial(ask, [] if number else [*own]))
+                sums = self._sums(panels, heads, run, partial(ask, [] if number else own))
                 self._add_sums(sums, heads, run, panels.whole)
 
     def ask_for_next_keys(
@@ -352,8 +351,10 @@ class ByteSoftmax(OnlineSoftmax):
             vector.store(after, self.sums, place)
 
 
-def _equal_runs(cells: int, lanes: Sequence[int], most: int) -> Iterator[list[Run]]:
-    """A loop over so many cells, and in it runs of all their words, which begin with `lanes`.
+def _equal_runs(
+    cells: int, lanes: Sequence[int], most: int
+) -> Iterator[tuple[list[ir.Value], list[Run]]]:
+    """A loop over so many cells: some of them, and runs of their words, which begin with `lanes`.
 
     In each run `most` words or fewer, but one at least. In a turn come as few cells as whole runs
     have.
@@ -363,7 +364,7 @@ def _equal_runs(cells: int, lanes: Sequence[int], most: int) -> Iterator[list[Ru
     for first in scf.for_(index(0), index(cells), index(together)):
         own = [arith.addi(first, index(number)) for number in range(together)]
         words = list(product(own, lanes))
-        yield [words[at : at + wide] for at in range(0, len(words), wide)]
+        yield own, [words[at : at + wide] for at in range(0, len(words), wide)]
         scf.yield_([])
 
 
