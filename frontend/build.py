@@ -1,15 +1,13 @@
 """From a model's name to a bundle. Imports PyTorch and the compiler only when called."""
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 
 from llmc.frontend.options import CompileOptions, Progress
 from llmc.frontend.output_folder import check_free
 from llmc.frontend.source import open_model
 from llmc.frontend.toolchain import versions
-from llmc.runtime.heap import importing
+from llmc.runtime.heap import importing, imports_uncollected
 
 
 def build_bundle(
@@ -28,7 +26,7 @@ def build_bundle(
         from llmc.frontend.compile import compile_model
     with progress("open"), importing():
         model = open_model(name, options.layers)
-    with _imports_uncollected():
+    with imports_uncollected():
         compile_model(
             model, options, output, progress=progress, dump_ir=dump_ir, start_from=start_from
         )
@@ -49,17 +47,7 @@ def build_ir(
         from llmc.frontend.compile import lower_to
     with progress("open"), importing():
         model = open_model(name, options.layers)
-    with _imports_uncollected():
+    with imports_uncollected():
         return lower_to(
             model, options, stop_after, progress=progress, dump_ir=dump_ir, start_from=start_from
         )
-
-
-@contextmanager
-def _imports_uncollected() -> Iterator[None]:
-    """The garbage collector passes over what is imported: half a million objects by then."""
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
