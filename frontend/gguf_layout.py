@@ -5,9 +5,10 @@ the `gguf` package's table, which the converter itself uses.
 """
 
 import re
+from functools import cached_property
 
 import numpy as np
-from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
+from gguf import MODEL_ARCH_NAMES, TensorNameMap, get_tensor_name_map
 from torch import Tensor
 from transformers import PreTrainedConfig
 
@@ -30,8 +31,6 @@ class GgufLayout:
     def __init__(self, architecture: str, config: PreTrainedConfig) -> None:
         self._architecture = architecture
         self._config = config
-        kind = next(kind for kind, name in MODEL_ARCH_NAMES.items() if name == architecture)
-        self._names = get_tensor_name_map(kind, config.num_hidden_layers)
 
     def tensors(self, weight: str) -> tuple[str, ...]:
         """The file's tensors that make a weight of that `state_dict` name.
@@ -74,6 +73,11 @@ class GgufLayout:
             return value + 1
         order = self.order(tensor, len(value))
         return value if order is None else value[np.argsort(order).tolist()]
+
+    @cached_property
+    def _names(self) -> TensorNameMap:
+        kind = next(kind for kind, name in MODEL_ARCH_NAMES.items() if name == self._architecture)
+        return get_tensor_name_map(kind, self._config.num_hidden_layers)
 
     def _has_one_added(self, tensor: str) -> bool:
         """Whether transformers adds 1 when it runs, and a file has it added."""

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor
-from transformers import PreTrainedConfig
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from llmc.frontend.bench.contender import MissingError
 from llmc.frontend.bench.gguf_writer import write_gguf
@@ -44,10 +44,15 @@ def save_rotating(rope: dict, folder: Path) -> Tensor:
     """Saves a llama with such a rotary embedding; its frequencies."""
     config = tiny_config("llama")
     config.rope_parameters = rope
+    return save(config, folder).model.rotary_emb.inv_freq
+
+
+def save(config: PreTrainedConfig, folder: Path) -> PreTrainedModel:
+    """Saves a random model of `config` and a tokenizer; the model."""
     model = tiny_model(config)
     model.save_pretrained(folder)
     save_tiny_tokenizer(folder)
-    return model.model.rotary_emb.inv_freq
+    return model
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -96,8 +101,7 @@ def test_a_family_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 def test_windows_that_cannot_be_written_are_told(tmp_path: Path) -> None:
     config = tiny_config("exaone4")
     config.sliding_window, config.layer_types = 8, ["sliding_attention", "full_attention"]
-    tiny_model(config).save_pretrained(tmp_path / "model")
-    save_tiny_tokenizer(tmp_path / "model")
+    save(config, tmp_path / "model")
     with pytest.raises(MissingError, match="windows of exaone4"):
         write_gguf(str(tmp_path / "model"), None, tmp_path / "written.gguf")
 

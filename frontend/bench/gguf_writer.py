@@ -1,6 +1,7 @@
 """Writes a Hugging Face model as a GGUF file, as llama.cpp's converter would, for llama.cpp.
 
-The file has no tokenizer: benchmarks run token ids.
+The file has no tokenizer: benchmarks run token ids. llama.cpp ignores the windows of Mistral and
+Phi-3.
 """
 
 from collections.abc import Mapping
